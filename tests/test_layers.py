@@ -24,7 +24,6 @@ LAYERS = [  # from below
 OF_ONE_METHOD = {
     Path("audits") / f"{name}.py"
     for name in (
-        "coordinates",
         "embedding",
         "one_run",
         "subgraphs",

@@ -26,17 +26,17 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def last_lines(path: Path, count: int = 1, most_bytes: int = 65536) -> list[str]:
-    """The last lines of a log that are not blank, of a progress bar what it showed last; none without such a file."""
+def last_line(path: Path, most_bytes: int = 65536) -> str | None:
+    """Return the last line of a log that is not blank, of a progress bar what it showed last; None without one."""
     try:
-        with Path(path).open("rb") as handle:
+        with path.open("rb") as handle:
             handle.seek(0, os.SEEK_END)
             handle.seek(max(handle.tell() - most_bytes, 0))
             text = handle.read().decode("utf-8", "replace")
     except OSError:
-        return []
-    lines = (line.rstrip().rpartition("\r")[2].rstrip() for line in text.split("\n"))
-    return [line for line in lines if line.strip()][-count:]
+        return None
+    lines = (line.rstrip().rpartition("\r")[2].strip() for line in text.split("\n")[::-1])
+    return next(filter(None, lines), None)
 
 
 class Progress:

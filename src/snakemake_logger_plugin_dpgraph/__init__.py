@@ -108,10 +108,10 @@ class LogHandler(LogHandlerBase):
 
     def _fail(self, told: dict[str, Any], now: float) -> None:
         """Print rule, cause as the cluster reports it, log file and the log's last line."""
-        from dpgraph.progress import last_lines
+        from dpgraph.progress import last_line
 
         job, logs = told["jobid"], [Path(str(path)) for path in told.get("log") or ()]
-        last = next((lines[0].strip() for path in logs if (lines := last_lines(path))), None)
+        last = next(filter(None, map(last_line, logs)), None)
         # Ctrl-C reaches all processes of a terminal at once
         self.interrupted |= last is not None and last.startswith(("error: ended by SIGINT", "KeyboardInterrupt"))
         if self.interrupted:
@@ -165,8 +165,6 @@ class LogHandler(LogHandlerBase):
             lines.append(f"  and {len(failed) - NAMED_AT_THE_END} more")
         if self.interrupted:
             lines.append("ended by Ctrl-C: finished work is kept, run again to resume")
-        if failed:
-            lines.append("`dpgraph status` shows the last lines of their logs")
         self._say(*lines)
 
 

@@ -218,7 +218,7 @@ def test_one_more_sum_than_accounted_is_refused(toy, name):
     job = prepared(toy, name)
     method(job.cell.method).run(job, lambda step, logits: {})
     job.prepared.check()
-    job.prepared.noisy_sum(np.ones((toy.num_nodes, 2)))
+    job.prepared.sums.release(np.ones((toy.num_nodes, 2)))
     with pytest.raises(NotAsAccounted, match=r"count: ran"):
         job.prepared.check()
 

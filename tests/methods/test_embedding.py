@@ -219,7 +219,7 @@ def test_more_than_accounted_is_refused(toy, more):
     ran(job)
     job.prepared.check()
     if more == "sum":
-        job.prepared.noisy_sum(np.ones((toy.num_nodes, 2)))
+        job.prepared.sums.release(np.ones((toy.num_nodes, 2)))
     else:
         job.prepared._embedding()
     with pytest.raises(NotAsAccounted, match=r"count: ran" if more == "sum" else r"terms\[0\].draws: ran 4"):

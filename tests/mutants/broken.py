@@ -55,16 +55,14 @@ def at_half_the_rate(plain: property) -> property:
     return property(pair)
 
 
-def in_turn(plain: Any, groups: int | None = None) -> Any:
+def in_turn(plain: Any) -> Any:
     """Make Poisson batches the groups of a fixed partition in turn, as Igamberdiev & Habernal draw them."""
     steps: dict[int, int] = {}
 
     def draw(self: PoissonSampler, generator: np.random.Generator) -> np.ndarray:
-        count = groups or max(1, round(self.num_roots / self.expected_size))
+        count = max(1, round(1 / self.rate))
         step = steps[id(self)] = steps.get(id(self), -1) + 1
-        group = np.arange(self.num_roots) % count
-        if groups is None:
-            group = numpy_generator("tests", "groups").permutation(self.num_roots) % count
+        group = numpy_generator("tests", "groups").permutation(self.num_roots) % count
         return np.flatnonzero(group == step % count)
 
     return draw

@@ -78,16 +78,16 @@ def test_a_planted_change_runs_in_every_module_that_imported_the_object() -> Non
     """In a process of its own: nothing is taken back."""
     program = """
 from dpgraph.sampling import batches
-from dpgraph.sampling.batches import PoissonSampler, poisson_batch
+from dpgraph.data.records import Records
+from dpgraph.sampling.batches import poisson_batch
 from dpgraph.training import precision, clipping
 from tests.mutants.planting import Bug, Edit, Swap, plant
 import numpy as np
 edit = Edit("dpgraph.sampling.batches:poisson_batch", "generator.random(num_roots) < rate", "np.ones(num_roots) > 0")
-size = Edit("dpgraph.sampling.batches:PoissonSampler.expected_size",
-            "expected_batch(rate=self.rate, num_roots=self.num_roots)", "7.0")
+size = Edit("dpgraph.data.records:Records.num_nodes", "len(self.labels)", "7")
 plant(Bug("all", (edit, size, Swap("dpgraph.training.precision:enlarged_norms", lambda plain: "other")), ""))
 assert len(poisson_batch(9, 0.1, np.random.default_rng(0))) == 9
-assert PoissonSampler(9, 0.1).expected_size == 7.0
+assert Records.num_nodes.fget(None) == 7
 assert clipping.enlarged_norms == precision.enlarged_norms == "other"
 """
     subprocess.run([sys.executable, "-c", program], check=True)

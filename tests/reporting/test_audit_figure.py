@@ -18,7 +18,7 @@ def audits() -> pd.DataFrame:
     epsilon = np.linspace(0, 4, 9)
     claimed = np.exp(-epsilon - 1)
     rows = []
-    for audit, factor in (("update", 0.8), ("partition", 1.9), ("residual", 0.0)):
+    for audit, factor in (("votes", 0.8), ("votes-membership", 1.9), ("subgraph-steps", 0.0)):
         shared = {
             "audit": audit, "title": f"audit {audit}", "passed": factor < 1, "claim": "R < 8",
             "finding": "eps_lb 1", "trials": 100, "seconds": 0.5,
@@ -35,7 +35,7 @@ def test_figure(audits: pd.DataFrame, tmp_path: Path) -> None:
     image = imread(paths[2])[:, :, :3]
     border = np.concatenate([image[:3].reshape(-1, 3), image[-3:].reshape(-1, 3), image[:, -3:].reshape(-1, 3)])
     assert (border > 0.99).all()  # nothing is cut off
-    assert "audit update 80 %" in paths[3].read_text()
+    assert "audit votes 80 %" in paths[3].read_text()
     again = write_audit_figure(audits, tmp_path / "again")
     assert [path.read_bytes() for path in paths] == [path.read_bytes() for path in again]
     with pytest.raises(UserError, match=r"^audits: expected at least one with a curve"):
@@ -44,9 +44,9 @@ def test_figure(audits: pd.DataFrame, tmp_path: Path) -> None:
 
 def test_page(plan, audits: pd.DataFrame, tmp_path: Path) -> None:
     text = write_audit_page(plan, audits, tmp_path / "audits.html").read_text()
-    assert text.count("<tr>") == 5  # a head, update, partition, residual, clipping
-    assert "<td>audit update</td><td>passed</td><td>R &lt; 8</td>" in text
-    assert "<td>audit partition</td><td>FAILED</td>" in text
+    assert text.count("<tr>") == 5  # a head, votes, votes-membership, subgraph-steps, clipping
+    assert "<td>audit votes</td><td>passed</td><td>R &lt; 8</td>" in text
+    assert "<td>audit votes-membership</td><td>FAILED</td>" in text
     assert "<td>80 %</td>" in text
     assert text.count("<td>–</td>") == 1  # clipping has no curve
 

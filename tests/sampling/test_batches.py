@@ -44,7 +44,6 @@ def test_fixed_size_batches_are_uniform_sets():
 def test_samplers_state_what_they_are():
     poisson, fixed = PoissonSampler(100, 0.25), FixedSizeSampler(100, 7)
     assert (poisson.name, fixed.name) == ("poisson", "fixed-size without replacement")
-    assert (poisson.expected_size, fixed.expected_size) == (25.0, 7.0)
     assert np.array_equal(poisson.draw(numpy_generator(1)), poisson_batch(100, 0.25, numpy_generator(1)))
     assert np.array_equal(fixed.draw(numpy_generator(1)), fixed_size_batch(100, 7, numpy_generator(1)))
     assert len(PoissonSampler(100, 1.0).draw(numpy_generator(2))) == 100

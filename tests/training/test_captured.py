@@ -405,7 +405,7 @@ def test_a_record_that_is_not_finite_leaves_its_readers_out(graph, make_network,
 
 @pytest.mark.parametrize("kind", ["gcn", "gin"])
 def test_update_ignores_nodes_outside_the_batch_s_trees(graph, make_network, kind):
-    """Audit A7: bit-identical sums whatever the records of other nodes are, padding and empty slots included."""
+    """Bit-identical sums whatever the records of other nodes are, padding and empty slots included."""
     network, results = make_network(1, architecture=kind), []
     features = torch.from_numpy(graph.features).double()
     step = captured(step_of(graph, network, rate=0.1, features=features))

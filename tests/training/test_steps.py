@@ -143,7 +143,7 @@ def test_empty_poisson_batch_still_adds_noise(graph, make_network):
 
 
 def test_update_is_bounded_however_large_gradients_are(graph, make_network):
-    """Audit A6: all gradients scaled up, the noiseless update is still at most (eta / divisor) B C long."""
+    """All gradients scaled up, the noiseless update is still at most (eta / divisor) B C long."""
     network, (trees, features, labels) = make_network(1, 1, 1, "relu"), task(graph)
     before = copies(network)
     term = term_of(trees, FixedSizeSampler(trees.num_roots, 20), 0.01)
@@ -158,7 +158,7 @@ def test_update_is_bounded_however_large_gradients_are(graph, make_network):
     ("kind", "hops"), [("mlp", 0), ("gcn", 1), ("gcn", 2), ("gin", 1), ("gin", 2), ("gat", 1), ("gat", 2)]
 )
 def test_update_ignores_nodes_outside_the_batch_s_trees(graph, make_network, kind, hops):
-    """Audit A7: bit-identical parameters whatever the features of other nodes are."""
+    """Bit-identical parameters whatever the features of other nodes are."""
     trees, features, labels = task(graph, hops)
     sampler = FixedSizeSampler(trees.num_roots, 2)
     inside = trees.batch(sampler.draw(numpy_generator("batches"))).nodes

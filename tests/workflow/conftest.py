@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 # all audits take half a minute: tests/audits runs each of them, and a suite of the tests one
 ALL_AUDITS = "dpgraph audit all {params.quick} --out"
-ONE_AUDIT = "dpgraph audit update --trials 4000 --out"
+ONE_AUDIT = "dpgraph audit votes --trials 500 --out"
 
 TINY = """
 name: tiny

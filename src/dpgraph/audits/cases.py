@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -26,13 +26,14 @@ from dpgraph.methods.jobs import Preparing, make_jobs, prepare_seeded
 from dpgraph.methods.registry import specs
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation.base import PreparedStep
+from dpgraph.preparation.base import PreparedStep, expected
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.mechanisms.base import NoisySteps
+from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 
 CPU = torch.device("cpu")
+P = TypeVar("P", bound=PreparedStep)
 CLIP_NORM = 0.5
 RELEASED = ("gaussian", "exponential", "exponential-values")
 
@@ -265,13 +266,19 @@ def prepared_by(preparing: Preparing) -> Iterator[None]:
         _PREPARING.reset(token)
 
 
-def jobs_of(graph: Graph, cell: Cell, mechanism: NoisySteps, seeds: Sequence[int] = (0,)) -> list[Job]:
+def jobs_of(data: Any, cell: Cell, mechanism: Mechanism, seeds: Sequence[int] = (0,)) -> list[Job]:
     """Return the jobs that the method would get for these seeds, from `make_jobs`.
 
     The statement of their calibration is not used, and its epsilon takes time.
     """
     calibration = Calibration.model_construct(mechanism=mechanism)
-    return make_jobs(graph, cell, seeds, calibration, CPU, preparing=_PREPARING.get())
+    return make_jobs(data, cell, seeds, calibration, CPU, preparing=_PREPARING.get())
+
+
+def prepared_of(kind: type[P], data: Any, cell: Cell, *counts: int, seed: int = 0) -> P:
+    """Return what the method would get for a cell; `counts` are the numbers of records that its mechanism reads."""
+    (job,) = jobs_of(data, cell, mechanism_for(cell, *counts), [seed])
+    return expected(job.prepared, kind)
 
 
 def prepared_steps(kind: Kind, settings: Settings, graph: Graph, seeds: Sequence[int] = (0,)) -> list[PreparedStep]:

@@ -9,16 +9,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from dpgraph.audits.cases import CPU
+from dpgraph.audits.cases import prepared_of
 from dpgraph.audits.graphs import null_records
 from dpgraph.audits.result import AuditResult, largest
 from dpgraph.audits.sums import CAP, NOISE, SIZE, SLACK, graphs
 from dpgraph.data.graph import Graph
 from dpgraph.methods.aggregates.embedding import EmbeddingStep, ListEmbedding, PreparedEmbedding, clipped_sums
-from dpgraph.methods.jobs import make_jobs
-from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation.base import expected
-from dpgraph.privacy.calibration import Calibration
+from dpgraph.planning.resolve import resolve
 from dpgraph.randomness import torch_generator
 
 CLIP_NORM, WIDTH, CLASSES, DRAWN = 0.01, 5, 2, 40_000
@@ -37,10 +34,7 @@ def prepared_embedding(graph: Graph) -> PreparedEmbedding:
             "seeds": (0,),
         }
     )
-    mechanism = mechanism_for(cell, len(graph.train_nodes), graph.num_nodes)
-    # the statement of this calibration is not used, and its epsilon takes time
-    (job,) = make_jobs(graph, cell, [0], Calibration.model_construct(mechanism=mechanism), CPU)
-    return expected(job.prepared, PreparedEmbedding)
+    return prepared_of(PreparedEmbedding, graph, cell, len(graph.train_nodes), graph.num_nodes)
 
 
 def gradients(graph: Graph) -> np.ndarray:

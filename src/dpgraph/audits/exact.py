@@ -1,22 +1,26 @@
-"""Audits without statistics: how many trees one record changes (A4), sensitivity (A5), clipping (A6), locality (A7)."""
+"""Audits without statistics: how many trees one record changes (A4), and sensitivity (A5)."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from torch import Tensor
 
+from dpgraph.audits.graphs import directed_graph, edges_of, with_edges
+from dpgraph.audits.probes import STRENGTH
 from dpgraph.audits.result import AuditResult, largest
-from dpgraph.audits.worst_case import charged_losses
 from dpgraph.data.graph import Graph
-from dpgraph.data.records import TRAIN
 from dpgraph.experiments.cell import Model
 from dpgraph.models.network import Network
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.sampling.edge_lists import EdgeLists, full_edge_lists, stable_edge_lists
-from dpgraph.sampling.ego import pack_ego_trees
+from dpgraph.sampling.ego import EgoBatch, pack_ego_trees
 from dpgraph.training.clipping import RootLosses, clipped_gradient_sum, root_losses
+from dpgraph.training.ghost import Recorder
 
 CLIP_NORM = 0.3
 
@@ -50,25 +54,16 @@ def graph_of(lists: list[np.ndarray], name: str = "audit") -> Graph:
     """All nodes are roots; lists ascend without repeats."""
     size = len(lists)
     generator = numpy_generator("audits", "features", name, size)
-    return Graph(
-        name=name,
-        out_ptr=np.concatenate([[0], np.cumsum([len(x) for x in lists])]).astype(np.int64),
-        out_idx=np.concatenate([*lists, np.zeros(0)]).astype(np.int32),
-        in_ptr=np.zeros(size + 1, dtype=np.int64),
-        in_idx=np.zeros(0, dtype=np.int32),
-        features=generator.standard_normal((size, 4)).astype(np.float32),
-        labels=generator.integers(0, 3, size),
-        split=np.full(size, TRAIN, dtype=np.uint8),
-        num_classes=3,
-    )
+    members = np.concatenate([*lists, np.zeros(0, dtype=int)])
+    features, labels = generator.standard_normal((size, 4)), generator.integers(0, 3, size)
+    owners = np.repeat(np.arange(size), [len(one) for one in lists])
+    return replace(directed_graph(owners, members, features, labels, classes=3), name=name)
 
 
 def without_list(graph: Graph, node: int) -> Graph:
     """The node's record becomes null: its own list is gone; pointers to it lead to a null that sends no message."""
-    owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
-    kept = owners != node
-    lengths = np.bincount(owners[kept], minlength=graph.num_nodes)
-    return graph_of(np.split(graph.out_idx[kept], np.cumsum(lengths)[:-1]), graph.name)
+    owners, members = edges_of(graph)
+    return with_edges(graph, owners[owners != node], members[owners != node])
 
 
 def _random(size: int, longest: int, index: int) -> Graph:
@@ -130,6 +125,14 @@ def _sum(
     return torch.cat([part.flatten() for part in sums])
 
 
+def charged_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+    """(B,) plus or minus the sum of a root's logits, by the sign of the labels' sum over its tree."""
+    logits = network(batch, features, recorder.on(batch))
+    owner = torch.repeat_interleave(torch.arange(batch.num_roots), torch.from_numpy(batch.sizes[-1]))
+    charge = torch.zeros(batch.num_roots, dtype=torch.int64).index_add_(0, owner, labels[batch.nodes])
+    return STRENGTH * charge.sign() * logits.sum(dim=1)
+
+
 def _relations() -> float:
     """Change of the sum over tuples, relative to K C, when a node's K = 5 tuples leave the batch.
 
@@ -181,38 +184,3 @@ def _drop(lists_: EdgeLists, node: int) -> EdgeLists:
     owners = np.repeat(np.arange(lists_.num_nodes), np.diff(lists_.ptr))[kept]
     counts = np.bincount(owners, minlength=lists_.num_nodes)
     return EdgeLists(np.concatenate([[0], np.cumsum(counts)]), lists_.idx[kept])
-
-
-def clipping(trials: int) -> AuditResult:
-    """A6: gradients a million times larger; the clipped sum's norm stays below batch size times C."""
-    worst = 0.0
-    for index in range(trials):
-        graph, network, x, y = _task(index, 1e6)
-        kept = stable_edge_lists(graph, graph.train_nodes, 2, 2, index)
-        roots = graph.train_nodes[: 1 + index % graph.num_nodes]
-        worst = largest(worst, float(_sum(network, kept, roots, x, y).norm()) / (len(roots) * CLIP_NORM))
-    return AuditResult(
-        audit="clipping", title="norm of a batch's clipped sum at huge gradients",
-        passed=worst <= 1 + 1e-9, trials=trials, claim="at most batch size times C",
-        finding=f"at most {worst:.3g} of it",
-    )  # fmt: skip
-
-
-def locality(trials: int) -> AuditResult:
-    """A7: features and labels of nodes outside the batch's trees change; the clipped sum stays bit-identical."""
-    moved = 0
-    for index in range(trials):
-        graph, network, x, y = _task(index, 1.0)
-        kept = stable_edge_lists(graph, graph.train_nodes, 1, 1, index)
-        roots = graph.train_nodes[index % 5 :: 5]
-        inside = np.union1d(roots, np.concatenate([kept.of(v) for v in roots]))
-        outside = torch.from_numpy(np.setdiff1d(np.arange(graph.num_nodes), inside))
-        x_other, y_other = x.clone(), y.clone()
-        x_other[outside] *= -7
-        y_other[outside] = (y[outside] + 1) % 3
-        a, b = (_sum(network, kept, roots, *data) for data in ((x, y), (x_other, y_other)))
-        moved += not torch.equal(a, b)
-    return AuditResult(
-        audit="locality", title="reach of nodes outside the batch's trees", passed=moved == 0,
-        claim="bit-identical updates", finding=f"{moved} of {trials} updates moved", trials=trials,
-    )  # fmt: skip

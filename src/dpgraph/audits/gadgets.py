@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from dpgraph.audits.cases import Kind, Settings, prepared_steps
-from dpgraph.audits.coordinates import STRENGTH, pushed_units
 from dpgraph.audits.exact import changed_mask
 from dpgraph.audits.graphs import directed_graph, null_records
+from dpgraph.audits.probes import STRENGTH, pushed_units
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.experiments.cell import Model
@@ -116,25 +116,17 @@ class Worst:
         """Features: where the root's neighbour (or only) term pushes, where its self term does, its charge."""
         gadgets, width = self.gadgets, self.width
         size = gadgets.graph.num_nodes
-        features = np.zeros((size, 4 * width + 1), dtype=np.float32)
+        features = np.zeros((size, 2 * width + 1), dtype=np.float32)
         nodes = np.flatnonzero(self.changed)
         place = self.place[gadgets.copy[nodes]]
         features[nodes, place // width] = STRENGTH
         chosen = self.place[gadgets.copy] >= 0
-        features[chosen, 4 * width] = CHARGES[gadgets.roles[chosen]]
+        features[chosen, 2 * width] = CHARGES[gadgets.roles[chosen]]
         own = nodes[gadgets.roles[nodes] == V]
-        features[own, 2 * width + self.place[gadgets.copy[own]] // width] = STRENGTH
-        witness = self.witnesses
-        features[witness, 3 * width + self.place[gadgets.copy[witness]] // width] = STRENGTH
+        features[own, width + self.place[gadgets.copy[own]] // width] = STRENGTH
         labels = np.zeros(size, dtype=np.int64)
         labels[nodes] = place % width
         return replace(gadgets.graph, features=features, labels=labels, num_classes=width)
-
-    @cached_property
-    def witnesses(self) -> np.ndarray:
-        """One changed root w of each chosen copy."""
-        nodes = np.flatnonzero(self.changed & (self.gadgets.roles == W))
-        return nodes[np.unique(self.gadgets.copy[nodes], return_index=True)[1]]
 
     def run(self, kind: Kind, settings: Settings, present: np.ndarray) -> WorstRun:
         """`present` (count,): which copies have v's record."""
@@ -151,13 +143,13 @@ class WorstRun:
         width = worst.width
         self.prepared, self.worst = prepared, worst
         model = Model(architecture="mlp", hops=0, width=width)
-        self.network = Network(model, 2 * width, max(2, width), torch_generator("audits", "gadgets"))
+        self.network = Network(model, width, max(2, width), torch_generator("audits", "gadgets"))
         optimizer = torch.optim.SGD(self.network.parameters(), lr=1.0)
         losses = _losses(width, isinstance(prepared.mechanism, ResidualTrees))
         self._step = prepared.step(self.network, optimizer, losses)
 
-    def step(self) -> tuple[np.ndarray, np.ndarray]:
-        """(count,) sums along each copy's coordinate, and along its witness' self term, in units of C, with noise."""
+    def step(self) -> np.ndarray:
+        """(count,) sums along each copy's coordinate, in units of C, with noise."""
         width, place = self.worst.width, np.arange(self.worst.count)
         weight = self.network.encoder.layers[0].weight  # type: ignore[union-attr]
         with torch.no_grad():
@@ -165,18 +157,18 @@ class WorstRun:
         self._step()
         clip = self.prepared.public_clip_norms[0]
         moved = weight.detach().double().numpy() * self.prepared.divisor / clip  # type: ignore[union-attr, operator]
-        return moved[place % width, place // width], moved[place % width, width + place // width]
+        return np.asarray(moved[place % width, place // width])
 
 
 def _losses(width: int, residual: bool) -> Losses:
     def neighbours(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
         owner = torch.repeat_interleave(torch.arange(batch.num_roots), torch.from_numpy(batch.sizes[-1]))
-        charge = torch.zeros(batch.num_roots).index_add_(0, owner, features[batch.nodes, 4 * width])
-        pushed = pushed_units(network, batch, features[batch.roots, : 2 * width], labels[batch.roots], recorder)
+        charge = torch.zeros(batch.num_roots).index_add_(0, owner, features[batch.nodes, 2 * width])
+        pushed = pushed_units(network, batch, features[batch.roots, :width], labels[batch.roots], recorder)
         return -charge.sign() * pushed
 
     def own(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
-        rows = features[batch.roots, 2 * width : 4 * width]
+        rows = features[batch.roots, width : 2 * width]
         return -pushed_units(network, batch, rows, labels[batch.roots], recorder)
 
     return Losses(root=own if residual else neighbours, neighbours=neighbours)

@@ -15,14 +15,12 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from dpgraph.audits.cases import CPU, KINDS, Kind, Settings, cell_of, mechanism_of
+from dpgraph.audits.cases import KINDS, Kind, Settings, cell_of, jobs_of, mechanism_of
 from dpgraph.audits.graphs import directed_graph, edges_of, with_edges
 from dpgraph.audits.result import AuditResult
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
-from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
-from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.procedure import Batches
 from dpgraph.randomness import numpy_generator
 
@@ -120,7 +118,7 @@ def parameters_of(kind: Kind, graph: Graph, seed: int) -> list[np.ndarray]:
     """After a run by the method, as the workflow runs it."""
     size = len(graph.train_nodes)
     cell, mechanism = cell_of(kind, SETTINGS, size), mechanism_of(kind, SETTINGS, size)
-    (job,) = make_jobs(graph, cell, [seed], Calibration.model_construct(mechanism=mechanism), CPU)
+    (job,) = jobs_of(graph, cell, mechanism, [seed])
     with _optimised() as held, redirect_stderr(io.StringIO()):  # no bar for each run
         method(kind.method).run(job, lambda done, logits: {})
     return [parameter.detach().numpy().copy() for parameter in held]

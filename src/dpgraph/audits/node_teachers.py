@@ -10,24 +10,14 @@ from functools import partial
 
 import numpy as np
 
-from dpgraph.audits.cases import CPU, NODE_TEACHER_KINDS, Kind
+from dpgraph.audits.cases import NODE_TEACHER_KINDS, Kind, prepared_of
+from dpgraph.audits.graphs import directed_graph
 from dpgraph.audits.result import AuditResult
-from dpgraph.audits.teachers import (
-    CLASSES,
-    RATIO,
-    SIGMA,
-    TEACHERS,
-    THRESHOLD,
-    released,
-)
-from dpgraph.data.adjacency import transpose
+from dpgraph.audits.teachers import CLASSES, RATIO, SIGMA, TEACHERS, THRESHOLD, released
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
-from dpgraph.methods.jobs import make_jobs
-from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation.base import expected
+from dpgraph.planning.resolve import resolve
 from dpgraph.preparation.node_teachers import PreparedNodeTeachers, votes_of
-from dpgraph.privacy.calibration import Calibration
 from dpgraph.randomness import numpy_generator
 
 RECORDS, PUBLIC, FEATURES, SHARE = 60, 30, 6, 0.25  # training nodes, public ones; share of all pairs that are edges
@@ -38,20 +28,10 @@ TITLE = "which teachers a training node moves with all its edges; noise and caps
 def graph_of(public: int, edges: np.ndarray | None = None) -> Graph:
     """RECORDS of training, `public` ones and a tested one; `edges` (N, N) bool, none: without."""
     random, size = numpy_generator("audits", "node teachers"), RECORDS + public + 1
-    owners, found = np.nonzero(edges) if edges is not None else (np.zeros(0, dtype=np.int64),) * 2
-    ptr = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=size))])
-    back = transpose(ptr, found.astype(np.int32))
-    return Graph(
-        name="audit",
-        features=random.random((size, FEATURES), dtype=np.float32),
-        labels=np.arange(size) % CLASSES,
-        split=np.array([TRAIN] * RECORDS + [VALIDATION] * public + [TEST], dtype=np.uint8),
-        num_classes=CLASSES,
-        out_ptr=ptr,
-        out_idx=found.astype(np.int32),
-        in_ptr=back[0],
-        in_idx=back[1],
-    )
+    split = np.array([TRAIN] * RECORDS + [VALIDATION] * public + [TEST], dtype=np.uint8)
+    owners, found = np.nonzero(np.zeros((size, size), dtype=bool) if edges is None else edges)
+    features = random.random((size, FEATURES), dtype=np.float32)
+    return directed_graph(owners, found, features, np.arange(size) % CLASSES, split, CLASSES)
 
 
 def prepared(kind: Kind, value: Graph, reads: str, seed: int, caps: tuple[int, int]) -> PreparedNodeTeachers:
@@ -68,10 +48,7 @@ def prepared(kind: Kind, value: Graph, reads: str, seed: int, caps: tuple[int, i
             "seeds": (0,),
         }
     )  # fmt: skip
-    # the statement of this calibration is not used, and its epsilon takes time
-    calibration = Calibration.model_construct(mechanism=mechanism_for(cell, RECORDS))
-    (job,) = make_jobs(value, cell, [seed], calibration, CPU)
-    return expected(job.prepared, PreparedNodeTeachers)
+    return prepared_of(PreparedNodeTeachers, value, cell, RECORDS, seed=seed)
 
 
 def moved(kind: Kind, reads: str) -> int:

@@ -106,7 +106,7 @@ def trees(kind: Kind, trials: int) -> tuple[Settings, Scores]:
     claim = theory.poisson(roots, rate, noise, 1)
     if kind.two_terms:
         claim = theory.residual(roots, rate, rate, settings.ratio, noise, 1)
-    scores = np.sum([claim.log_ratio(run.step()[0]) for _ in range(STEPS)], axis=0)
+    scores = np.sum([claim.log_ratio(run.step()) for _ in range(STEPS)], axis=0)
     return settings, (scores[present], scores[~present])
 
 

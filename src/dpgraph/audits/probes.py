@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from dpgraph.audits.cases import CPU, Kind, Settings, roots_of
-from dpgraph.audits.coordinates import STRENGTH, pushed_units
 from dpgraph.audits.graphs import directed_graph
 from dpgraph.data.graph import Graph
 from dpgraph.experiments.cell import Model
@@ -37,6 +36,7 @@ BLOCKS = 8  # of columns of the first layer in probes of trees: one for each ter
 UNITS = 8  # hidden units of data probes, of which the first is pushed
 SLOPE = 1e-3  # of the decoder of data probes: large enough to pass gradients on, too small to saturate
 HUGE = 1e9  # features of data probes
+STRENGTH = 1e6  # of a gradient before clipping, far above every clip norm
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,14 @@ class Seen:
     heights: list[np.ndarray]  # per term, (T,) length of a clipped vector in the direction where it is expected
     noise: np.ndarray  # (T, P) coordinates that nothing pushes
     rest: np.ndarray  # (T, N) pushed coordinates of the first term, less what was expected there
+
+
+def pushed_units(network: Network, batch: EgoBatch, rows: Tensor, units: Tensor, recorder: Recorder) -> Tensor:
+    """(B,) the unit (B,) of the first layer that each root names, over its row (B, F); every layer is applied."""
+    dense = recorder.on(batch)
+    hidden = dense(network.encoder.layers[0], rows, 0)  # type: ignore[arg-type]
+    logits = network.decoder(hidden, 0, dense)  # the engine requires every layer to be applied
+    return hidden.gather(1, units.clamp_min(0).unsqueeze(1)).squeeze(1) + 0.0 * logits.sum(dim=1)
 
 
 def probe_graph(kind: Kind, size: int) -> Graph:

@@ -71,7 +71,7 @@ def _trees(kind: Kind) -> Reach:
     settings = replace(settings, max_degree=degree, list_cap=cap)
     roots = theory.affected_roots(degree, cap, kind.hops if kind.neighbours else 0, size)
     worst = Worst.of(gadgets, gadgets.changed(kind, settings), roots)
-    sides = [worst.run(kind, settings, np.full(worst.count, side)).step()[0] for side in (True, False)]
+    sides = [worst.run(kind, settings, np.full(worst.count, side)).step() for side in (True, False)]
     bound = 2.0 * roots - 1
     if kind.residual:
         bound = 1 + (settings.ratio * bound if kind.neighbours else 0.0)

@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from dpgraph.audits.cases import CPU
+from dpgraph.audits.cases import prepared_of
 from dpgraph.audits.graphs import directed_graph, edges_of, null_records, with_edges, without_node
 from dpgraph.audits.result import AuditResult, largest
 from dpgraph.data.graph import Graph
 from dpgraph.errors import UserError
 from dpgraph.methods.aggregates.prepared import PreparedAggregates, PreparedEdgeAggregates, Sums
-from dpgraph.methods.jobs import make_jobs
-from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.privacy.calibration import Calibration
+from dpgraph.planning.resolve import resolve
 from dpgraph.randomness import numpy_generator
 
 SIZE, CAP, NOISE, WIDTH = 18, 4, 2.0, 5
@@ -86,12 +84,10 @@ def prepared_sums(graph: Graph, variant: str, budget: Mapping[str, Any]) -> Sums
             "seeds": (0,),
         }
     )
-    mechanism = mechanism_for(cell, len(graph.train_nodes), graph.num_nodes)
-    # the statement of this calibration is not used, and its epsilon takes time
-    (job,) = make_jobs(graph, cell, [0], Calibration.model_construct(mechanism=mechanism), CPU)
-    if not isinstance(job.prepared, PreparedAggregates | PreparedEdgeAggregates):
-        raise TypeError("expected prepared sums")
-    return job.prepared.sums
+    counts = len(graph.train_nodes), graph.num_nodes
+    if variant == "edge":
+        return prepared_of(PreparedEdgeAggregates, graph, cell, *counts).sums
+    return prepared_of(PreparedAggregates, graph, cell, *counts).sums
 
 
 def spread(sums: Sums) -> float:

@@ -16,15 +16,12 @@ from unittest.mock import patch
 import numpy as np
 from scipy.stats import norm
 
-from dpgraph.audits.cases import CPU, TEACHER_KINDS, Kind
+from dpgraph.audits.cases import CPU, TEACHER_KINDS, Kind, prepared_of
 from dpgraph.audits.result import AuditResult
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
-from dpgraph.methods.jobs import make_jobs
-from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation.base import expected
+from dpgraph.planning.resolve import resolve
 from dpgraph.preparation.teachers import PreparedTeachers, votes_of
 from dpgraph.privacy.cache import VARIABLE
-from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.problems.images.value import Images
 from dpgraph.randomness import numpy_generator
@@ -64,10 +61,7 @@ def prepared(kind: Kind, value: Images, seed: int, caps: tuple[int, int]) -> Pre
             "seeds": (0,),
         }
     )  # fmt: skip
-    # the statement of this calibration is not used, and its epsilon takes time
-    calibration = Calibration.model_construct(mechanism=mechanism_for(cell, RECORDS))
-    (job,) = make_jobs(value, cell, [seed], calibration, CPU)
-    return expected(job.prepared, PreparedTeachers)
+    return prepared_of(PreparedTeachers, value, cell, RECORDS, seed=seed)
 
 
 def taught(kind: Kind) -> int:

@@ -18,15 +18,12 @@ import torch
 from scipy.stats import chi2
 from torch import Tensor
 
-from dpgraph.audits.cases import CLIP_NORM, CPU, TUPLE_KINDS, Kind
+from dpgraph.audits.cases import CLIP_NORM, CPU, TUPLE_KINDS, Kind, prepared_of
 from dpgraph.audits.result import AuditResult, largest
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN
-from dpgraph.methods.jobs import make_jobs
-from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation.base import expected
+from dpgraph.planning.resolve import resolve
 from dpgraph.preparation.relations import PreparedRelations
-from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.procedure import Clipped, Lists
 from dpgraph.problems.relations.value import Relations
 from dpgraph.problems.relations.work import RelationPrediction
@@ -39,7 +36,7 @@ from dpgraph.training.tuples import ClippedTuples, RelationStep, TupleLoss
 
 LEVEL = 5.0  # standard deviations
 ENTITIES, PRIVATE, PAIRS = 120, 100, 260  # the others are of another graph: no negative is drawn of them
-RATE, NEGATIVES, DEGREE, NOISE, LEARNING_RATE = 0.05, 2, 3, 0.7, 0.25
+RATE, NEGATIVES, DEGREE, NOISE, LEARNING_RATE = 0.04, 2, 3, 0.7, 0.25
 PARAMETERS = 40
 
 
@@ -95,9 +92,7 @@ def facts_of(kind: Kind, steps: int) -> dict[str, float]:
     )  # fmt: skip
     tuples = len(value.tuples_of("train"))
     counted = PRIVATE if kind.variant == "rigorous" else tuples  # places: an entity owns one tuple at most
-    mechanism = mechanism_for(cell, tuples, PRIVATE)
-    (job,) = make_jobs(value, cell, [0], Calibration.model_construct(mechanism=mechanism), CPU)
-    prepared = expected(job.prepared, PreparedRelations)
+    prepared = prepared_of(PreparedRelations, value, cell, tuples, PRIVATE)
     watching = Watching(torch.from_numpy(np.array(value.features)))
     optimizer = torch.optim.SGD(watching.network.parameters(), lr=LEARNING_RATE)
     step = prepared.step(watching, optimizer)

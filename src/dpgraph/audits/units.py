@@ -13,15 +13,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from dpgraph.audits.cases import CLIP_NORM, CPU, UNIT_KINDS, Kind
+from dpgraph.audits.cases import CLIP_NORM, UNIT_KINDS, Kind, prepared_of
 from dpgraph.audits.result import AuditResult, largest
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.methods.jobs import make_jobs
 from dpgraph.models.softmax import Softmax
-from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation.base import expected
+from dpgraph.planning.resolve import resolve
 from dpgraph.preparation.units import PreparedUnits
-from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.images.value import Images
 from dpgraph.randomness import numpy_generator, torch_generator
@@ -62,10 +59,7 @@ def prepared(kind: Kind, value: Images, noise: float, rate: float) -> PreparedUn
             "seeds": (0,),
         }
     )  # fmt: skip
-    # the statement of this calibration is not used, and its epsilon takes time
-    calibration = Calibration.model_construct(mechanism=mechanism_for(cell, RECORDS))
-    (job,) = make_jobs(value, cell, [0], calibration, CPU)
-    return expected(job.prepared, PreparedUnits)
+    return prepared_of(PreparedUnits, value, cell, RECORDS)
 
 
 def parted(kind: Kind) -> bool:

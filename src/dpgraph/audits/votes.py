@@ -13,18 +13,16 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from dpgraph.audits.cases import jobs_of
+from dpgraph.audits.cases import prepared_of
 from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.result import AuditResult, statistical_result
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.methods.votes.prepared import PreparedVotes
 from dpgraph.methods.votes.readers import READERS
-from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation.base import expected
+from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.auditing import measured_errors, profile_test
-from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.randomness import numpy_generator
 
 CLASSES, MASS, FLOOR = 3, 0.3, 4
@@ -59,11 +57,7 @@ def prepared_votes(
             "seeds": (0,),
         }
     )  # fmt: skip
-    mechanism = mechanism_for(cell, len(graph.train_nodes), graph.num_nodes)
-    if not isinstance(mechanism, NoisySteps):
-        raise TypeError("expected a private mechanism")
-    (job,) = jobs_of(graph, cell, mechanism, [seed])
-    return expected(job.prepared, PreparedVotes)
+    return prepared_of(PreparedVotes, graph, cell, len(graph.train_nodes), graph.num_nodes, seed=seed)
 
 
 def _graph(lists: dict[int, list[int]], size: int) -> Graph:
@@ -202,7 +196,7 @@ def votes(trials: int) -> AuditResult:
         way = worked_out(graph, predictions(graph)) - worked_out(nulled, predictions(graph))
         scores = [(one[trials // 2 :] * way).sum(axis=(1, 2)) / np.linalg.norm(way) for one in seen]
         errors = measured_errors(scores[0], scores[1])
-        results[name] = errors, profile_test(errors, _claimed)
+        results[name] = errors, profile_test(errors, claimed_curve)
         if results[name][1].refuted:
             broken[f"{name}, measured"] = math.inf
     chosen = choices(mixed_graph(), max(400, trials // 4))
@@ -221,5 +215,5 @@ def votes(trials: int) -> AuditResult:
     )
 
 
-def _claimed(epsilons: np.ndarray) -> np.ndarray:
+def claimed_curve(epsilons: np.ndarray) -> np.ndarray:
     return np.asarray(gaussian_delta(mu=1 / NOISE, epsilon=epsilons))

@@ -15,14 +15,13 @@ import numpy as np
 from dpgraph.audits.cases import CPU
 from dpgraph.audits.graphs import directed_graph, null_records, with_edges
 from dpgraph.audits.result import AuditResult, statistical_result
-from dpgraph.audits.votes import NOISE, prepared_votes
+from dpgraph.audits.votes import NOISE, claimed_curve, prepared_votes
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.experiments.cell import Cell
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.planning.resolve import calibrate, resolve
-from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.progress import tracked
@@ -118,7 +117,7 @@ def by_raw_graph(trials: int) -> np.ndarray:
 def votes_membership(trials: int) -> AuditResult:
     """Votes keep the curve of their mu; the raw graph shows who is there, beyond the epsilon of its parameters."""
     errors = measured_errors(*by_votes(trials))
-    test = profile_test(errors, _claimed)
+    test = profile_test(errors, claimed_curve)
     claim = f"mu = {1 / NOISE:.3f} covers others' predictions by votes; no epsilon covers those on the raw graph"
     result = statistical_result("votes-membership", TITLE, claim, trials, errors, test, DELTA)
     runs = max(1, trials // RUNS)
@@ -129,7 +128,3 @@ def votes_membership(trials: int) -> AuditResult:
             "finding": f"{result.finding}; on the raw graph eps_lb {shown:.3g} in {runs} runs at epsilon {EPSILON:g}",
         }
     )
-
-
-def _claimed(epsilons: np.ndarray) -> np.ndarray:
-    return np.asarray(gaussian_delta(mu=1 / NOISE, epsilon=epsilons))

@@ -31,11 +31,11 @@ def graphs(trials: int) -> Iterator[Graph]:
     star, pairs, windmill = crowded_edges()
     named = np.array([(a, b) for a in range(2, SIZE) for b in (0, 1)])
     for edges, centre in ((star, 0), (pairs, 0), (named, 0), (windmill, 1)):
-        yield _graph(edges[:, 0], edges[:, 1], centre)
+        yield graph_of(edges[:, 0], edges[:, 1], centre)
     for trial in range(trials):
         random = numpy_generator("audits", "votes removed", trial)
         owners, members = bounded_edges(random, 0.6)
-        yield _graph(owners, members, int(random.integers(CLASSES)))
+        yield graph_of(owners, members, int(random.integers(CLASSES)))
 
 
 def crowded_edges() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -59,8 +59,8 @@ def bounded_edges(random: np.random.Generator, densest: float) -> tuple[np.ndarr
     return owners, members
 
 
-def _graph(owners: np.ndarray, members: np.ndarray, centre: int) -> Graph:
-    """All nodes but node 0 are of class 0."""
+def graph_of(owners: np.ndarray, members: np.ndarray, centre: int = 0) -> Graph:
+    """Return a graph all of whose nodes but node 0 are of class 0."""
     split = np.where(np.arange(SIZE) % 4 < 3, TRAIN, TEST)
     labels = np.where(np.arange(SIZE) == 0, centre, 0)
     graph = directed_graph([], [], np.ones((SIZE, 2)), labels, split, CLASSES)

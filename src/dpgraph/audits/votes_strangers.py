@@ -16,13 +16,13 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from dpgraph.audits import votes_capped
-from dpgraph.audits.graphs import directed_graph, null_records, with_edges, without_node
+from dpgraph.audits.graphs import null_records, without_node
 from dpgraph.audits.result import AuditResult, largest
 from dpgraph.audits.votes import CLASSES, MASS, NORM, predictions, prepared_votes
 from dpgraph.audits.votes_capped import FLOOR, MARGIN, RECEIVER, VOTER
-from dpgraph.audits.votes_removed import BOUND, SIZE, TAPERS, bounded_edges, crowded_edges
+from dpgraph.audits.votes_removed import BOUND, SIZE, TAPERS, bounded_edges, crowded_edges, graph_of
 from dpgraph.data.graph import Graph
-from dpgraph.data.records import TEST, TRAIN
+from dpgraph.data.records import TEST
 from dpgraph.methods.votes.ballots import Ballots, CappedBallots
 from dpgraph.methods.votes.prepared import PreparedVotes
 from dpgraph.methods.votes.readers import READERS
@@ -34,19 +34,14 @@ CAPPED = "node-remove-capped-strangers"
 
 
 def graphs(trials: int) -> Iterator[Graph]:
-    """A star, a clique, a windmill and random graphs of degrees up to D, edges in both lists."""
+    """A star, a clique, a windmill and random graphs of degrees up to D, edges in both lists.
+
+    Of one class, so that what moves adds up.
+    """
     for edges in crowded_edges():
-        yield _graph(edges[:, 0], edges[:, 1])
+        yield graph_of(edges[:, 0], edges[:, 1])
     for trial in range(trials):
-        yield _graph(*bounded_edges(numpy_generator("audits", "votes strangers", trial), 0.4))
-
-
-def _graph(owners: np.ndarray, members: np.ndarray) -> Graph:
-    """Of one class, so that what moves adds up."""
-    split = np.where(np.arange(SIZE) % 4 < 3, TRAIN, TEST)
-    return with_edges(
-        directed_graph([], [], np.ones((SIZE, 2)), np.zeros(SIZE, dtype=int), split, CLASSES), owners, members
-    )
+        yield graph_of(*bounded_edges(numpy_generator("audits", "votes strangers", trial), 0.4))
 
 
 def covered(graph: Graph, node: int, scope: Scope) -> np.ndarray:
@@ -114,20 +109,9 @@ def compared(graph: Graph, node: int, budget: Mapping[str, Any]) -> dict[str, fl
 
 def own_flag_moves(graph: Graph, node: int) -> bool:
     """Whether a receiver's record enters its own count of voters, on which its flag depends that neighbours see."""
-    budget: dict[str, Any] = {
-        "variant": CAPPED,
-        "degrees_share": 0.2,
-        "cap_margin": MARGIN,
-        "hub_share": 0.1,
-        "hub_limit": 1000,
-    }
-    counts = []
-    for one in (graph, null_records(graph, [node])):
-        ballots = prepared_votes(one, 0, **budget).ballots()
-        if not isinstance(ballots, CappedBallots):
-            raise TypeError("expected votes with caps")
-        counts.append(ballots.received[node])
-    return bool(counts[0] != counts[1])
+    sides = (graph, null_records(graph, [node]))
+    with_it, without = (votes_capped.prepared(one, 0, CAPPED).ballots.received[node] for one in sides)
+    return bool(with_it != without)
 
 
 def votes_strangers(trials: int) -> AuditResult:

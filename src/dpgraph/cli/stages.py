@@ -221,68 +221,48 @@ def page(which: PAGES, /, *, check: bool = False, suite: PlanOptions = ANY_SUITE
     if check and which != "baselines":
         raise UserError(f"--check: expected the page baselines with it, not {which}")
     plan = suite.plan()
-    write = {
-        "claims": _claims,
-        "index": _index,
-        "runtimes": _runtimes,
-        "audits": _audits,
-        "baselines": _baselines,
-    }[which]
-    complaints = write(plan, suite.workflow) or []
+    complaints = _write_page(which, plan, suite.workflow)
     if check and complaints:
         print("\n".join(complaints))
         return 1
     return 0
 
 
-def _claims(plan: Plan, workflow: Path) -> None:
-    from dpgraph.experiments.paths import Paths
-    from dpgraph.reporting.claims.table import write_claims
-    from dpgraph.reporting.results import read_results
-
-    paths = Paths(plan.config)
-    write_claims(plan, read_results(paths.results), paths.claims, paths.claims.with_suffix(".html"), workflow)
-
-
-def _index(plan: Plan, workflow: Path) -> None:
-    from dpgraph.experiments.paths import Paths
-    from dpgraph.reporting.claims.table import read_claims
-    from dpgraph.reporting.leaderboard.page import write_index
-    from dpgraph.reporting.results import read_results
-
-    paths = Paths(plan.config)
-    write_index(plan, read_results(paths.results), read_claims(paths.claims), paths.index)
-
-
-def _runtimes(plan: Plan, workflow: Path) -> None:
+def _write_page(which: PAGES, plan: Plan, workflow: Path) -> list[str]:
+    """Write a page and return what is to be complained of."""
     from dpgraph.experiments.paths import Paths
     from dpgraph.reporting.results import read_results
-    from dpgraph.reporting.runtimes import write_runtimes
 
     paths = Paths(plan.config)
-    write_runtimes(plan, read_results(paths.results), paths.suite / "runtimes.html")
+    if which == "audits":
+        from dpgraph.reporting.audit_figure import read_audits, write_audit_figure, write_audit_page
 
+        audits = read_audits(paths.suite / "audits.parquet")
+        write_audit_figure(audits, paths.figure("audits", "png").with_suffix(""))
+        write_audit_page(plan, audits, paths.suite / "audits.html")
+        return []
+    results = read_results(paths.results)
+    if which == "claims":
+        from dpgraph.reporting.claims.table import write_claims
 
-def _audits(plan: Plan, workflow: Path) -> None:
-    from dpgraph.experiments.paths import Paths
-    from dpgraph.reporting.audit_figure import read_audits, write_audit_figure, write_audit_page
+        write_claims(plan, results, paths.claims, paths.claims.with_suffix(".html"), workflow)
+    elif which == "index":
+        from dpgraph.reporting.claims.table import read_claims
+        from dpgraph.reporting.leaderboard.page import write_index
 
-    paths = Paths(plan.config)
-    audits = read_audits(paths.suite / "audits.parquet")
-    write_audit_figure(audits, paths.figure("audits", "png").with_suffix(""))
-    write_audit_page(plan, audits, paths.suite / "audits.html")
+        write_index(plan, results, read_claims(paths.claims), paths.index)
+    elif which == "runtimes":
+        from dpgraph.reporting.runtimes import write_runtimes
 
+        write_runtimes(plan, results, paths.suite / "runtimes.html")
+    else:
+        from dpgraph.experiments.literature import read_baselines
+        from dpgraph.reporting.baselines.table import complaints, write_baselines
 
-def _baselines(plan: Plan, workflow: Path) -> list[str]:
-    from dpgraph.experiments.literature import read_baselines
-    from dpgraph.experiments.paths import Paths
-    from dpgraph.reporting.baselines.table import complaints, write_baselines
-    from dpgraph.reporting.results import read_results
-
-    paths = Paths(plan.config)
-    compared = write_baselines(plan, read_baselines(workflow), read_results(paths.results), paths.baselines)
-    log.info("%s: %d comparisons", paths.baselines, len(compared))
-    return complaints(compared)
+        compared = write_baselines(plan, read_baselines(workflow), results, paths.baselines)
+        log.info("%s: %d comparisons", paths.baselines, len(compared))
+        return complaints(compared)
+    return []
 
 
 def references(task: str, /, *, suite: PlanOptions = ANY_SUITE) -> None:

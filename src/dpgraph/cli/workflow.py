@@ -140,7 +140,7 @@ def cost(
     if as_json:
         print(json.dumps([asdict(row) for row in costs], indent=1))
         return
-    print("\n".join(costing.table_lines(costs)))
+    print(costing.table_of(costs))
     named = [", ".join(dict.fromkeys(getattr(row, name) for row in known.rows)) for name in ("processor", "suite")]
     print(
         f"\nEstimates. Hours of one {'GPU' if on_gpu else 'core'}, measured on {named[0]} in "
@@ -213,18 +213,12 @@ def verify(*, fast: bool = False) -> int:
     return int(bool(lines))
 
 
-def status(*, as_json: Json = False, watch: bool = False, suite: PlanOptions = ANY_SUITE) -> None:
-    """Show what has run, what failed and why, and what remains; it only reads files.
+def status(*, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
+    """Show by artefact which cells have a result, which failed and why, and which have no record yet."""
+    from dpgraph.pipeline.status import Status
 
-    Args:
-        watch: One line, updated until every cell has a record.
-    """
-    from dpgraph.pipeline.status import Watcher
-    from dpgraph.pipeline.status_text import print_status
-
-    if watch and as_json:
-        raise UserError("--watch, --json: expected only one of them")
-    print_status(Watcher(suite.plan()), as_json=as_json, watched=watch)
+    found = Status.of(suite.plan())
+    print(json.dumps(found.json(), indent=1, ensure_ascii=False) if as_json else found.page())
 
 
 def new(what: Literal["method", "dataset"], name: str, /, *, out: Path = Path("own")) -> None:

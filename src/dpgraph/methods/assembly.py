@@ -46,10 +46,7 @@ def set_up(job: Job, build: Callable[[Job, int, torch.Generator | None], Any] | 
     `build`: (job, F, masks) -> another network than `Network`.
     """
     masks = torch_generator(*job.names("masks"), device=job.device) if job.cell.model.dropout else None
-    if job.prepared is not None:
-        features = job.prepared.data.features
-    else:
-        features = torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).to(job.device)
+    features = features_of(job)
     network = (build or initial_network)(job, features.shape[1], masks)
     return Bench(
         network=network,
@@ -64,6 +61,13 @@ def set_up(job: Job, build: Callable[[Job, int, torch.Generator | None], Any] | 
     )
 
 
+def features_of(job: Job) -> torch.Tensor:
+    """Return (N, F) what the prepared step holds, or the data's own features, on the job's device."""
+    if job.prepared is not None:
+        return job.prepared.data.features
+    return torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).to(job.device)
+
+
 def initial_network(job: Job, num_features: int, masks: torch.Generator | None = None) -> Network:
     generator = torch_generator(*job.names("parameters"))
     return Network(job.cell.model, num_features, job.graph.num_classes, generator, masks=masks).to(job.device)
@@ -71,6 +75,17 @@ def initial_network(job: Job, num_features: int, masks: torch.Generator | None =
 
 def fixed_size_sampler(cell: Any, num_roots: int) -> FixedSizeSampler:
     return FixedSizeSampler(num_roots, batch_size(cell.training, num_roots))
+
+
+@dataclass(frozen=True)
+class InParts:
+    """Classify each row by itself, `rows` of them at a time."""
+
+    rows: int
+
+    @torch.no_grad()
+    def logits(self, network: torch.nn.Module, features: torch.Tensor) -> torch.Tensor:
+        return torch.cat([network(part) for part in features.split(self.rows)])
 
 
 @dataclass(frozen=True)

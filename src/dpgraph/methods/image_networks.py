@@ -1,25 +1,16 @@
-"""What methods on images share: classes of all images, and model inversion of what was trained."""
+"""What methods on images share: model inversion of what was trained."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from dpgraph.methods.base import Job, Outcome
 from dpgraph.problems.images.inversion import Inversion
 from dpgraph.training.inversion import Descent, reconstructions
 
-ROWS = 2048  # of a look at all images at once
-
-
-class ImageInference:
-    """Classifies all images, some at a time."""
-
-    @torch.no_grad()
-    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
-        return torch.cat([network(part) for part in features.split(ROWS)])
+ROWS = 2048  # of a look at all images at once: `InParts`
 
 
 def inverted(job: Job, network: nn.Module, outcome: Outcome) -> Outcome:

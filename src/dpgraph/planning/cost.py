@@ -13,9 +13,10 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from tabulate import tabulate
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell, Task
@@ -346,20 +347,17 @@ def wall_hours(total: float, longest: float, places: int) -> float:
     return total / places + (1 - 1 / places) * longest
 
 
-def table_lines(rows: Sequence[Cost]) -> list[str]:
+def table_of(rows: Sequence[Cost]) -> str:
     """Return the rows as aligned text."""
-    lines: list[tuple[Any, ...]] = [("artefact", "cells", "runs", "hours", "range", "longest", "wall h", "memory")]
+    lines = []
     for row in rows:
         numbers = (row.low_hours, row.high_hours, row.longest_hours, row.wall_hours)
         low, high, longest, wall = map(_hours, numbers)
         mid = _hours(row.hours) + ("*" if row.unmeasured else "")
         counts = f"{row.cells:,}", f"{row.runs:,}"
         lines.append((row.artefact, *counts, mid, f"{low} to {high}", longest, wall, f"{row.memory_gib:.1f} GiB"))
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [
-        "  ".join([first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:]))])
-        for first, *others in lines
-    ]
+    heads = ("artefact", "cells", "runs", "hours", "range", "longest", "wall h", "memory")
+    return tabulate(lines, heads, "plain", colalign=("left", *["right"] * 7), disable_numparse=True)
 
 
 def _hours(value: float) -> str:

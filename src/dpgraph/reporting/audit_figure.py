@@ -39,7 +39,7 @@ def write_audit_figure(audits: pd.DataFrame, stem: Path) -> list[Path]:
     curves = audits[audits["epsilon"].notna()]
     names = list(dict.fromkeys(curves["audit"]))
     if not names:
-        raise UserError("audits: expected at least one with a curve (update, trajectory, partition, ...)")
+        raise UserError("audits: expected at least one with a curve (votes, votes-membership, subgraph-steps)")
     handles: dict[str, Artist] = {
         "claimed": marks.sample(CLAIMED),
         "measured lower bound (99 %)": marks.sample(MEASURED),

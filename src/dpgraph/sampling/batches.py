@@ -9,7 +9,6 @@ import numpy as np
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.procedure import Batches
-from dpgraph.privacy.public_numbers import expected_batch
 
 
 @dataclass(frozen=True)
@@ -24,11 +23,6 @@ class PoissonSampler:
         _check_roots(self.num_roots)
         if not 0 < self.rate <= 1:
             raise invalid("sampling_rate", self.rate, "a number in (0, 1]")
-
-    @property
-    def expected_size(self) -> float:
-        """q N: the public divisor of a noisy sum (a batch's own size is private)."""
-        return expected_batch(rate=self.rate, num_roots=self.num_roots)
 
     def draw(self, generator: np.random.Generator) -> np.ndarray:
         return poisson_batch(self.num_roots, self.rate, generator)
@@ -47,10 +41,6 @@ class FixedSizeSampler:
         if not 1 <= self.size <= self.num_roots:
             raise invalid("batch_size", self.size, f"an integer in 1..{self.num_roots} (the number of training nodes)")
 
-    @property
-    def expected_size(self) -> float:
-        return float(self.size)
-
     def draw(self, generator: np.random.Generator) -> np.ndarray:
         return fixed_size_batch(self.num_roots, self.size, generator)
 
@@ -62,9 +52,6 @@ class Sampler(Protocol):
 
     @property
     def num_roots(self) -> int: ...
-
-    @property
-    def expected_size(self) -> float: ...
 
     def draw(self, generator: np.random.Generator) -> np.ndarray: ...
 

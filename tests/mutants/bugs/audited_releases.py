@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpgraph.sampling.tuples import capped_tuples
 from tests.mutants import broken
 from tests.mutants.bugs.shorthand import edit, swap
-from tests.mutants.planting import Audit, Bug, Edit
+from tests.mutants.planting import Audit, Bug, Edit, Swap
 
 SENDERS, SUMS = "dpgraph.methods.aggregates.sums:Senders.", Audit("sums")
 VECTORS, EMBEDDING = "dpgraph.methods.aggregates.embedding:", Audit("embedding")
@@ -28,15 +28,21 @@ TUPLES, LIMITS = "dpgraph.training.tuples:RelationStep.", "self.clip_norm / larg
 PREPARED, FACTS = "dpgraph.preparation.relations:PreparedRelations.__init__", Audit("tuple-facts", 200)
 
 BUGS = (
-    edit("appr: sensitivity C1 for sqrt 2 C1", ROWS + "matrix_sensitivity", "math.sqrt(2 * num_rows)",
-         "math.sqrt(num_rows)", Audit("appr")),
-    swap("appr: column norm capped, not its support", ROWS + "cap_columns", broken.capped_by_norm, Audit("appr")),
-    edit("pate: sensitivity 1 for sqrt 2", GNMAX + "noisy_histograms", VOTED, "0.5 ** 0.5 * " + VOTED, Audit("pate")),
-    Bug("pate: missing cap", ANSWERS + CHECKS, Audit("pate")),
+    edit("rows: sensitivity C1 for sqrt 2 C1", ROWS + "matrix_sensitivity", "math.sqrt(2 * num_rows)",
+         "math.sqrt(num_rows)",
+         "tests/sampling/test_pagerank_release.py::test_the_sensitivity_is_attained_and_larger_than_the_thesis_says"),
+    Bug("facts: column norm capped, not its support",
+        (Swap(ROWS + "cap_columns", broken.capped_by_norm),
+         Swap("dpgraph.methods.pagerank.prepared:Rows.checked", lambda _: lambda self: self)),  # which would notice
+        Audit("facts", 200)),
+    edit("gnmax: sensitivity 1 for sqrt 2", GNMAX + "noisy_histograms", VOTED, "0.5 ** 0.5 * " + VOTED,
+         "tests/privacy/test_gnmax.py::test_laws_of_checks_and_answers"),
     swap("teachers: parts overlap", "dpgraph.training.teachers:members", broken.overlapping_parts, TEACHERS),
     edit("teachers: answers of half the noise", *LITTLE, TEACHERS),
     edit("teachers: checks without noise", *QUIET, TEACHERS),
     Bug("teachers: missing cap", ANSWERS, TEACHERS),
+    Bug("gnmax: no cap on checks", CHECKS,
+        "tests/privacy/test_gnmax.py::test_caps_stop_the_run[caps1-made1]"),
     swap("node-teachers: parts overlap", NODES + "fitted", broken.fitted_with_the_next, NODE_TEACHERS),
     swap("node-teachers: edges between parts", NODES + "view_means", broken.mixed_views, NODE_TEACHERS),
     edit("node-teachers: axes of private records", "dpgraph.preparation.node_teachers:queries_axes",

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import lzma
 import pickle
+import pkgutil
 import struct
 import tokenize
 import zipfile
@@ -20,29 +21,7 @@ from dpgraph.data.raw_images import RawImages
 from dpgraph.data.registry import DatasetEntry
 from dpgraph.errors import UserError, invalid
 
-READERS = (
-    "arxiv_text",
-    "canaries",
-    "digit_images",
-    "digits",
-    "facebook100",
-    "faces94",
-    "graphsaint",
-    "idx",
-    "idx_images",
-    "npz",
-    "ogb",
-    "orl",
-    "planetoid",
-    "pokec",
-    "pokec_bert",
-    "pokec_extract",
-    "pokec_fasttext",
-    "reddit",
-    "sbm",
-    "svhn",
-    "text_relations",
-)
+READERS = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
 def read(entry: DatasetEntry, raw_dir: Path) -> RawGraph | RawImages:

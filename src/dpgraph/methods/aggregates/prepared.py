@@ -37,7 +37,7 @@ from dpgraph.training.steps import PlainStep, Step
 class Summing(Protocol):
     """What both levels prepare."""
 
-    def noisy_sum(self, rows: np.ndarray) -> np.ndarray: ...
+    sums: Sums
 
     def step_on(self, features: Tensor, network: Any, optimizer: torch.optim.Optimizer) -> Step: ...
 
@@ -106,9 +106,6 @@ class PreparedAggregates(PreparedTrees):
     def due(self, stream: str, draws: int) -> int | None:
         return self.sums.numbers if stream == SUMS else super().due(stream, draws)
 
-    def noisy_sum(self, rows: np.ndarray) -> np.ndarray:
-        return self.sums.release(rows)
-
     def step_on(self, features: Tensor, network: Any, optimizer: torch.optim.Optimizer) -> Step:
         """The private step of a network that reads `features` (N, F): each row a node's own record and what was
         released, no other record."""
@@ -150,9 +147,6 @@ class PreparedEdgeAggregates(PreparedStep):
 
     def due(self, stream: str, draws: int) -> int | None:
         return self.sums.numbers if stream == SUMS else super().due(stream, draws)
-
-    def noisy_sum(self, rows: np.ndarray) -> np.ndarray:
-        return self.sums.release(rows)
 
     def step_on(self, features: Tensor, network: Any, optimizer: torch.optim.Optimizer) -> Step:
         return PlainStep(network, optimizer, self.trees, features, self.data.labels, self.sampler, self.batches)

@@ -67,7 +67,7 @@ class Stages(ABC):
 
     def received(self, states: Tensor) -> Tensor:
         """(N, d) the noisy sum of the states (N, d) of those who send to each node, scaled to norm 1 again."""
-        summed = self.prepared.noisy_sum(states.double().cpu().numpy())
+        summed = self.prepared.sums.release(states.double().cpu().numpy())
         return torch.from_numpy(unit_rows(summed).astype(np.float32)).to(self.records.device)
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, run_loop
+from dpgraph.methods.assembly import Bench, InParts, Run, fixed_size_sampler, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
-from dpgraph.methods.image_networks import ImageInference, inverted
+from dpgraph.methods.image_networks import ROWS, inverted
 from dpgraph.models.softmax import image_network
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.training.optimizers import make_optimizer
@@ -41,14 +41,14 @@ class Cnn:
         return inverted(job, inference.noisy(network), outcome)
 
 
-class NoisyInference(ImageInference):
+class NoisyInference:
     """Classifies by parameters to which noise is added, the same at every look; 0: as they are."""
 
     def __init__(self, over_rms: float, names: tuple[str | int, ...]) -> None:
         self.over_rms, self.names = over_rms, names
 
     def logits(self, network: nn.Module, features: Tensor) -> Tensor:
-        return super().logits(self.noisy(network), features)
+        return InParts(ROWS).logits(self.noisy(network), features)
 
     @torch.no_grad()
     def noisy(self, network: nn.Module) -> nn.Module:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from dpgraph.experiments.cell import LARGE, Cell, Privacy, Training
+from dpgraph.experiments.cell import LARGE, Cell, Training
 from dpgraph.experiments.frozen import Finite
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import BROWN, PURPLE, Look
-from dpgraph.methods.node_pate.mechanism import node_gnmax
 from dpgraph.methods.node_pate.rules import by_noise, without_noise
+from dpgraph.methods.pate.mechanism import node_gnmax
+from dpgraph.methods.pate.spec import PatePrivacy
 from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.privacy.mechanisms.gnmax import NodeGnmax
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -50,20 +51,12 @@ class PlainNodeStudentTraining(NodeStudentTraining):
     )
 
 
-class NodePatePrivacy(Privacy):
+class NodePatePrivacy(PatePrivacy):
     variant: Literal["rigorous"] = "rigorous"
-    noise_multiplier: Annotated[float, Field(gt=0, description="sigma_2 in votes")] | None = None
-    clip_norm: Annotated[float, Field(ge=1, le=1, description="Not read: votes are counts")] = 1.0
     max_checks: Annotated[int, Field(ge=1, le=LARGE, description="Public cap on checks")] = 1000
     max_answers: Annotated[int, Field(ge=1, le=LARGE, description="Public cap on labels")] = 300
     check_ratio: Annotated[float, Field(ge=1e-3, le=1e3, description="sigma_1 / sigma_2")] = 10.0
     threshold: Annotated[float, Field(ge=-10, le=10, description="T of a check, as a share of the teachers")] = 0.3
-
-    @model_validator(mode="after")
-    def _caps(self) -> Self:
-        if self.max_answers > self.max_checks:
-            raise ValueError(f"max_answers={self.max_answers}: expected at most max_checks={self.max_checks}")
-        return self
 
 
 class NodePateCell(Cell):

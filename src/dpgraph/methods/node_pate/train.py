@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.methods.assembly import Bench, Run, run_loop
+from dpgraph.methods.assembly import Bench, InParts, Run, features_of, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.models.gan import FrozenSoftmax
 from dpgraph.preparation.base import expected
@@ -18,14 +18,6 @@ from dpgraph.randomness import torch_generator
 from dpgraph.training.optimizers import make_optimizer
 
 ROWS = 4096  # of a look at all nodes
-
-
-class OwnRecords:
-    """Each node's class from its own features and the released parameters."""
-
-    @torch.no_grad()
-    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
-        return torch.cat([network(part) for part in features.split(ROWS)])
 
 
 @dataclass
@@ -50,10 +42,7 @@ class NodePate:
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         graph, training = job.graph, job.cell.training
-        if job.prepared is not None:
-            features = job.prepared.data.features
-        else:
-            features = torch.from_numpy(np.array(graph.features, dtype=np.float32)).to(job.device)
+        features = features_of(job)
         labels = torch.from_numpy(released(job, features))
         queries = torch.from_numpy(queries_of(graph, *names_of(job.cell, job.seed)))
         student = FrozenSoftmax(
@@ -67,7 +56,7 @@ class NodePate:
         step = LabelledStep(student, optimizer, features[queries[known]], labels[known].to(job.device))
         notes = {} if job.prepared is not None else {"batches": "all labelled", "edge_lists": "own record"}
         bench = Bench(student, optimizer, features, None)
-        return run_loop(Run(job, bench, step, {}, notes, inference=OwnRecords()), observe)
+        return run_loop(Run(job, bench, step, {}, notes, inference=InParts(ROWS)), observe)
 
 
 def released(job: Job, features: Tensor) -> np.ndarray:

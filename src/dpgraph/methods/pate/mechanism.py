@@ -1,4 +1,4 @@
-"""The mechanism of PATE, from a cell."""
+"""The mechanisms of PATE, on images and on nodes, from a cell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from dpgraph.errors import invalid
 from dpgraph.methods.asked import Asked
-from dpgraph.privacy.mechanisms.gnmax import ConfidentGnmax
+from dpgraph.privacy.mechanisms.gnmax import ConfidentGnmax, NodeGnmax
 
 
 def capped(asked: Asked) -> dict[str, Any]:
@@ -21,3 +21,8 @@ def capped(asked: Asked) -> dict[str, Any]:
 def confident_gnmax(asked: Asked) -> ConfidentGnmax:
     """Protected are the teachers' records alone, and all other images are public; delta is set for all images."""
     return ConfidentGnmax(**capped(asked))
+
+
+def node_gnmax(asked: Asked) -> NodeGnmax:
+    """Protected are the training nodes; delta is set for all nodes, which is no larger."""
+    return NodeGnmax(**capped(asked))

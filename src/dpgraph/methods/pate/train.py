@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
-from dpgraph.methods.assembly import Bench, Run, run_loop
+from dpgraph.methods.assembly import Bench, InParts, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
 from dpgraph.methods.points import evaluation_steps
 from dpgraph.preparation.base import expected
@@ -20,14 +19,6 @@ from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.students import ONE, Student, StudentPlan, StudentStep
 
 ROWS = 4096  # of a look at all images
-
-
-class StudentInference:
-    """Classifies all images by the first discriminator, some at a time."""
-
-    @torch.no_grad()
-    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
-        return torch.cat([network(part) for part in features.split(ROWS)])
 
 
 class Pate:
@@ -62,7 +53,7 @@ class Pate:
             job.names("epochs of the student"), looks,
         )  # fmt: skip
         notes = {} if job.prepared is not None else {"batches": "epochs", "edge_lists": "own record"}
-        outcome = run_loop(Run(job, bench, step, {"student": noise}, notes, inference=StudentInference()), observe)
+        outcome = run_loop(Run(job, bench, step, {"student": noise}, notes, inference=InParts(ROWS)), observe)
         if not looks:
             return outcome
         known = (labels >= 0).cpu().numpy()

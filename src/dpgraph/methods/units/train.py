@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dpgraph.methods.assembly import Bench, Run, run_loop
+from dpgraph.methods.assembly import Bench, InParts, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
-from dpgraph.methods.image_networks import ImageInference, inverted
+from dpgraph.methods.image_networks import ROWS, inverted
 from dpgraph.models.softmax import image_network
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.units import PreparedUnits
@@ -21,5 +21,5 @@ class DpUnits:
         network = image_network(job.cell.model, images.shape, images.num_classes, generator).to(job.device)
         bench = Bench(network, make_optimizer(network.parameters(), job.cell.training), prepared.data.features, None)
         step = prepared.step(network, bench.optimizer)
-        run = Run(job, bench, step, prepared.generators, inference=ImageInference())
+        run = Run(job, bench, step, prepared.generators, inference=InParts(ROWS))
         return inverted(job, network, run_loop(run, observe))
