@@ -80,7 +80,7 @@ def test_the_noise_of_every_release_is_as_accounted_for(kind, relation):
 def scaled(monkeypatch, factor):
     """All noise of the operating system, off by a factor."""
     right = secret.rounded_gaussian
-    monkeypatch.setattr(secret, "rounded_gaussian", lambda count, scale: np.rint(factor * right(count, scale)))
+    monkeypatch.setattr(secret, "rounded_gaussian", lambda count, scale, counter: np.rint(factor * right(count, scale, counter)))
 
 
 @pytest.mark.parametrize("factor", [0.9, 1.1])
@@ -97,15 +97,17 @@ def test_half_of_the_noise_of_a_release_is_noticed_by_canaries(monkeypatch):
     assert "independent trials refutes the claim" in audited.SECRET["secret one-run"](5000).finding
 
 
-def one_for_both(values, std, grid, held=[]):  # noqa: B006
+def one_for_both(values, std, grid, counter, held=[]):  # noqa: B006
     """The bias gets the beginning of the noise of the weight."""
     if values.size != 3:
         held[:] = [secret.rounded_gaussian(values.size, std / grid)]
+    counter.numbers += values.size
     return (np.rint(values / grid) + held[0][: values.size].reshape(values.shape)) * grid
 
 
-def one_for_all(values, std, grid):
+def one_for_all(values, std, grid, counter):
     """The same noise whenever it is asked for."""
+    counter.numbers += values.size
     return np.rint(values / grid) * grid + std * np.random.default_rng(0).standard_normal(values.shape)
 
 

@@ -28,7 +28,7 @@ def test_a_large_delta_is_named_on_screen_and_in_the_card(size, delta, warned, t
 
 
 def test_two_nodes_are_warned_and_a_known_seed_promises_nothing_to_warn_of(tmp_path):
-    own = from_arrays(np.array([[0], [1]]), [0, 1], np.eye(2), ["train", "train"])
+    own = from_arrays(np.array([[0], [1]]), [0, 1], np.eye(2), ["train", "train"], classes=("0", "1"))
     assert "1 in 20" in fit(own, 4.0).card["warnings"][0]
     assert fit(own, 4.0, seed=1).card["warnings"] == []
 

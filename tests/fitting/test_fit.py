@@ -133,8 +133,8 @@ def test_released_buckets_have_the_noise_that_was_accounted_for():
 def test_all_noise_is_what_was_accounted_for_and_a_little_more(monkeypatch):
     """The mean of the rows, each step's weight and bias, and the buckets, in this order and nothing else."""
     drawn, add = [], secret.noised
-    monkeypatch.setattr(secret, "noised", lambda values, std, grid: (
-        drawn.append((values.shape, std)) or add(values, std, grid)))  # fmt: skip
+    monkeypatch.setattr(secret, "noised", lambda values, std, grid, counter: (
+        drawn.append((values.shape, std)) or add(values, std, grid, counter)))  # fmt: skip
     fitted = fit(small(), 2.0)
     mechanism = fitted.card["mechanism"]
     steps, noise = mechanism["steps"], mechanism["noise_multiplier"]

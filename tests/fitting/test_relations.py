@@ -78,8 +78,8 @@ def test_neighbours_help_under_node_remove():
 
 def test_noise_under_node_remove_is_what_was_accounted_for_and_a_little_more(monkeypatch):
     drawn = []
-    monkeypatch.setattr(secret, "noised", lambda values, std, grid, add=secret.noised: (
-        drawn.append((values.shape, std, grid)) or add(values, std, grid)))  # fmt: skip
+    monkeypatch.setattr(secret, "noised", lambda values, std, grid, counter, add=secret.noised: (
+        drawn.append((values.shape, std, grid)) or add(values, std, grid, counter)))  # fmt: skip
     own = campus()
     mechanism = fit(own, 8.0, **NODE_REMOVE).card["mechanism"]
     found = CappedVotes.model_validate(mechanism)
@@ -98,7 +98,8 @@ def test_a_voter_that_leaves_moves_others_buckets_by_b_at_most(monkeypatch):
     """The code of a release with its noise held fixed, and a voter's record and edges taken away."""
     fixed = np.random.default_rng(1).normal(size=(10_000, 8))
 
-    def held(values, std, grid):
+    def held(values, std, grid, counter):
+        counter.numbers += values.size
         return values + std * fixed.reshape(-1)[: values.size].reshape(values.shape)
 
     monkeypatch.setattr(secret, "noised", held)

@@ -92,7 +92,7 @@ def test_other_data_share_a_file_only_where_they_share_an_input(tmp_path, capsys
         folder.mkdir()
     data, other = write_csv(one), write_csv(two)
     (two / "linked.csv").symlink_to(one / "nodes.csv")
-    shared = ["--edges", str(two / "edges.csv"), "--nodes", str(two / "linked.csv")]
+    shared = ["--edges", str(two / "edges.csv"), "--nodes", str(two / "linked.csv"), *data[4:]]
     for number, (given, count) in enumerate([(data, 1), (other, 1), (shared, 3)]):
         assert run(given, tmp_path / str(number)) == 0
         assert f"with this one, {count} release" in capsys.readouterr().out

@@ -161,9 +161,8 @@ def fit(
         method, numbers, epsilon=epsilon, delta=delta, relation=about, all_outputs=every, selection=selection
     )
     charged = []
-    if seed is None:  # before anybody sees the classes that were chosen
-        warned = [f"warning: {one}" for one in delta_warnings(what.delta, numbers.nodes)]
-        charged = [*warned, *charge(own, what, scope, folder, releases)]
+    if seed is None and selection is not None:  # before anybody sees the classes that were chosen
+        charged = charge(own, what, scope, folder, releases)
     for text in assumptions(own, numbers, about):
         say(f"assumed: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every)
@@ -172,8 +171,10 @@ def fit(
         say(f"releases: {text}")
     # before training: where one fails, nothing is released
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
-    for text in charged:
-        say(text)
+    if seed is None:
+        for text in (*(f"warning: {one}" for one in delta_warnings(what.delta, numbers.nodes)),
+                     *(charged or charge(own, what, scope, folder, releases))):  # fmt: skip
+            say(text)
     trained = train(own, what, seed)
     secret = trained.secret
     stated = card(own, what, numbers, kind=what.kind, scope=scope, secret=secret, command=command, audits=audits)

@@ -135,7 +135,7 @@ class SecretReleases(ReleaseNoise):
     """Noise of releases besides the steps; its own counter. Sums have to be on a grid already."""
 
     def __init__(self) -> None:
-        self.stds: list[float] = []
+        super().__init__(None)  # type: ignore[arg-type]
         self.draws = self.numbers = 0
 
     def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
