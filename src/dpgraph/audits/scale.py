@@ -33,6 +33,7 @@ from dpgraph.methods.votes.learnt import CLIP
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.preparation.base import Order, PreparedStep, prepare
 from dpgraph.privacy.mechanisms.base import NoisySteps
+from dpgraph.privacy.mechanisms.lots import COMPONENTS
 from dpgraph.privacy.mechanisms.votes import BUCKETS, DEGREES, HUBS, LEARNT, MEAN
 from dpgraph.privacy.procedure import Release
 from dpgraph.privacy.vote_sensitivity import vote_norm
@@ -144,7 +145,7 @@ def _groups(prepared: Any) -> Any:
 
 def by_kind(record: NoiseRecord, releases: Sequence[Release]) -> dict[str, list[np.ndarray]]:
     """Return releases on record by the kind of the mechanism's; noisy degrees come after the hubs, if both do."""
-    found = dict(record.releases)
+    found = {COMPONENTS if role == "components" else role: noise for role, noise in record.releases.items()}
     degrees = found.pop(DEGREES, [])
     if any(one.kind == HUBS for one in releases):
         found |= {HUBS: degrees[:1], DEGREES: degrees[1:]}
