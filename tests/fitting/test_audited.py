@@ -80,7 +80,7 @@ def test_the_noise_of_every_release_is_as_accounted_for(kind, relation):
 def scaled(monkeypatch, factor):
     """All noise of the operating system, off by a factor."""
     right = secret.rounded_gaussian
-    monkeypatch.setattr(secret, "rounded_gaussian", lambda count, scale, counter: np.rint(factor * right(count, scale, counter)))
+    monkeypatch.setattr(secret, "rounded_gaussian", lambda *given: np.rint(factor * right(*given)))
 
 
 @pytest.mark.parametrize("factor", [0.9, 1.1])

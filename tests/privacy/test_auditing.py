@@ -268,7 +268,7 @@ def test_no_attacker_beats_the_bound_on_few_canaries(epsilon: float, delta: floa
 @pytest.mark.parametrize(("mu", "share"), [(0.5, 0.45), (1.0, 0.55), (1.5, 0.58), (2.0, 0.55), (4.0, 0.47)])
 def test_one_run_mu_is_valid_and_reaches_most(mu: float, share: float) -> None:
     """At 95 %, at most 5 % of 400 runs of known mu are above it; the median is not far below."""
-    guesses = planned_guesses(mu, 1000, 0.95)
+    guesses = planned_guesses(mu=mu, canaries=1000, confidence=0.95)
     correct = []
     for index in range(400):
         generator = numpy_generator("test", "one run", "mu", str(mu), index)

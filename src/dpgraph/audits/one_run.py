@@ -80,7 +80,7 @@ class CanaryRun:
     def shown(self, alarm: float) -> dict[str, float]:
         """Return for each bound the largest of SHARES at which the claim is refuted; `alarm` may fail for each."""
         size = len(self.scores)
-        guesses = planned_guesses(self.mu, size, 1 - SHOWN / 2)
+        guesses = planned_guesses(mu=self.mu, canaries=size, confidence=1 - SHOWN / 2)
         correct = guesses_either_way(self.scores, self.present, guesses)
         errors = measured_errors(self.scores[self.present], self.scores[~self.present], 1 - alarm)
         known = {"correct": correct, "guesses": guesses, "canaries": size}

@@ -88,7 +88,7 @@ class NoiseRecord:
             self.releases.setdefault(role, []).append(np.asarray(found, dtype=np.float64) - before)
             return found
 
-        noise.on = released  # type: ignore[method-assign]
+        noise.on = released  # type: ignore[assignment,method-assign]
         return noise
 
 

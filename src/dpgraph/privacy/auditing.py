@@ -252,7 +252,7 @@ def inverse_of(epsilons: np.ndarray, deltas: np.ndarray) -> Inverse:
     return inverse
 
 
-def planned_guesses(mu: float, canaries: int, confidence: float = CONFIDENCE) -> int:
+def planned_guesses(*, mu: float, canaries: int, confidence: float = CONFIDENCE) -> int:
     """Return the even number of guesses that shows most, of canaries whose scores are N(mu, 1) and N(0, 1).
 
     It depends on the claim alone, so that it is chosen before the run.

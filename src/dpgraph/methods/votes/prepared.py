@@ -130,7 +130,7 @@ class PreparedVotes(PreparedTrees):
             weighted = {"list_cap": ballots.degree_bound, "taper": ballots.taper}
         self.reader = BucketReader(self._how.shrinkage, self._how.strength)
         said, read = probabilities, dict[float, np.ndarray]()
-        cast = released = np.empty(0)
+        cast = released = np.empty((0, 0))
 
         def scores_of(reader: BucketReader) -> np.ndarray:
             if reader.shrinkage not in read:  # one at a time: each is as large as all predictions
