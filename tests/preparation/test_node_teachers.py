@@ -14,6 +14,7 @@ from dpgraph.audits.teachers import CLASSES, TEACHERS
 from dpgraph.data.records import TEST, VALIDATION
 from dpgraph.errors import UserError
 from dpgraph.preparation.node_teachers import PreparedNodeTeachers, queries_of
+from dpgraph.preparation.teachers import NOISE
 
 KIND = next(iter(NODE_TEACHER_KINDS.values()))
 CAPS = (20, 10)
@@ -56,7 +57,7 @@ def test_each_release_has_noise_of_its_own():
     """The same noise for two kinds of teachers, caps or seeds would cancel in the difference of two releases."""
     value = graph_of(PUBLIC)
     orders = (("own", 0, CAPS), ("means", 0, CAPS), ("own", 1, CAPS), ("own", 0, (21, 10)), ("own", 0, (20, 9)))
-    assert len({prepared(KIND, value, *one)._noise for one in orders}) == len(orders)
+    assert len({prepared(KIND, value, *one).ledger.entries[NOISE].names for one in orders}) == len(orders)
 
 
 def test_a_release_states_its_relation_once_it_is_made():

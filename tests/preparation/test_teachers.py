@@ -12,7 +12,7 @@ from dpgraph.audits.cases import CPU, TEACHER_KINDS
 from dpgraph.audits.teachers import CLASSES, TEACHERS, images, prepared
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError
-from dpgraph.preparation.teachers import PreparedTeachers, shape_of, votes_of
+from dpgraph.preparation.teachers import NOISE, PreparedTeachers, shape_of, votes_of
 from dpgraph.privacy.cache import VARIABLE
 
 KIND = next(iter(TEACHER_KINDS.values()))
@@ -35,7 +35,10 @@ def test_the_threshold_is_public():
 def test_each_release_has_noise_of_its_own():
     """The same noise under two caps, thresholds or seeds would cancel in the difference of two releases."""
     value = images(30)
-    noise = {prepared(KIND, value, *one)._noise for one in ((0, CAPS), (1, CAPS), (0, (21, 10)), (0, (20, 9)))}
+    noise = {
+        prepared(KIND, value, *one).ledger.entries[NOISE].names
+        for one in ((0, CAPS), (1, CAPS), (0, (21, 10)), (0, (20, 9)))
+    }
     assert len(noise) == 4
 
 

@@ -70,8 +70,6 @@ BUGS = (
     swap("sums: the degree bound is not checked", SENDERS + "bounded", broken.sent_to_all, SUMS),
     edit("embedding: a cap on readers", CAPPED, BY_OWNERS, BY_READERS, EMBEDDING),
     swap("embedding: whole lists under a cap", CAPPED, broken.sent_to_all, EMBEDDING),
-    edit("embedding: noise of the steps is that of the classifier", VECTORS + "PreparedEmbedding.__init__",
-         "order.noise(std, 'noise of the embedding')", "order.noise(std, 'noise')", EMBEDDING),
     edit("embedding: noise by the root of the cap", VECTORS + "PreparedEmbedding.__init__",
          "mechanism.embedding_noise",
          "mechanism.embedding_noise * 2 * (mechanism.receivers + 1) ** 0.5 / (2 * mechanism.receivers + 1)", EMBEDDING),
