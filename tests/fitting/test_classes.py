@@ -72,6 +72,36 @@ def test_a_label_of_a_class_that_is_not_kept_is_none():
         select_classes(own, ClassSelection(Fraction(1, 100), 1e-6), 0)
 
 
+def test_a_choice_that_fails_is_charged(tmp_path):
+    """Tries until one succeeds would have no delta; where a try cannot be recorded, no noise is drawn."""
+    labels = np.arange(60) % 20
+    own = from_arrays(np.zeros((2, 0), int), labels, np.ones((60, 1)), ["train"] * 60)
+    for tries in (1, 2):
+        with pytest.raises(UserError, match="this try is charged"):
+            fit(own, 1.0, out=tmp_path / "out", releases=tmp_path / "mine")
+        assert len((tmp_path / "mine").read_text().splitlines()) == tries
+    with pytest.raises(UserError, match="expected a file that can be written"):
+        fit(own, 1.0, releases=tmp_path)
+
+
+def test_noise_of_every_class_is_its_own():
+    noisy = noisy_counts(np.full(60, 1000), Fraction(1, 4), uniform_below(None))
+    assert len(set(noisy.tolist())) > 10
+
+
+def test_a_selection_reads_noisy_counts_alone(monkeypatch):
+    """Other labels with the same noisy counts: the same classes in the same order, and the same number of labels."""
+    selection, found = ClassSelection(Fraction(2), 1e-6), []
+    least = selection.threshold
+    monkeypatch.setattr(classes, "noisy_counts", lambda counts, *_: np.array([least, least + 30, least - 1, least + 5]))
+    for sizes in ((60, 50, 40, 1), (1, 90, 60, 70)):
+        labels = np.repeat(np.arange(4), sizes)
+        own = from_arrays(np.zeros((2, 0), int), labels, np.ones((sum(sizes), 1)), ["train"] * sum(sizes))
+        kept, total = select_classes(own, selection, None)
+        found.append((kept.classes, total))
+    assert found == [(("0", "1", "3"), 3 * least + 35)] * 2
+
+
 def test_held_out_labels_make_no_class():
     labels = np.arange(90) % 3
     own = from_arrays(np.zeros((2, 0), int), labels, np.ones((90, 1)), np.where(labels == 2, "test", "train"))

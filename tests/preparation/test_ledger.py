@@ -1,5 +1,6 @@
 """Random streams of every private method: opened once, secret, named by the seed, and never used twice."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -9,6 +10,7 @@ import torch
 
 from dpgraph.fitting.secret import SecretNoise, SecretOrder, SecretReleases
 from dpgraph.fitting.training import SecretVotes
+from dpgraph.methods.aggregates.prepared import Sums
 from dpgraph.methods.base import Job
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method, spec
@@ -52,7 +54,8 @@ class Recorder:
         releases: type[ReleaseNoise] = ReleaseNoise,
     ) -> None:
         self.draws: list[list[np.ndarray]] = []
-        add, fill, on = steps.add, steps.fill, releases.on
+        self.sums: list[np.ndarray] = []  # what leaves noisy sums
+        add, fill, on, summed = steps.add, steps.fill, releases.on, Sums.release
         checks, answers = gnmax.noisy_largest_count, gnmax.noisy_histograms
 
         def added(noise, sums):
@@ -72,6 +75,11 @@ class Recorder:
             self.keep([(made - values) / std])
             return made
 
+        def sums_released(sums, rows):
+            made = summed(sums, rows)
+            self.sums.append((made - sums.senders.received(rows)).ravel() / sums.std)
+            return made
+
         def checked(votes, std, generator):
             made = checks(votes, std, generator)
             self.keep([(made - votes.max(axis=1)) / std])
@@ -85,6 +93,7 @@ class Recorder:
         monkeypatch.setattr(steps, "add", added)
         monkeypatch.setattr(steps, "fill", filled)
         monkeypatch.setattr(releases, "on", released)
+        monkeypatch.setattr(Sums, "release", sums_released)
         monkeypatch.setattr(gnmax, "noisy_largest_count", checked)
         monkeypatch.setattr(gnmax, "noisy_histograms", answered)
 
@@ -114,8 +123,9 @@ def check_draws(draws: list[list[np.ndarray]]) -> None:
     check_white(pairwise(flat))
     check_white((flat[0], later) for later in flat[1:])
     check_white(pair for one in draws for pair in combinations(one, 2))
-    for lag in (1, 2, 7):
+    for lag in (1, 2, 3, 7):
         check_white((one[lag:], one[:-lag]) for one in flat)
+    check_white((one[len(one) // 2 :], one) for one in flat)
     numbers = np.concatenate(flat)
     spread = np.sqrt(2 / len(numbers))  # of the mean square
     assert abs((numbers**2).mean() - 1) < FALSE_ALARM * spread or len(numbers) < 100, (numbers**2).mean()
@@ -145,6 +155,9 @@ def test_no_noise_is_used_twice_over_steps_tensors_releases_and_seeds(name, monk
         assert {stream for stream, use in used.items() if use.secret} <= set(prepared.mechanism.streams)
         if recorder.draws:
             check_draws(recorder.draws)
+        check_white(combinations(recorder.sums, 2))
+        spread = [float((one**2).mean()) for one in recorder.sums]
+        assert all(abs(one - 1) < FALSE_ALARM * np.sqrt(2 / recorder.sums[0].size) for one in spread), spread
     assert not names[0] & names[1]
     flat = [[np.concatenate(one) for one in draws] for draws in recorded]
     check_white(zip(*flat, strict=False))
@@ -228,6 +241,21 @@ def test_batches_of_a_captured_step_come_from_a_secret_stream_of_their_own(name)
     assert entry.counter.draws == prepared.steps
     (batches_used,) = (use for use in procedure.streams if use.stream == "batches")
     assert batches_used.numbers == prepared.steps * prepared.mechanism.num_roots
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_a_checkpoint_keeps_every_generator_that_steps_draw_from(name, tmp_path):
+    """Else a resumed run would draw the noise of its first steps again."""
+    toy, asked = toy_graph(), CELLS[name]
+    calibration = calibrated(asked, toy)
+    (job,) = make_jobs(value_of(asked, toy), asked, [0], calibration, CPU, tmp_path / "run.checkpoint")
+    method(asked.method).run(job, lambda step, logits: {})
+    with (
+        pytest.raises(NotAsAccounted, match="would not keep it")
+        if job.prepared.ledger.entries.get("noise")
+        else nullcontext()
+    ):
+        job.prepared.check_kept([])
 
 
 def test_nothing_but_the_prepared_step_draws_from_its_secret_streams():

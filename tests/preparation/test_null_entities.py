@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from dpgraph.audits.cases import CPU
 from dpgraph.data.records import TEST, TRAIN
+from dpgraph.errors import UserError
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.preparation.base import expected
@@ -138,6 +139,15 @@ def test_a_null_record_from_files_leaves_tuples_and_pool() -> None:
     assert kept(nulled(relation()), SEED) == {(2, 3), (4, 5), (1, 6)}
     assert prepared(relation(), SEED).batches.negatives.entities.tolist() == list(range(ENTITIES))
     assert prepared(nulled(relation()), SEED).batches.negatives.entities.tolist() == list(range(1, ENTITIES))
+
+
+def test_data_with_two_null_entities_are_refused() -> None:
+    """Fewer than n - 1 would be drawn from, and one of them is in a batch more often than is charged."""
+    value = nulled(relation())
+    features = np.array(value.features)
+    features[3] = 0
+    with pytest.raises(UserError, match="null entities=2: expected at most 1"):
+        prepared(replace(value, features=features), SEED)
 
 
 def test_a_null_record_is_one_without_text_or_without_features() -> None:

@@ -79,7 +79,8 @@ def select_classes(own: OwnGraph, selection: ClassSelection, seed: int | None) -
     if len(kept) < FEWEST:
         raise UserError(
             f"{own.where}: {len(kept)} classes have a noisy count of labels of at least {selection.threshold}: "
-            f"expected {FEWEST}: state the public class list (--classes), which costs nothing; nothing was released"
+            f"expected {FEWEST}: state the public class list (--classes), which costs nothing; nothing was released, "
+            "but this try is charged"
         )
     place = np.full(len(own.classes) + 1, -1, dtype=np.int64)  # the last one: no label
     place[kept] = np.arange(len(kept))

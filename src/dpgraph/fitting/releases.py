@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, Annotated, NamedTuple
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -69,8 +69,29 @@ class RecordedRelease(Stated):
         return self
 
 
+class Charged(NamedTuple):
+    """What a release costs: of a budget that is planned, or, before classes are chosen, as it was asked for."""
+
+    relation: Relation
+    epsilon: float
+    delta: float
+    method: str
+    mu: float | None = None
+    choice: float = 0.0
+    failure: float = 0.0
+    others: tuple[Stated, ...] = ()
+
+    @classmethod
+    def of(cls, own: OwnGraph, what: Budgeted) -> Charged:
+        others = tuple(
+            Stated(relation=one.relation, epsilon=one.epsilon, delta=one.delta)
+            for one in other_guarantees(own, what) if one.epsilon is not None and one.delta
+        )  # fmt: skip
+        return cls(what.relation, what.epsilon, what.delta, what.kind, what.mu, what.choice, what.failure, others)
+
+
 def charge(
-    own: OwnGraph, what: Budgeted, scope: str, folder: Path | None, releases: str | Path | None = None
+    own: OwnGraph, cost: Charged, scope: str, folder: Path | None, releases: str | Path | None = None
 ) -> list[str]:
     """Record a release before its noise is drawn, and return what all releases of these data cost, in lines.
 
@@ -83,18 +104,14 @@ def charge(
         ]
     release = RecordedRelease(
         id=secrets.token_hex(8), at=datetime.now(UTC).isoformat(timespec="seconds"),
-        folder=None if folder is None else str(folder.resolve()), method=what.kind, scope=scope,
-        relation=what.relation, epsilon=what.epsilon, delta=what.delta,
-        mu=what.mu if what.paid is None else None, choice=what.choice, failure=what.failure,
-        others=tuple(Stated(relation=one.relation, epsilon=one.epsilon, delta=one.delta)
-                     for one in other_guarantees(own, what) if one.epsilon is not None and one.delta),
+        folder=None if folder is None else str(folder.resolve()), scope=scope, **cost._asdict(),
     )  # fmt: skip
     shown = ", ".join(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path) for path in paths)
     if releases is None and not own.files:
         shown += (
             ": data in memory have no name, so all releases in it count as of the same data (--releases names another)"
         )
-    return [f"recorded in {shown}", *in_words(record(paths, release), what.relation)]
+    return [f"recorded in {shown}", *in_words(record(paths, release), cost.relation)]
 
 
 def releases_files(own: OwnGraph, folder: Path | None, named: str | Path | None = None) -> list[Path]:

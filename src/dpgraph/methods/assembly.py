@@ -157,6 +157,8 @@ class TreeMethod:
 def run_loop(run: Run, observe: Observe) -> Outcome:
     """T steps of one seed, with evaluations on the whole graph."""
     job, bench = run.job, run.bench
+    if job.prepared is not None and job.checkpoint is not None:
+        job.prepared.check_kept(run.all_generators.values())
     usual = run.whole()
     logits = np.zeros(0)
 

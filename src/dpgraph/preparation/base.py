@@ -8,7 +8,7 @@ mechanism states.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -177,6 +177,18 @@ class PreparedStep(ABC):
     def trains(self, network: torch.nn.Module, before: int = 0) -> None:
         """Note the size of a network whose steps begin after `before` draws of noise."""
         self._trained.append((before, size_of(network)))
+
+    def check_kept(self, kept: Collection[object]) -> None:
+        """Raise NotAsAccounted where a checkpoint would not keep the state of a generator that steps draw from.
+
+        A resumed run would draw the same numbers again.
+        """
+        for role in (*STEPS, *self.mechanism.more_streams) if self.mechanism.steps_cost else ():
+            entry = self.ledger.entries.get(role)
+            counter = None if entry is None or not entry.secret else entry.counter
+            drawn = counter.generator if isinstance(counter, GaussianNoise) else counter
+            if drawn is not None and not any(drawn is one for one in kept):
+                raise NotAsAccounted(f"random stream {role}: a checkpoint would not keep it: a resumed run repeats it")
 
     def due(self, stream: str, draws: int) -> int | None:
         """Return how many independent numbers so many draws of a stream hold; None: it is private, or not known."""

@@ -31,6 +31,10 @@ class PreparedRelations(PreparedStep):
         if len(tuples) > mechanism.num_roots or len(entities) > mechanism.num_entities:
             found = f"{len(tuples)} tuples of {len(entities)} entities"
             raise invalid("counts", found, f"at most {mechanism.num_roots} of {mechanism.num_entities}, as accounted")
+        if isinstance(mechanism, StaticTuples) and len(entities) < mechanism.num_entities - 1:
+            # Theorem 7: negatives are drawn from all n entities, or from all but the one that is null
+            null = mechanism.num_entities - len(entities)
+            raise invalid("null entities", null, "at most 1: leave out the ids of entities without text or features")
         self.noise = order.noise(order.noise_std)
         draws = Draws(PoissonSampler(mechanism.num_roots, mechanism.sampling_rate), order.generator("batches"))
         negatives = Negatives(entities, mechanism.negatives, order.generator("negatives"))
