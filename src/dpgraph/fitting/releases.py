@@ -69,7 +69,7 @@ class RecordedRelease(Stated):
         return self
 
 
-class Charged(NamedTuple):
+class ReleaseCost(NamedTuple):
     """What a release costs: of a budget that is planned, or, before classes are chosen, as it was asked for."""
 
     relation: Relation
@@ -82,7 +82,7 @@ class Charged(NamedTuple):
     others: tuple[Stated, ...] = ()
 
     @classmethod
-    def of(cls, own: OwnGraph, what: Budgeted) -> Charged:
+    def of(cls, own: OwnGraph, what: Budgeted) -> ReleaseCost:
         others = tuple(
             Stated(relation=one.relation, epsilon=one.epsilon, delta=one.delta)
             for one in other_guarantees(own, what) if one.epsilon is not None and one.delta
@@ -91,7 +91,7 @@ class Charged(NamedTuple):
 
 
 def charge(
-    own: OwnGraph, cost: Charged, scope: str, folder: Path | None, releases: str | Path | None = None
+    own: OwnGraph, cost: ReleaseCost, scope: str, folder: Path | None, releases: str | Path | None = None
 ) -> list[str]:
     """Record a release before its noise is drawn, and return what all releases of these data cost, in lines.
 
