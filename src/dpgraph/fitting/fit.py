@@ -38,7 +38,7 @@ from dpgraph.fitting.model import FOLDERS, FORMAT, Header, SavedModel, as_json, 
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.release import PREDICTIONS, write_release, write_rows
-from dpgraph.fitting.releases import ReleaseCost, charge
+from dpgraph.fitting.releases import charge, cost_of
 from dpgraph.fitting.training import Trained, train
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.privacy.mechanisms.votes import CappedVotes
@@ -149,7 +149,8 @@ def fit(
         sure = checked_delta(delta, len(own.ids))
         selection = ClassSelection.within(epsilon=epsilon, delta=sure)
         if seed is None:  # a try that fails is charged, too: tries until one succeeds would have no delta
-            charged = charge(own, ReleaseCost(about, epsilon, sure, method), scope, folder, releases)
+            asked = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
+            charged = charge(own, asked, scope, folder, releases)
         own, counted = select_classes(own, selection, seed)
         known, known_by = min(max(counted, 1), places), "noisy counts"
     if labelled is not None:
@@ -173,7 +174,7 @@ def fit(
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     if seed is None:
         for text in (*(f"warning: {one}" for one in delta_warnings(what.delta, numbers.nodes)),
-                     *(charged or charge(own, ReleaseCost.of(own, what), scope, folder, releases))):  # fmt: skip
+                     *(charged or charge(own, cost_of(own, what), scope, folder, releases))):  # fmt: skip
             say(text)
     trained = train(own, what, seed)
     secret = trained.secret

@@ -12,11 +12,11 @@ import fcntl
 import math
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Annotated, NamedTuple
+from typing import IO, Annotated, Any
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -57,9 +57,9 @@ class RecordedRelease(Stated):
     folder: str | None
     method: str
     scope: str
-    mu: Cost | None
-    choice: Cost
-    failure: Annotated[float, Field(ge=0, lt=1)]
+    mu: Cost | None = None
+    choice: Cost = 0.0
+    failure: Annotated[float, Field(ge=0, lt=1)] = 0.0
     others: tuple[Stated, ...] = ()
 
     @model_validator(mode="after")
@@ -69,31 +69,22 @@ class RecordedRelease(Stated):
         return self
 
 
-class ReleaseCost(NamedTuple):
-    """What a release costs: of a budget that is planned, or, before classes are chosen, as it was asked for."""
-
-    relation: Relation
-    epsilon: float
-    delta: float
-    method: str
-    mu: float | None = None
-    choice: float = 0.0
-    failure: float = 0.0
-    others: tuple[Stated, ...] = ()
-
-    @classmethod
-    def of(cls, own: OwnGraph, what: Budgeted) -> ReleaseCost:
-        others = tuple(
-            Stated(relation=one.relation, epsilon=one.epsilon, delta=one.delta)
-            for one in other_guarantees(own, what) if one.epsilon is not None and one.delta
-        )  # fmt: skip
-        return cls(what.relation, what.epsilon, what.delta, what.kind, what.mu, what.choice, what.failure, others)
+def cost_of(own: OwnGraph, what: Budgeted) -> dict[str, Any]:
+    """Return the fields of a recorded release that a planned budget determines."""
+    others = [
+        {"relation": one.relation, "epsilon": one.epsilon, "delta": one.delta}
+        for one in other_guarantees(own, what) if one.epsilon is not None and one.delta
+    ]  # fmt: skip
+    spent = {"mu": what.mu, "choice": what.choice, "failure": what.failure, "others": others}
+    return {"relation": what.relation, "epsilon": what.epsilon, "delta": what.delta, "method": what.kind, **spent}
 
 
 def charge(
-    own: OwnGraph, cost: ReleaseCost, scope: str, folder: Path | None, releases: str | Path | None = None
+    own: OwnGraph, cost: Mapping[str, Any], scope: str, folder: Path | None, releases: str | Path | None = None
 ) -> list[str]:
     """Record a release before its noise is drawn, and return what all releases of these data cost, in lines.
+
+    `cost`: as of `cost_of`; before classes are chosen relation, epsilon, delta and method as they were asked for.
 
     Raises UserError where it cannot be recorded: then no noise may be drawn.
     """
@@ -104,14 +95,14 @@ def charge(
         ]
     release = RecordedRelease(
         id=secrets.token_hex(8), at=datetime.now(UTC).isoformat(timespec="seconds"),
-        folder=None if folder is None else str(folder.resolve()), scope=scope, **cost._asdict(),
+        folder=None if folder is None else str(folder.resolve()), scope=scope, **cost,
     )  # fmt: skip
     shown = ", ".join(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path) for path in paths)
     if releases is None and not own.files:
         shown += (
             ": data in memory have no name, so all releases in it count as of the same data (--releases names another)"
         )
-    return [f"recorded in {shown}", *in_words(record(paths, release), cost.relation)]
+    return [f"recorded in {shown}", *in_words(record(paths, release), release.relation)]
 
 
 def releases_files(own: OwnGraph, folder: Path | None, named: str | Path | None = None) -> list[Path]:

@@ -30,7 +30,6 @@ from dpgraph.privacy.procedure import (
     NotAsAccounted,
     Procedure,
     Release,
-    StreamUse,
     check_same,
 )
 from dpgraph.privacy.public_numbers import noise_std
@@ -125,11 +124,12 @@ class Order:
 
     def noise(self, std: float | tuple[float, ...], role: str = "noise") -> GaussianNoise:
         """Open the stream of the noise of the steps."""
-        noise: GaussianNoise = self._open(role, lambda *names: self._gaussian(std, names), secret=True)[0]
-        return noise
 
-    def _gaussian(self, std: float | tuple[float, ...], names: tuple[Any, ...]) -> GaussianNoise:
-        return GaussianNoise(std, torch_generator(*names, device=self.device))
+        def made(*names: Any) -> GaussianNoise:
+            return GaussianNoise(std, torch_generator(*names, device=self.device))
+
+        noise: GaussianNoise = self._open(role, made, secret=True)[0]
+        return noise
 
     def release_noise(self, role: str) -> ReleaseNoise:
         """Open the stream of the noise of releases."""
@@ -201,15 +201,11 @@ class PreparedStep(ABC):
             return sum(term.draws * (term.batch_size or term.num_roots) for term in terms) * draws // all_draws
         return None
 
-    def used(self) -> dict[str, StreamUse]:
-        """Return what was drawn from each random stream."""
-        return self.ledger.used()
-
     def check(self, resumed_at: int = 0) -> Procedure:
         """Return what ran, if it is what was accounted for; raises NotAsAccounted."""
         ran, stated = self.ran(resumed_at), self.mechanism.streams
         check_same(self.accounted(), ran)
-        used = self.used()
+        used = self.ledger.used()
         steps = {name: resumed_at * draws // self.steps for name, draws in stated.items() if draws and name in STEPS}
         check_streams(stated, self.due, used, steps)
         drawn = [used[name].of_a_run(stated.get(name)) for name in sorted(used) if used[name].draws != 0]

@@ -59,9 +59,9 @@ class Ledger:
             if counter is None:
                 found[purpose] = StreamUse(stream=purpose, secret=entry.secret)
                 continue
-            draws, numbers, before = counter.draws, counter.numbers, found.get(purpose)
-            if before is not None:
-                draws, numbers = draws + (before.draws or 0), numbers + (before.numbers or 0)
+            before = found.get(purpose)
+            draws, numbers = (0, 0) if before is None else (before.draws or 0, before.numbers or 0)
+            draws, numbers = draws + counter.draws, numbers + counter.numbers
             found[purpose] = StreamUse(stream=purpose, secret=entry.secret, draws=draws, numbers=numbers)
         return found
 
@@ -82,18 +82,13 @@ def check_streams(
         f"{name}: not stated" for name, use in used.items() if use.secret and use.draws != 0 and name not in stated
     ]
     for name, draws in stated.items():
-        use = used.get(name)
-        left = None if draws is None else draws - earlier.get(name, 0)
+        use, left = used.get(name), None if draws is None else draws - earlier.get(name, 0)
+        numbers = None if left is None else due(name, left)
         if use is None:
             wrong.append(f"{name}: it was not opened")
-            continue
-        if left is None:
-            continue
-        if use.draws != left:
+        elif left is not None and use.draws != left:
             wrong.append(f"{name}: {use.draws} draws, stated {left}")
-            continue
-        numbers = due(name, left)
-        if numbers is not None and use.numbers != numbers:
+        elif numbers is not None and use.numbers != numbers:
             wrong.append(f"{name}: {use.numbers} independent numbers, {numbers} are due")
     if wrong:
         raise NotAsAccounted(f"random streams are not what was accounted for, so no epsilon holds: {'; '.join(wrong)}")

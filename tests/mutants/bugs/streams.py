@@ -232,7 +232,7 @@ BUGS: tuple[Bug, ...] = (
     edit(
         "a choice of classes that is charged once it succeeded",
         "dpgraph.fitting.fit:fit",
-        "charged = charge(own, ReleaseCost(about, epsilon, sure, method), scope, folder, releases)",
+        "charged = charge(own, asked, scope, folder, releases)",
         "charged = list[str]()",
         OF_CLASSES + "test_a_choice_that_fails_is_charged",
     ),
