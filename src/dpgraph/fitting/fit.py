@@ -148,9 +148,9 @@ def fit(
     if not own.classes_given:
         sure = checked_delta(delta, len(own.ids))
         selection = ClassSelection.within(epsilon=epsilon, delta=sure)
-        if seed is None:  # a try that fails is charged, too: tries until one succeeds would have no delta
-            asked = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
-            charged = charge(own, asked, scope, folder, releases)
+        asked = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
+        # a try that fails is charged, too: tries until one succeeds would have no delta
+        charged = charge(own, asked, scope, folder, releases) if seed is None else charged
         own, counted = select_classes(own, selection, seed)
         known, known_by = min(max(counted, 1), places), "noisy counts"
     if labelled is not None:

@@ -7,7 +7,7 @@ import torch
 from dpgraph.errors import invalid
 from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.mechanisms.relations import StaticTuples, TupleSteps
-from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Procedure
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure
 from dpgraph.sampling.batches import Draws, PoissonSampler
 from dpgraph.sampling.tuples import Negatives, TupleBatches, capped_tuples, stable_tuples
 from dpgraph.training.checkpoint import Generator
@@ -31,7 +31,7 @@ class PreparedRelations(PreparedStep):
         if len(tuples) > mechanism.num_roots or len(entities) > mechanism.num_entities:
             found = f"{len(tuples)} tuples of {len(entities)} entities"
             raise invalid("counts", found, f"at most {mechanism.num_roots} of {mechanism.num_entities}, as accounted")
-        if isinstance(mechanism, StaticTuples) and len(entities) < mechanism.num_entities - 1:
+        if tuples.kind is Lists.STABLE_TUPLES and len(entities) < mechanism.num_entities - 1:
             # Theorem 7: negatives are drawn from all n entities, or from all but the one that is null
             null = mechanism.num_entities - len(entities)
             raise invalid("null entities", null, "at most 1: leave out the ids of entities without text or features")

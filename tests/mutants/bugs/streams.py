@@ -232,14 +232,14 @@ BUGS: tuple[Bug, ...] = (
     edit(
         "a choice of classes that is charged once it succeeded",
         "dpgraph.fitting.fit:fit",
-        "charged = charge(own, asked, scope, folder, releases)",
-        "charged = list[str]()",
+        "charged = charge(own, asked, scope, folder, releases) if seed is None else charged",
+        "charged = charged",
         OF_CLASSES + "test_a_choice_that_fails_is_charged",
     ),
     edit(
         "negatives from fewer entities than are accounted for",
         "dpgraph.preparation.relations:PreparedRelations.__init__",
-        "isinstance(mechanism, StaticTuples) and len(entities) < mechanism.num_entities - 1",
+        "tuples.kind is Lists.STABLE_TUPLES and len(entities) < mechanism.num_entities - 1",
         "False",
         "tests/preparation/test_null_entities.py::test_data_with_two_null_entities_are_refused",
     ),
