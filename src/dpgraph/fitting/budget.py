@@ -191,7 +191,7 @@ class Budgeted:
 
     @property
     def delta(self) -> float:
-        """Of the whole release, under `relation`."""
+        """Return the delta of the whole release, under `relation`."""
         return self.mechanism.delta + (0.0 if self.paid is None else self.paid.delta)
 
 

@@ -1,4 +1,4 @@
-"""What methods on images share: model inversion of what was trained."""
+"""Shared by methods on images: model inversion of what was trained."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Public(StrEnum):
 
 @dataclass(frozen=True)
 class ScoreReads:
-    """What the score of a run on validation data reads (docs/hyperparameter-search.md): the cost of a search needs it.
+    """Data that the score of a run on validation data reads: the cost of a search needs it.
 
     `labels` says whose labels judge; `protected` why they are not public, in words of an error.
     """

@@ -1,4 +1,4 @@
-"""What the records of a suite say of its cells, on any machine, while Snakemake runs or after it was killed."""
+"""The state of a suite's cells by their records, on any machine, while Snakemake runs or after it was killed."""
 
 from __future__ import annotations
 

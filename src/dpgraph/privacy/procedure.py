@@ -112,7 +112,7 @@ class Release(Frozen):
 
 
 class StreamUse(Frozen):
-    """What a run drew from one random stream (preparation/ledger.py)."""
+    """The draws of a run from one random stream (preparation/ledger.py)."""
 
     stream: str
     secret: bool = Field(description="Known to nobody; false: a public function of names")

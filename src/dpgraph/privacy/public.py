@@ -1,4 +1,4 @@
-"""What is public under each relation: facts that are equal on both of two neighbouring data sets, by definition.
+"""Public facts under each relation: they are equal on both of two neighbouring data sets, by definition.
 
 A number that a plan, a prepared step, a card or an audit calls public comes from such facts alone. A mechanism states
 from which (`numbers_from`), and an epsilon under a relation in which one of them may differ is refused.
@@ -14,7 +14,7 @@ from dpgraph.privacy.relation import Relation
 
 
 class DataFact(StrEnum):
-    """What may be known of a data set. The value says it in words."""
+    """A fact that may be known of a data set. The value says it in words."""
 
     STATED = "what is stated before the data are read: settings, schemas, class lists, numbers of the registry"
     COLUMNS = "the columns of features, and how they are made of one record"

@@ -73,7 +73,7 @@ def _reason(test: Summary, trained: Summary) -> str:
 
 
 def _differences(results: Results, entry: Entry, rival: Entry | None, metric: str) -> pd.Series:
-    """By seed, those that both have."""
+    """Return pairs of values of the seeds that both have."""
     ours = results.outcome(entry, metric).values
     if rival is None:
         return ours.iloc[:0]

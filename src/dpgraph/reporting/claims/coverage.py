@@ -1,4 +1,4 @@
-"""Which data sets a verdict is about, and which claims a suite has something to say of."""
+"""Data sets that a verdict is about, and claims that a suite decides."""
 
 from __future__ import annotations
 
