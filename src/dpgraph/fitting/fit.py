@@ -135,6 +135,8 @@ def fit(
     folder = None if out is None else Path(out)
     if folder is not None and folder.exists():
         raise invalid("--out", folder, "a folder that does not exist yet")
+    if folder is not None and any(one.exists() and not one.is_dir() for one in folder.parents):
+        raise invalid("--out", folder, "a folder that can be made: a file is in its path")
     own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
     own = replace(own, public_columns=tuple(public_column))
     check_features(own, about)
