@@ -87,7 +87,7 @@ def test_a_choice_that_fails_is_charged(tmp_path):
 def test_a_folder_that_cannot_be_made_costs_nothing(tmp_path):
     (tmp_path / "file").write_text("")
     own = from_arrays(np.zeros((2, 0), int), np.arange(60) % 2, np.ones((60, 1)), ["train"] * 60)
-    with pytest.raises(UserError, match="--out=.*: expected a folder that can be made"):
+    with pytest.raises(UserError, match=r"--out=.*: expected a folder that can be made"):
         fit(own, 4.0, out=tmp_path / "file/out", releases=tmp_path / "mine")
     assert not (tmp_path / "mine").exists()
 
