@@ -13,9 +13,9 @@ from scipy.stats import chisquare
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError
 from dpgraph.fitting import classes
+from dpgraph.fitting.arrays import from_arrays
 from dpgraph.fitting.classes import ClassSelection, noisy_counts, select_classes, two_sided_geometric, uniform_below
 from dpgraph.fitting.fit import fit
-from dpgraph.fitting.tables import from_arrays
 from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.privacy.mechanisms.votes import CappedVotes, PoissonVotes
 from dpgraph.privacy.relation import Relation

@@ -16,9 +16,9 @@ from scipy.stats import t as student
 from dpgraph.cli import main
 from dpgraph.data.records import TEST
 from dpgraph.errors import UserError
+from dpgraph.fitting.arrays import from_arrays
 from dpgraph.fitting.compare import NO_SETTINGS, Compared, PromiseAsked, _held_out, compare, paired_tests, table
 from dpgraph.fitting.fit import fit
-from dpgraph.fitting.tables import from_arrays
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.relation import Relation
 from tests.fitting.test_fit import small, write_csv

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dpgraph.errors import UserError
+from dpgraph.fitting.arrays import from_arrays
 from dpgraph.fitting.fit import fit
-from dpgraph.fitting.tables import from_arrays
 from tests.fitting.test_fit import small
 
 WARNED = "the promise may fail for a node"

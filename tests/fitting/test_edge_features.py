@@ -9,9 +9,9 @@ import scipy.sparse as sp
 import dpgraph
 from dpgraph.cli import main
 from dpgraph.errors import UserError
+from dpgraph.fitting.arrays import from_arrays
 from dpgraph.fitting.edge_features import MOST_HONEST, degree_scores
 from dpgraph.fitting.fit import fit
-from dpgraph.fitting.tables import from_arrays
 from dpgraph.privacy.relation import Relation
 from tests.fitting.test_fit import small, write_csv
 from tests.fitting.test_relations import campus

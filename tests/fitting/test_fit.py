@@ -16,10 +16,10 @@ from dpgraph.cli import main
 from dpgraph.cli.graph import PublicOptions
 from dpgraph.errors import UserError
 from dpgraph.fitting import secret
+from dpgraph.fitting.arrays import from_arrays
 from dpgraph.fitting.budget import PublicNumbers, budgeted
 from dpgraph.fitting.fit import fit
 from dpgraph.fitting.model import load
-from dpgraph.fitting.tables import from_arrays
 from dpgraph.methods.votes.readers import READERS, BucketReader
 from dpgraph.methods.votes.rules import always_votes, own_records, votes
 from dpgraph.privacy.accountants.votes import released_errors

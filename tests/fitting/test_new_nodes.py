@@ -8,10 +8,11 @@ import pytest
 
 from dpgraph.cli import main
 from dpgraph.errors import UserError
+from dpgraph.fitting.arrays import from_arrays
 from dpgraph.fitting.fit import fit
 from dpgraph.fitting.model import load
 from dpgraph.fitting.new_nodes import read_new_nodes, read_new_npz
-from dpgraph.fitting.tables import from_arrays, read_csv_graph
+from dpgraph.fitting.tables import read_csv_graph
 from tests.fitting.test_fit import CLASSES, NAMES, small, write_csv
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.errors import UserError
+from dpgraph.fitting.arrays import read_npz
 from dpgraph.fitting.objects import own_graph
-from dpgraph.fitting.tables import read_csv_graph, read_npz
+from dpgraph.fitting.tables import read_csv_graph
 
 NODES = "id,label,x,split\n" + "".join(f"v{i},{'ab'[i % 2]},{i}.5,{'train' if i % 3 else 'test'}\n" for i in range(8))
 EDGES = "source,target\nv0,v1\nv1,v2\nv2,v2\nv0,v1\n"

@@ -14,11 +14,11 @@ from dpgraph.cli import main
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError
 from dpgraph.fitting import secret, training
+from dpgraph.fitting.arrays import from_arrays
 from dpgraph.fitting.budget import PublicNumbers, budgeted
 from dpgraph.fitting.fit import fit
 from dpgraph.fitting.model import load
 from dpgraph.fitting.secret import check_vote_slack
-from dpgraph.fitting.tables import from_arrays
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
 from dpgraph.privacy.mechanisms.votes import CappedVotes
 from dpgraph.privacy.relation import Relation

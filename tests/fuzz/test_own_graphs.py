@@ -21,10 +21,11 @@ from hypothesis import strategies as st
 
 from dpgraph.cli import main
 from dpgraph.data.graph import Graph
+from dpgraph.fitting.arrays import from_arrays, read_npz
 from dpgraph.fitting.fit import fit
 from dpgraph.fitting.model import HEADER, PARAMETERS, SavedModel, load
 from dpgraph.fitting.new_nodes import read_new_npz
-from dpgraph.fitting.tables import from_arrays, read_csv_graph, read_npz
+from dpgraph.fitting.tables import read_csv_graph
 from tests.fuzz.harness import SEEDS, files_in, fuzzed, told
 from tests.fuzz.strategies import JSON_NASTY, damaged, mangled
 from tests.fuzz.test_readers import npy, wrong_array, zipped

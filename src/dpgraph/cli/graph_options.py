@@ -50,8 +50,9 @@ class GraphOptions:
     def read(self) -> Any:
         """Return the graph."""
         from dpgraph.data.records import SPLIT_NAMES
+        from dpgraph.fitting.arrays import from_arrays, read_npz
         from dpgraph.fitting.own_graph import held_out
-        from dpgraph.fitting.tables import from_arrays, read_csv_graph, read_npz
+        from dpgraph.fitting.tables import read_csv_graph
 
         classes = None if self.classes is None else [name.strip() for name in self.classes.split(",")]
         only_one({"--edges": self.edges, "--graph": self.graph, "--dataset": self.dataset})

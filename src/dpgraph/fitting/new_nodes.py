@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from dpgraph.errors import UserError, invalid, shown
+from dpgraph.fitting.arrays import arrays_of
 from dpgraph.fitting.model import Header
 from dpgraph.fitting.own_graph import DEGREES, MOST_NUMBERS, places_of
-from dpgraph.fitting.tables import arrays_of, column_of, ids_of, numbers_of, read_ends, read_table
+from dpgraph.fitting.tables import column_of, ids_of, numbers_of, read_ends, read_table
 
 NEW_NPZ = ("x", "edge_index", "num_nodes")
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dpgraph.errors import UserError, invalid
+from dpgraph.fitting.arrays import from_arrays, read_npz, roles_of
 from dpgraph.fitting.own_graph import OwnGraph, in_order
-from dpgraph.fitting.tables import from_arrays, read_npz, roles_of
 
 
 def own_graph(

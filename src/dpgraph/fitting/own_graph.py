@@ -11,7 +11,7 @@ import numpy as np
 from dpgraph.data.adjacency import symmetric_csr, transpose
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import SPLIT_NAMES, TEST, TRAIN, VALIDATION
-from dpgraph.errors import UserError, invalid, shown
+from dpgraph.errors import UserError, shown
 from dpgraph.randomness import numpy_generator
 
 DEGREES = 16  # columns of a graph without features: powers of two of the own list's length
@@ -146,20 +146,6 @@ def places_of(values: Sequence[str], known: Sequence[str]) -> np.ndarray:
     import pandas as pd
 
     return pd.Index(known, dtype=object).get_indexer(pd.Index(values, dtype=object)).astype(np.int64)
-
-
-def labels_of(values: Sequence[str], given: Sequence[str] | None, where: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Labels and the class list, from texts of which an empty one is no label."""
-    array = np.asarray(values, dtype=object)
-    present = np.asarray([bool(value) for value in values], dtype=bool)
-    classes = tuple(given) if given is not None else tuple(sorted(set(array[present])))
-    if len(set(classes)) != len(classes):
-        raise invalid("--classes", ",".join(classes), "each class once")
-    labels = places_of(values, classes)
-    wrong = np.flatnonzero(present & (labels < 0))
-    if len(wrong):
-        raise UserError(f"{where}, row {wrong[0] + 2}: label={shown(array[wrong[0]])}: expected one of --classes")
-    return labels, classes
 
 
 def split_of(values: Sequence[str], where: str) -> np.ndarray:

@@ -1,21 +1,18 @@
-"""Edge lists and node tables in CSV files, and graphs in .npz files."""
+"""Edge lists and node tables in CSV files."""
 
 from __future__ import annotations
 
 import csv
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dpgraph.data.readers import DAMAGE
 from dpgraph.errors import UserError, invalid, meant, shown
-from dpgraph.fitting.own_graph import OwnGraph, Ranges, in_order, labels_of, places_of, scale_columns, split_of
-
-NPZ = ("edge_index", "x", "y", "split", "directed")
+from dpgraph.fitting.labels import labels_of
+from dpgraph.fitting.own_graph import OwnGraph, Ranges, in_order, places_of, scale_columns, split_of
 
 
 def read_table(path: Path) -> Any:
@@ -178,104 +175,3 @@ def numbers_of(table: Any, columns: tuple[str, ...], path: Path) -> np.ndarray:
             raise UserError(f"{path}, row {wrong[0] + 2}, column {shown(name)}: {value}: expected a finite number "
                             "(leave a column out with --ignore)")  # fmt: skip
     return features
-
-
-def arrays_of(path: Path, known: Sequence[str]) -> dict[str, np.ndarray]:
-    """All arrays of a .npz file, of these names alone. Raises UserError for anything else, such as a pickle."""
-    if not path.is_file():
-        raise UserError(f"{path}: no such file: expected arrays {', '.join(known)}")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (*DAMAGE, SyntaxError) as error:
-        raise UserError(f"{path}: expected a .npz file without pickles: {type(error).__name__}") from None
-    for name in arrays:
-        if name not in known:
-            raise invalid(f"{path}: array", name, f"one of {', '.join(known)}")
-    return arrays
-
-
-def read_npz(path: Path, classes: Sequence[str] | None = None) -> OwnGraph:
-    """Arrays edge_index (2, E), y (N,) with -1 for none, x (N, F), split (N,) of train, val, test; no pickles."""
-    path = Path(path)
-    arrays = arrays_of(path, NPZ)
-    for name in ("edge_index", "y"):
-        if name not in arrays:
-            raise UserError(f"{path}: no array {name}: expected edge_index and y")
-    directed = arrays.get("directed")
-    if directed is not None and directed.shape != ():
-        raise UserError(f"{path}: directed of shape {directed.shape}: expected one truth value")
-    found = from_arrays(
-        arrays["edge_index"], arrays["y"], arrays.get("x"), arrays.get("split"), classes=classes,
-        directed=bool(directed) if directed is not None else False, where=str(path),
-    )  # fmt: skip
-    return replace(found, files=(path,))
-
-
-def from_arrays(
-    edge_index: Any,
-    labels: Any,
-    features: Any = None,
-    split: Any = None,
-    *,
-    classes: Sequence[str] | None = None,
-    directed: bool = False,
-    ids: Sequence[str] | None = None,
-    where: str = "graph",
-) -> OwnGraph:
-    """From arrays; labels are whole numbers (-1 or NaN: none) or texts ("", None or NaN: none)."""
-    edges, y = _array(edge_index, f"{where}: edge_index"), _array(labels, f"{where}: y")
-    if y.ndim != 1:
-        y = y.reshape(-1) if y.ndim == 2 and y.shape[1] == 1 else y
-    if y.ndim != 1 or y.dtype.kind not in "biufUO":
-        raise UserError(f"{where}: y of shape {y.shape}, type {y.dtype}: expected a label for each node")
-    if edges.ndim != 2 or edges.shape[0] != 2 or (edges.size and edges.dtype.kind not in "iu"):
-        raise UserError(f"{where}: edge_index of shape {edges.shape}, type {edges.dtype}: expected integers (2, E)")
-    texts = _label_texts(y, where)
-    places, found = labels_of(texts, classes, where)
-    if features is not None:
-        matrix = features.toarray() if hasattr(features, "toarray") else _array(features, f"{where}: x")
-        if matrix.dtype.kind not in "biuf":
-            raise UserError(f"{where}: x of type {matrix.dtype}: expected numbers")
-        with np.errstate(over="ignore"):
-            features = matrix.astype(np.float32)
-    roles = None if split is None else roles_of(split, len(y), where)
-    return OwnGraph(
-        tuple(map(str, ids)) if ids is not None else tuple(map(str, range(len(y)))),
-        edges[0].astype(np.int64), edges[1].astype(np.int64), features, places, found, roles, directed,
-        classes_given=classes is not None, where=where,
-    )  # fmt: skip
-
-
-def _label_texts(y: np.ndarray, where: str) -> list[str]:
-    """(N,) names of labels, "" for none: None, NaN and negative numbers, also where an array holds any objects."""
-    import pandas as pd
-
-    if y.dtype.kind in "iuf":
-        whole = y.astype(np.float64)
-        missing = ~np.isfinite(whole) | (whole < 0)
-        if (whole[~missing] % 1 != 0).any():
-            raise UserError(f"{where}: y: expected whole numbers, -1 for no label")
-        return ["" if none else str(int(value)) for value, none in zip(whole.tolist(), missing.tolist())]
-    return ["" if none else _label_text(value) for value, none in zip(y.tolist(), pd.isna(y).tolist())]
-
-
-def _label_text(value: Any) -> str:
-    """Of one value that is not missing; 1 and 1.0 are one class, as in arrays of numbers."""
-    if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        return "" if value < 0 else str(int(value)) if value % 1 == 0 else str(value)
-    return str(value)
-
-
-def roles_of(split: Any, size: int, where: str) -> np.ndarray:
-    parts = _array(split, f"{where}: split").reshape(-1)
-    if len(parts) != size:
-        raise UserError(f"{where}: split of {len(parts)}: expected a role for each of {size}")
-    return split_of([str(one) for one in parts.tolist()], where)
-
-
-def _array(value: Any, what: str) -> np.ndarray:
-    try:
-        return np.asarray(value)
-    except (ValueError, TypeError, OverflowError):  # rows of several lengths
-        raise UserError(f"{what}: expected an array") from None
