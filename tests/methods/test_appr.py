@@ -25,11 +25,13 @@ from tests.contract.conftest import toy_graph
 
 CPU = torch.device("cpu")
 GRAPH = toy_graph()
-EVERY = [
-    (cell.method, cell.privacy and cell.privacy.variant, cell.pagerank.release)
-    for cell in CELLS.values()
-    if cell.method in ("appr", "dp-appr")
-]
+EVERY = list(
+    dict.fromkeys(
+        (cell.method, cell.privacy and cell.privacy.variant, cell.pagerank.release)
+        for cell in CELLS.values()
+        if cell.method in ("appr", "dp-appr")
+    )
+)
 every_cell = pytest.mark.parametrize(("name", "variant", "release"), EVERY)
 
 
@@ -154,6 +156,45 @@ def test_columns_of_the_thesis_have_a_bounded_norm():
     job = unsolved(pagerank_cell("dp-appr", "published", "gaussian", column_norm=0.01))
     norms = abs(job.prepared.weights).sum(axis=0)
     assert norms.max() == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize("release", ["exact", "random", "gaussian", "exponential"])
+def test_every_kept_node_has_a_loss_and_every_column_the_same_norm(release):
+    """The authors' later code: a node without a row reads its own record, and columns grow, too."""
+    job = unsolved(pagerank_cell("dp-appr", "published", release, losses="kept", node_share=0.75))
+    before, found = job.prepared.released, job.prepared
+    kept, rows = kept_nodes(GRAPH, job.cell.pagerank, row_training.numpy_generator(*job.names("kept nodes")))
+    assert len(kept) == 30
+    assert sorted(found.rows.roots) == kept.tolist()
+    assert np.array_equal(found.rows.roots[:20], rows)
+    own = np.zeros((10, 60))
+    own[np.arange(10), found.rows.roots[20:]] = 1
+    stacked = np.vstack([before.toarray(), own])
+    norms = abs(stacked).sum(axis=0)
+    assert found.weights.toarray() == pytest.approx(stacked / np.where(norms > 0, norms, 1))
+    assert abs(found.weights).sum(axis=0).max() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("variant", ["rigorous", "published"])
+@pytest.mark.parametrize("release", ["random", "gaussian", "identity"])
+def test_a_node_is_read_by_the_rows_that_may_name_it_and_its_own(variant, release):
+    """Counted over all roots in the arrays that the engine gets, of columns as full as they may be."""
+    cell = pagerank_cell("dp-appr", variant, release, losses="kept", node_share=1.0, num_rows=5, top_k=39)
+    job = unsolved(cell)
+    read, _ = padded(job)
+    named = np.zeros((len(read.roots), 60), dtype=bool)
+    np.put_along_axis(named, read.nodes, True, axis=1)
+    most = {"identity": 1, "random": 2, "gaussian": 2} if variant == "rigorous" else {"identity": 1}
+    assert named.sum(axis=0).max() == job.mechanism.affected_roots == most.get(release, 6)
+    assert job.mechanism.num_roots == len(read.roots) == 40
+
+
+def test_without_privacy_the_same_rows_are_read():
+    plain = unsolved(pagerank_cell("appr", None, "exact", losses="kept"))
+    reading = Reading.of(plain, plain.cell.pagerank)
+    assert len(reading.roots) == 40
+    norms = np.asarray(abs(reading.rows).sum(axis=0)).ravel()
+    assert norms == pytest.approx(np.isin(np.arange(60), reading.rows.indices).astype(float))
 
 
 def test_own_weights():

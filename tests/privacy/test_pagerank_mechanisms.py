@@ -16,7 +16,7 @@ from dpgraph.privacy.accountants.pagerank import (
     theorem6_epsilon,
     theorem7_epsilon,
 )
-from dpgraph.privacy.accountants.renyi import REAL_ORDERS, epsilon_from_rdp, moments_epsilon
+from dpgraph.privacy.accountants.renyi import REAL_ORDERS, epsilon_from_rdp, moments_epsilon, theorem1_rdp
 from dpgraph.privacy.accountants.tuning import paid_epsilon
 from dpgraph.privacy.calibration import solve
 from dpgraph.privacy.mechanisms.base import mechanism_from
@@ -123,6 +123,28 @@ def test_all_roots_may_change_under_the_published_mechanism():
     expected = epsilon_from_rdp(REAL_ORDERS, mu**2 / 2 * np.asarray(REAL_ORDERS), 2e-3)
     assert mechanism.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
     assert mechanism.rigorous().epsilon > 1e4
+
+
+def test_roots_without_a_row_join_the_batches_and_not_the_release():
+    """N = 216 losses, of which M = 70 read released rows: one node is in all of these and in its own."""
+    few, every = fixed(), fixed(num_roots=216, num_rows=70)
+    assert every.affected_roots == 71
+    assert few.affected_roots == 70
+    assert every.release_mu == few.release_mu
+    assert every.releases == few.releases
+    assert every.published().epsilon == few.published().epsilon  # q = B / N as printed
+    orders = REAL_ORDERS
+    step = (every.rdp(orders) - every.release_rdp(orders)) / every.steps
+    expected = theorem1_rdp(
+        num_roots=216, batch_size=60, affected_roots=71, noise_multiplier=5.917 / 142, orders=orders
+    )  # fmt: skip
+    assert step == pytest.approx(expected)
+    capped = poisson(num_roots=216, num_rows=70)
+    assert capped.affected_roots == poisson().affected_roots == 2
+    assert capped.release_mu == poisson().release_mu
+    for rows in (216, 300):
+        with pytest.raises(UserError, match="num_rows"):
+            fixed(num_roots=216, num_rows=rows)
 
 
 def test_dpsgd_pays_for_the_whole_batch():

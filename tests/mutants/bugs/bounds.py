@@ -105,6 +105,13 @@ BUGS = (
         ran("dp-appr-random-rigorous"),
     ),
     edit(
+        "a node's own loss is not counted beside the rows that name it",
+        "dpgraph.privacy.mechanisms.pagerank:FixedBatchPagerank.affected_roots",
+        "self.rows + 1",
+        "self.rows",
+        "tests/privacy/test_pagerank_mechanisms.py::test_roots_without_a_row_join_the_batches_and_not_the_release",
+    ),
+    edit(
         "columns are not capped",
         "dpgraph.methods.pagerank.prepared:PreparedRows.__init__",
         "weights = cap_columns(weights, mechanism.column_cap, order.generator('column priorities'))",

@@ -6,16 +6,17 @@ from typing import Any
 
 from dpgraph.errors import invalid
 from dpgraph.methods.asked import Asked, batch_size
-from dpgraph.methods.pagerank.roots import kept_and_roots
+from dpgraph.methods.pagerank.roots import kept_and_roots, roots_and_rows
 from dpgraph.privacy.mechanisms.pagerank import FixedBatchPagerank, PoissonPagerank
 
 
 def published_pagerank(asked: Asked) -> FixedBatchPagerank:
     pagerank, training = asked.cell.pagerank, asked.cell.training
-    kept, rows = kept_and_roots(pagerank, asked.num_train)
+    kept, _ = kept_and_roots(pagerank, asked.num_train)
+    roots, _ = roots_and_rows(pagerank, asked.num_train)
     return FixedBatchPagerank(
         **_rows(asked, published=True),
-        batch_size=batch_size(training, rows),
+        batch_size=batch_size(training, roots),
         sampled_nodes=kept,
         node_share=pagerank.node_share,
         column_norm=pagerank.column_norm,
@@ -24,10 +25,10 @@ def published_pagerank(asked: Asked) -> FixedBatchPagerank:
 
 def poisson_pagerank(asked: Asked) -> PoissonPagerank:
     pagerank, training = asked.cell.pagerank, asked.cell.training
-    _, rows = kept_and_roots(pagerank, asked.num_train)
-    rate = training.sampling_rate if training.batch_size is None else training.batch_size / rows
+    roots, _ = roots_and_rows(pagerank, asked.num_train)
+    rate = training.sampling_rate if training.batch_size is None else training.batch_size / roots
     if rate is None or rate > 1:
-        raise invalid("batch_size", training.batch_size, f"at most the number of roots, {rows}")
+        raise invalid("batch_size", training.batch_size, f"at most the number of roots, {roots}")
     return PoissonPagerank(**_rows(asked, published=False), sampling_rate=rate, column_cap=pagerank.column_cap)
 
 
@@ -37,7 +38,8 @@ def _rows(asked: Asked, published: bool) -> dict[str, Any]:
 
     pagerank = asked.cell.pagerank
     _, rows = kept_and_roots(pagerank, asked.num_train)
-    common = asked.common(rows)
+    roots, fewer = roots_and_rows(pagerank, asked.num_train)
+    common = asked.common(roots) | {"num_rows": fewer}
     if asked.privacy.delta is None:
         common["delta"] = asked.default_delta(asked.num_train)
     noise: float | None = None

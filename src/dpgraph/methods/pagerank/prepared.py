@@ -79,16 +79,21 @@ class PreparedRows(PreparedStep):
         random: Any = order.generator("release" if pagerank.released else "random rows")
         weights = self._released(graph, pagerank, chosen, roots, random)
         self.released = weights  # before columns are bounded
+        every = pagerank.losses == "kept"
+        others = np.setdiff1d(chosen, roots) if every else roots[:0]
         sampler: Sampler
         own = pagerank.release == "identity"
         if isinstance(mechanism, PoissonPagerank):
             weights = cap_columns(weights, mechanism.column_cap, order.generator("column priorities"))
+            weights, roots = with_others(weights, roots, others)
+            weights = scaled_columns(weights, 1.0) if every else weights
             self.rows = Rows(weights, roots, Lists.CAPPED_ROWS, column_cap=mechanism.column_cap)
             sampler = PoissonSampler(len(roots), mechanism.sampling_rate)
             # as they were made public
             self.divisor = expected_batch(rate=mechanism.sampling_rate, num_roots=mechanism.num_roots)
         else:
-            weights = clip_columns(weights, mechanism.column_norm)
+            weights, roots = with_others(weights, roots, others)
+            weights = (scaled_columns if every else clip_columns)(weights, mechanism.column_norm)
             self.rows = Rows(weights, roots, Lists.SCALED_ROWS, column_norm=mechanism.column_norm)
             sampler = FixedSizeSampler(len(roots), mechanism.batch_size)
             self.divisor = float(mechanism.batch_size)
@@ -245,6 +250,19 @@ def clip_columns(rows: sp.csr_matrix, column_norm: float) -> sp.csr_matrix:
     norms = np.asarray(abs(rows).sum(axis=0)).ravel()
     factors = 1 / np.maximum(1.0, norms / column_norm)
     return sp.csr_matrix((rows.data * factors[rows.indices], rows.indices, rows.indptr), rows.shape)
+
+
+def scaled_columns(rows: sp.csr_matrix, column_norm: float) -> sp.csr_matrix:
+    """Scale every column that is not 0 to L1 norm tau, as the authors' later code does."""
+    norms = np.asarray(abs(rows).sum(axis=0)).ravel()
+    factors = np.divide(column_norm, norms, out=np.zeros_like(norms), where=norms > 0)
+    return sp.csr_matrix((rows.data * factors[rows.indices], rows.indices, rows.indptr), rows.shape)
+
+
+def with_others(rows: sp.csr_matrix, roots: np.ndarray, others: np.ndarray) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return the rows with one more for each of `others`, which names its own record alone, and all roots."""
+    own = sp.csr_matrix((np.ones(len(others)), (np.arange(len(others)), others)), (len(others), rows.shape[1]))
+    return sp.csr_matrix(sp.vstack([rows, own], format="csr")), np.concatenate([roots, others])
 
 
 def with_own(rows: sp.csr_matrix, roots: np.ndarray, own_weight: float) -> sp.csr_matrix:

@@ -1,4 +1,4 @@
-"""How many nodes have rows. Settings are not named by their class, so that a new field causes no retraining."""
+"""How many nodes have rows and losses. Settings are not named by their class: a new field causes no retraining."""
 
 from __future__ import annotations
 
@@ -14,3 +14,11 @@ def kept_and_roots(pagerank: Any, num_train: int) -> tuple[int, int]:
     if rows > kept:
         raise invalid("num_rows", rows, f"at most the number of training nodes that are kept, {kept}")
     return kept, rows
+
+
+def roots_and_rows(pagerank: Any, num_train: int) -> tuple[int, int | None]:
+    """Return how many nodes have a loss, and how many of them a row where these are fewer; both public."""
+    kept, rows = kept_and_roots(pagerank, num_train)
+    if pagerank.losses == "rows":
+        return rows, None
+    return kept, rows if rows < kept and pagerank.release != "identity" else None

@@ -23,7 +23,13 @@ class Pagerank(Finite):
         "(Algorithm 8, options 1 and 2)"
     )
     num_rows: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="M, roots: nodes with a row and a loss; null: all training nodes that are kept"
+        default=None, description="M, nodes with a row; null: all training nodes that are kept"
+    )
+    losses: Literal["rows", "kept"] = Field(
+        default="rows",
+        description="Which nodes have a loss: rows (those with a row: Algorithm 9 as printed, whose columns only "
+        "shrink), kept (all that are kept, each without a row by its own record, and every column has norm tau: the "
+        "authors' later code)",
     )
     node_share: Annotated[float, Field(gt=0, le=1)] = Field(
         default=1.0, description="q', share of the training nodes that are kept, with the edges among them"

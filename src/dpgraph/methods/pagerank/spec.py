@@ -46,9 +46,9 @@ def root_exchanges(cell: Any) -> int:
     return 2 if cell.pagerank.release == "identity" or cell.pagerank.node_share < 1 else 1
 
 
-def contract(release: str, variant: str | None) -> dict[str, Any]:
-    """A cell that the tests put through the contract of methods."""
-    pagerank: dict[str, Any] = {"release": release, "num_rows": 20}
+def contract(release: str, variant: str | None, **more: str) -> dict[str, Any]:
+    """Return a cell that the tests put through the contract of methods."""
+    pagerank: dict[str, Any] = {"release": release, "num_rows": 20, **more}
     if variant == "published":
         pagerank["node_share"] = 0.8
     if release in FROM_DATA:
@@ -99,6 +99,7 @@ SPECS = (
                 f"{release}-published": contract(release, "published")
                 for release in ("exact", *WITHOUT_DATA, *FROM_DATA)
             },
+            **{f"gaussian-{by}-kept": contract("gaussian", by, losses="kept") for by in ("rigorous", "published")},
         },
         {
             "rigorous": Variant(PoissonPagerank, poisson_pagerank, score),

@@ -13,7 +13,15 @@ from torch import Tensor, nn
 from dpgraph.experiments.cell import Model
 from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, initial_network, run_loop, set_up
 from dpgraph.methods.base import Job, Observe, Outcome
-from dpgraph.methods.pagerank.prepared import PreparedRows, kept_nodes, longest, public_rows, row_table
+from dpgraph.methods.pagerank.prepared import (
+    PreparedRows,
+    kept_nodes,
+    longest,
+    public_rows,
+    row_table,
+    scaled_columns,
+    with_others,
+)
 from dpgraph.models.closed_rows import RowNetwork
 from dpgraph.models.network import Network
 from dpgraph.models.power_iteration import PowerIteration
@@ -61,6 +69,9 @@ class Reading:
         rows = public_rows(graph, pagerank, chosen, roots, numpy_generator(*job.names("random rows")))
         if rows is None:
             raise TypeError(f"release={pagerank.release}: expected rows that need no release, without privacy")
+        if pagerank.losses == "kept":
+            rows, roots = with_others(rows, roots, np.setdiff1d(chosen, roots))
+            rows = scaled_columns(rows, 1.0)
         draws = Draws(fixed_size_sampler(job.cell, len(roots)), numpy_generator(*job.names("batches")))
         return cls(rows, roots, longest(pagerank, len(graph.train_nodes)), draws)
 

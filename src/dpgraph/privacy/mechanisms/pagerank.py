@@ -47,7 +47,7 @@ NOT_AMPLIFIED = "which nodes are kept (q') is public and hides no node"
 
 
 class PagerankSteps(NoisySteps):
-    """Rows for M = num_roots roots, then T steps; `noise_multiplier` belongs to the steps, `release_*` to the rows."""
+    """Rows for M of the roots, then T steps; `noise_multiplier` belongs to the steps, `release_*` to the rows."""
 
     relation: ClassVar[Relation] = PAGERANK_TRAINING.relation
     prepared: ClassVar[str] = "dpgraph.methods.pagerank.prepared:PreparedRows"
@@ -59,6 +59,9 @@ class PagerankSteps(NoisySteps):
     more_streams: ClassVar[tuple[str, ...]] = ("kept nodes",)
 
     release: ReleaseKind
+    num_rows: Count | None = Field(
+        default=None, description="M, where fewer roots have a row; the others read their own record; None: all roots"
+    )
     top_k: Count = Field(description="K, entries of a row")
     release_noise: float | None = Field(
         default=None,
@@ -70,6 +73,8 @@ class PagerankSteps(NoisySteps):
 
     def _check(self) -> None:
         super()._check()
+        if self.num_rows is not None and self.num_rows >= self.num_roots:
+            raise invalid("num_rows", self.num_rows, f"an integer < num_roots = {self.num_roots}, or None")
         for name, needed in (
             ("release_noise", self.release not in NO_RELEASE),
             ("values_epsilon", self.release == "exponential-values"),
@@ -79,13 +84,18 @@ class PagerankSteps(NoisySteps):
                 raise invalid(name, value, f"{'a finite number > 0' if needed else None} for release={self.release}")
 
     @property
+    def rows(self) -> int:
+        """Return M, the number of roots with a row."""
+        return self.num_roots if self.num_rows is None else self.num_rows
+
+    @property
     def released(self) -> bool:
         return self.release not in NO_RELEASE
 
     @property
     def release_mu(self) -> float:
         """mu of the Gaussian release: the matrix moves by sqrt(2 M) C1."""
-        return math.sqrt(2 * self.num_roots) / (self.release_noise or math.inf)
+        return math.sqrt(2 * self.rows) / (self.release_noise or math.inf)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -98,8 +108,8 @@ class PagerankSteps(NoisySteps):
                 kind=f"rows, {self.release}",
                 noise=self.release_noise or 0.0,
                 values_noise=self.values_epsilon,
-                sensitivity=math.sqrt(2 * self.num_roots) if gaussian else 1.0,
-                count=self.num_roots,
+                sensitivity=math.sqrt(2 * self.rows) if gaussian else 1.0,
+                count=self.rows,
             ),
         )
 
@@ -118,7 +128,7 @@ class PagerankSteps(NoisySteps):
             rho = self.release_mu**2 / 2
         else:
             rho = exponential_zcdp(
-                rows=self.num_roots,
+                rows=self.rows,
                 top_k=self.top_k,
                 eps_gumbel=self.release_noise or 0.0,
                 eps_laplace=self.values_epsilon,
@@ -171,7 +181,7 @@ class PagerankSteps(NoisySteps):
         rows = tuple(self._rows if text == GAUSSIAN_ROWS else text for text in statement.assumptions)
         known = {
             "M": self.num_roots,
-            "M K": f"M K = {self.num_roots * self.top_k}",
+            "M K": f"M K = {self.rows * self.top_k}",
             "mu": f"mu = {self.release_mu:.4g}",
         }
         return replace(statement, assumptions=rows).filled({**known, **numbers})
@@ -197,7 +207,7 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
     @property
     def affected_roots(self) -> int:
         """R: those whose rows name the node, and itself."""
-        return 1 if self.release == "identity" else min(self.column_cap, self.num_roots) + 1
+        return 1 if self.release == "identity" else min(self.column_cap, self.rows) + 1
 
     @property
     def dominating_pair(self) -> MixturePair:
@@ -265,10 +275,10 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
 
     With release=exact the thesis' baseline DPSGD, whose noise std is sigma B C (Eq. 5.5); sigma is `noise_multiplier`.
 
-    Rigorous: after softmax and clipping a root with a node in its row, however small the weight, moves by up to 2 C, so
-    a column's norm bounds nothing and all M roots may change: Theorem 1 of Daigavane et al. at R = M (own records only:
-    R = 1, a move of C), composed with the release. Rows that are not released cost nothing extra, as the
-    charge for every step covers any rows.
+    Rigorous: after softmax and clipping a root with a node in its row, however small the weight, moves by up to 2 C. A
+    column's norm bounds nothing: all M roots with a row may change, and the node's own. So Theorem 1 of Daigavane et
+    al. holds at R = M, or at M + 1 where more roots have losses (own records only: R = 1, a move of C). It is composed
+    with the release. Rows that are not released cost nothing extra, as the charge for every step covers any rows.
     """
 
     refuses_delta: ClassVar[bool] = False
@@ -287,6 +297,11 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
             raise invalid("column_norm", self.column_norm, "a finite number > 0")
 
     @property
+    def affected_roots(self) -> int:
+        """R: those with a row, any of which may name the node, and the node itself."""
+        return 1 if self.release == "identity" else min(self.rows + 1, self.num_roots)
+
+    @property
     def noise_std_over_clip(self) -> float | None:
         if self.noise_multiplier is None:
             return None
@@ -296,12 +311,12 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
         from dpgraph.privacy.accountants.renyi import theorem1_rdp
 
         self.closed()
-        affected, moved = (1, 1) if self.release == "identity" else (self.num_roots, 2)
+        affected, moved = (1, 1) if self.release == "identity" else (self.affected_roots, 2)
         multiplier = (self.noise_std_over_clip or 0.0) / (moved * affected)
         return theorem1_rdp(**self._theorem1(affected, multiplier), orders=orders)
 
     def rigorous(self) -> Guarantee:
-        reach = "one root reads" if self.release == "identity" else f"all {self.num_roots} roots may read"
+        reach = "one root reads" if self.release == "identity" else f"{self.affected_roots} roots may read"
         stated = replace(
             PAGERANK_TRAINING,
             method="Theorem 1 of Daigavane et al. at the roots that may change, composed with the release",
@@ -339,7 +354,7 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
 
         if not self.released:
             return 0.0
-        rows, noise, row_delta = self.num_roots, self.release_noise or 0.0, self.delta / (4 * self.num_roots)
+        rows, noise, row_delta = self.rows, self.release_noise or 0.0, self.delta / (4 * self.rows)
         if self.release == "gaussian":
             return theorem6_epsilon(rows=rows, noise=noise, row_delta=row_delta)
         return theorem7_epsilon(
