@@ -169,10 +169,18 @@ class Plan:
         return claims
 
 
+def no_project(workflow: Path = WORKFLOW) -> UserError:
+    """Return the error of a command that needs a project and is run outside its folder."""
+    folder, needed = workflow.absolute().parent, f"Snakefile, {workflow.name}/suites"
+    return UserError(
+        f"{folder}: no project here ({needed}): run in the folder of one, or make one: dpgraph new-project FOLDER"
+    )
+
+
 def _suite(config: Config, workflow: Path) -> Suite:
     path = workflow / "suites" / f"{config.suite}.yaml"
     if not path.parent.is_dir():
-        raise UserError(f"{path.parent}: no such folder: expected a project, the folder of its Snakefile (--workflow)")
+        raise no_project(workflow)
     if not path.is_file():
         known = ", ".join(sorted(path.stem for path in path.parent.glob("*.yaml")))
         raise invalid("suite", config.suite, f"one of {known or f'the files in {path.parent}'}")
