@@ -34,7 +34,7 @@ from dpgraph.pipeline.fingerprints import (
     download_digest,
     preprocess_digest,
 )
-from dpgraph.pipeline.interruptible import check_programs
+from dpgraph.pipeline.interruptible import check_cluster
 from dpgraph.pipeline.locks import remove_ended, sign
 from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.fallback import provide
@@ -130,7 +130,7 @@ localrules:
 onstart:
     sign(getattr(workflow.persistence, "_lockfile", {}).values())
     try:
-        check_programs(workflow.executor_plugin.name)
+        check_cluster(workflow.executor_plugin.name)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         workflow.persistence.unlock()

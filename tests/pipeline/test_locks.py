@@ -7,7 +7,6 @@ import os
 import platform
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
@@ -17,13 +16,7 @@ from dpgraph.errors import UserError
 from dpgraph.pipeline import locks
 from dpgraph.pipeline.locks import FOLDER, Owner, refusal, remove_ended, sign, unlock
 
-RUN = """
-import sys, time
-from dpgraph.pipeline.locks import sign
-sign([".snakemake/locks/0.input.lock", ".snakemake/locks/0.output.lock"])
-print(flush=True)
-time.sleep(600)
-"""
+BOTH = ["0.input.lock", "0.output.lock"]
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="processes are told apart by /proc")
 
 
@@ -32,21 +25,21 @@ def folder(tmp_path, monkeypatch):
     """The folder of a run that has made locks."""
     monkeypatch.chdir(tmp_path)
     FOLDER.mkdir(parents=True)
-    for name in ("0.input.lock", "0.output.lock"):
+    for name in BOTH:
         (FOLDER / name).write_text("a\n")
     return FOLDER
 
 
 @pytest.fixture
-def run(folder):
+def run(folder, monkeypatch):
     """A living process that has signed them."""
-    process = subprocess.Popen([sys.executable, "-c", RUN], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.readline()
+    process = subprocess.Popen(["sleep", "600"])
+    with monkeypatch.context() as there:
+        there.setattr(os, "getpid", lambda: process.pid)
+        sign(str(folder / name) for name in BOTH)
     yield process
     process.kill()
     process.wait(60)
-    process.stdout.close()
 
 
 def signed(folder, **changes):
@@ -57,9 +50,6 @@ def signed(folder, **changes):
 
 def names(folder):
     return sorted(path.name for path in folder.glob("*.lock"))
-
-
-BOTH = ["0.input.lock", "0.output.lock"]
 
 
 def test_a_lock_is_kept_while_its_run_lives_and_removed_once_it_was_killed(folder, run, capsys):

@@ -213,9 +213,8 @@ def verify(*, fast: bool = False) -> int:
     Args:
         fast: Do not decide claims again, which takes minutes.
     """
-    from dpgraph.reporting.verify import unlike_pages, unlike_statements, without_rows
-
     from dpgraph.planning.plan import no_project
+    from dpgraph.reporting.verify import unlike_pages, unlike_statements, without_rows
 
     if not Path("Snakefile").is_file():
         raise no_project()

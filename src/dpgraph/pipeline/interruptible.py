@@ -7,14 +7,20 @@ the two apart.
 
 from __future__ import annotations
 
+import io
+import re
 import shutil
 import signal
+import subprocess
 import sys
+from contextlib import redirect_stderr, suppress
 from types import FrameType
+from typing import Any
 
 from dpgraph.errors import UserError
 
-PROGRAMS = {"slurm": ("sbatch", "squeue", "scancel")}  # by executor, those that a run calls
+# by executor, the programs that a run calls; the first lists partitions and changes nothing
+PROGRAMS = {"slurm": ("sinfo", "sbatch", "squeue", "scancel")}
 # with one of these, Snakemake runs no job
 RUNS_NOTHING = ("dryrun", "touch", "unlock", "lint", "report", "summary", "detailed_summary", "list_rules")
 
@@ -22,7 +28,6 @@ RUNS_NOTHING = ("dryrun", "touch", "unlock", "lint", "report", "summary", "detai
 def main() -> int:
     """Snakemake's own status, 130 where Ctrl-C ended it, 2 where the machine lacks what the options need."""
     from snakemake.cli import main as snakemake
-    from snakemake.cli import parse_args
 
     interrupted = False
 
@@ -33,9 +38,9 @@ def main() -> int:
 
     signal.signal(signal.SIGINT, interrupt)
     try:
-        _, options = parse_args(sys.argv[1:])
+        options = _options()
         if not any(getattr(options, name, None) for name in RUNS_NOTHING):
-            check_programs(options.executor or "")
+            check_cluster(options.executor or "")
         snakemake(sys.argv[1:])
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -49,13 +54,37 @@ def main() -> int:
     return 0
 
 
-def check_programs(executor: str) -> None:
-    """Raise UserError where this machine lacks a program by which the executor submits jobs."""
-    missing = [program for program in PROGRAMS.get(executor, ()) if shutil.which(program) is None]
-    if missing:
+def _options() -> Any:
+    """Return Snakemake's options, those of profiles among them. Raises UserError for what Snakemake does not take."""
+    from snakemake.cli import parse_args
+
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):  # Snakemake reads them once more, and says what it reads then
+            return parse_args(sys.argv[1:])[1]
+    except SystemExit as ended:
+        if ended.code in (0, None):
+            raise
+        line = (said.getvalue().strip().splitlines() or ["an error that it does not name"])[-1]
+        raise UserError(f"options of Snakemake: {re.sub('^([^ ]+: )?error: ', '', line, flags=re.I)}") from None
+    except Exception as error:  # of any kind: a profile may hold anything
+        raise UserError(f"options of Snakemake: {error}") from None
+
+
+def check_cluster(executor: str) -> None:
+    """Raise UserError where this machine lacks a program by which the executor submits jobs, or reaches no cluster."""
+    programs, found = PROGRAMS.get(executor, ()), ""
+    if missing := [program for program in programs if not shutil.which(program)]:
+        found = f"no {', '.join(missing)} on the PATH"
+    elif programs:
+        with suppress(subprocess.TimeoutExpired):  # slow is not certain
+            asked = subprocess.run([programs[0], "--noheader"], capture_output=True, text=True, timeout=30, check=False)
+            if asked.returncode:
+                found = (asked.stderr.strip().splitlines() or ["no answer"])[-1]
+    if found:
         raise UserError(
-            f"executor {executor}: {', '.join(missing)}: no such program on the PATH of this machine: "
-            "run on a login node of the cluster, or here without --profile and --executor"
+            f"executor {executor}: {found}: this machine reaches no cluster: expected a login node of the cluster, "
+            "or a run on this machine alone, without --profile and --executor"
         )
 
 
