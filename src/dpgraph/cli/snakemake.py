@@ -49,7 +49,7 @@ def snakemake_command(
     if cores is not None and cores < 1:
         raise invalid("--cores", cores, "an integer >= 1")
     config = PlanOptions(changes=changes, suite=suite).read()
-    for folder in (Path(), Path(config.results), Path("logs")):
+    for folder in (Path(), Path(config.results, config.suite), Path("logs", config.suite)):
         _check_writable(folder)
     known = suite_artefacts(config)
     artefacts, others = _sort_out(targets, known, config.results, config.suite)
