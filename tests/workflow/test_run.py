@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -18,6 +19,7 @@ import pytest
 from dpgraph.cli import main
 from dpgraph.cli.snakemake import NAMED
 from dpgraph.errors import UserError
+from dpgraph.files import locked
 from dpgraph.pipeline import interruptible
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -165,6 +167,47 @@ def test_named_targets_are_the_snakefile_s():
     text = "\n".join(path.read_text() for path in (ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")))
     rules = set(re.findall(r"^rule (\w+):", text, re.M))
     assert set(NAMED) <= rules
+
+
+def test_a_second_run_is_one_line_and_the_lock_of_a_killed_one_goes(workflow):
+    """The job of the killed run goes on; that of the next run waits for it. Nothing is made twice."""
+    folder = workflow.folder
+    command = ("run", "data/raw/demo-sbm/manifest.json", "--suite", "tiny", "--cores", "1")
+    raw, log = folder / "data/raw/demo-sbm", folder / "logs/download/demo-sbm.log"
+    with locked(raw):
+        first = subprocess.Popen(
+            [sys.executable, "-m", "dpgraph", *command], cwd=folder, env=environment(), stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        end = time.monotonic() + 120
+        while not (log.is_file() and "waiting for process" in log.read_text()):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        second = dpgraph(folder, *command)
+        assert second.returncode == 1
+        said = f"error: another run uses these files: process {first.pid} on [^ ]+, since .*: kill -INT {first.pid}\n"
+        assert re.fullmatch(said, second.stderr)
+        assert first.poll() is None
+        assert [path.name for path in (folder / ".snakemake/locks").glob("*.json")] == [
+            f"{first.pid}@{platform.node()}.owner.json"
+        ]
+        first.kill()
+        first.wait(60)
+    third = dpgraph(folder, *command)
+    assert third.returncode == 0, third.stderr
+    assert third.stderr.startswith(f"removed the lock of process {first.pid} on ")
+    assert (raw / "manifest.json").is_file()
+    assert not (folder / ".snakemake/locks").exists()
+
+
+def test_snakemake_itself_names_a_cluster_that_is_not_there_and_leaves_no_lock(workflow, tmp_path):
+    path = f"{programs(tmp_path / 'bin', sinfo='echo no cluster >&2; exit 1')}{os.pathsep}{os.environ['PATH']}"
+    target = ("data/raw/demo-sbm/manifest.json",)
+    run = workflow.snakemake("--profile", "slurm", targets=target, PATH=path)
+    assert run.returncode == 2, run.stderr
+    assert run.stderr.splitlines()[-1].startswith("error: executor slurm: no cluster: this machine reaches no cluster")
+    assert not (workflow.folder / ".snakemake/locks").exists()
+    assert not (workflow.folder / "logs/download").exists()
 
 
 OPTIONS = "error: options of Snakemake: "
