@@ -153,11 +153,10 @@ def test_a_file_in_the_place_of_a_folder_is_named_before_anything_runs(name, opt
 
 def test_a_folder_that_may_not_be_written_and_a_full_disk_are_named(project, capsys, monkeypatch):
     (project / "results").mkdir()
-    monkeypatch.setattr(os, "access", lambda place, mode: place.name != "results")
-    assert main(["run"]) == 2
+    with monkeypatch.context() as other:
+        other.setattr(os, "access", lambda place, mode: place.name != "results")
+        assert main(["run"]) == 2
     assert capsys.readouterr().err.startswith(f"error: {project / 'results'}: a run writes there, and you may not")
-    monkeypatch.undo()
-    monkeypatch.chdir(project)
     monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=4096))
     assert main(["run"]) == 2
     assert capsys.readouterr().err.startswith(f"error: {project}: 4,096 bytes free on the disk: expected at least")

@@ -41,7 +41,8 @@ def snakemake_command(
 
     Raises UserError for a folder without a Snakefile, a target of another name, options that Snakemake cannot take.
     """
-    from dpgraph.planning.plan import load_plan, no_project, suite_artefacts
+    from dpgraph.experiments.paths import no_project
+    from dpgraph.planning.plan import load_plan, suite_artefacts
     from dpgraph.reporting.inputs import artefact_outputs
 
     if not Path("Snakefile").is_file():

@@ -76,7 +76,8 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
         paper: Only of this paper.
     """
     from dpgraph.cli.catalogue import ANYWHERE, OF_THE_PACKAGE, catalogue, inventory, print_rows
-    from dpgraph.planning.plan import no_project, suite_papers
+    from dpgraph.experiments.paths import no_project
+    from dpgraph.planning.plan import suite_papers
 
     if what == "inventory":
         if not suite.workflow.is_dir():
@@ -213,7 +214,7 @@ def verify(*, fast: bool = False) -> int:
     Args:
         fast: Do not decide claims again, which takes minutes.
     """
-    from dpgraph.planning.plan import no_project
+    from dpgraph.experiments.paths import no_project
     from dpgraph.reporting.verify import unlike_pages, unlike_statements, without_rows
 
     if not Path("Snakefile").is_file():

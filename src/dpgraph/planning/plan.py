@@ -10,11 +10,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from dpgraph.errors import UserError, invalid
+from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow
+from dpgraph.experiments.paths import no_project
 from dpgraph.experiments.settings import ChosenSettings, read_settings
 from dpgraph.experiments.streams import trial_seeds
 from dpgraph.experiments.suite import Grid, Rule, Suite, SuiteTask
@@ -167,14 +168,6 @@ class Plan:
                     raise invalid(f"experiments/{paper}.yaml: claims", name, f"an id that {claims[name][0]} has not")
                 claims[name] = (paper, claim)
         return claims
-
-
-def no_project(workflow: Path = WORKFLOW) -> UserError:
-    """Return the error of a command that needs a project and is run outside its folder."""
-    folder, needed = workflow.absolute().parent, f"Snakefile, {workflow.name}/suites"
-    return UserError(
-        f"{folder}: no project here ({needed}): run in the folder of one, or make one: dpgraph new-project FOLDER"
-    )
 
 
 def _suite(config: Config, workflow: Path) -> Suite:

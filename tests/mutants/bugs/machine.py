@@ -154,8 +154,8 @@ BUGS = (
     edit(
         "the inventory is read anywhere",
         CLI + "list_",
-        "not suite.workflow.is_dir()",
-        "False",
+        "if not suite.workflow.is_dir(): ...",
+        "if False: ...",
         OUTSIDE.format("list inventory"),
     ),
     edit(
