@@ -260,5 +260,5 @@ def test_programs_without_a_cluster_are_named_with_what_they_say(tmp_path, monke
 
 
 def test_a_failure_is_no_ctrl_c(workflow):
-    run = dpgraph(workflow.folder, "run", "--suite", "tiny", "--snakemake=--executor local --forcerun no_such_rule")
+    run = dpgraph(workflow.folder, "run", "results/no-such-file", "--suite", "tiny", "-n")
     assert run.returncode == 1
