@@ -34,6 +34,8 @@ from dpgraph.pipeline.fingerprints import (
     download_digest,
     preprocess_digest,
 )
+from dpgraph.pipeline.interruptible import check_cluster
+from dpgraph.pipeline.locks import remove_ended, sign
 from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import load_plan
@@ -56,6 +58,10 @@ configfile: "config.yaml"
 
 report: "workflow/report/workflow.rst"
 
+
+if workflow.is_main_process:
+    for said in remove_ended():
+        print(said, file=sys.stderr, flush=True)
 
 try:
     CONFIG = parse_config(Config, config, "config")
@@ -118,6 +124,18 @@ localrules:
     figures,
     search,
     audits,
+
+
+# in the main process, before its first job; no dry run comes here
+onstart:
+    sign(getattr(workflow.persistence, "_lockfile", {}).values())
+    try:
+        check_cluster(workflow.executor_plugin.name)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        workflow.persistence.unlock()
+        sys.stdout.flush()
+        os._exit(2)
 
 
 # seeds by folder of the graph, of results that are compared with computed references

@@ -150,16 +150,6 @@ def test_the_help_of_audit_says_where_audits_are_listed(capsys):
     assert all(row["about"] for row in rows)
 
 
-@pytest.mark.parametrize("arguments", [["explain", "daigavane/table1"], ["status"], ["list", "artefacts"]])
-def test_outside_a_project_a_command_says_so(arguments, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
-    said = capsys.readouterr().err
-    assert (
-        said == "error: workflow/suites: no such folder: expected a project, the folder of its Snakefile (--workflow)\n"
-    )
-
-
 def test_a_paper_that_is_not_there_is_named_by_its_option(monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     assert main(["list", "claims", "--paper", "daigavan"]) == 2

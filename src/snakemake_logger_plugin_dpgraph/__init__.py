@@ -94,7 +94,11 @@ class LogHandler(LogHandlerBase):
             case LogEvent.JOB_ERROR:
                 self._fail(told, now)
             case LogEvent.ERROR | LogEvent.GROUP_ERROR:
-                if not self.interrupted and not _repeats_job_error(told):
+                if told.get("exception") == "LockException":
+                    from dpgraph.pipeline.locks import refusal
+
+                    self._say(f"error: {refusal()}")
+                elif not self.interrupted and not _repeats_job_error(told):
                     self._say(self.format(record))
             case None:
                 text = self.format(record)

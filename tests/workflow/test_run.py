@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from dpgraph.cli import main
 from dpgraph.cli.snakemake import NAMED
+from dpgraph.errors import UserError
+from dpgraph.files import locked
+from dpgraph.pipeline import interruptible
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,10 +102,64 @@ def test_mistakes_are_one_line(arguments, message, capsys, monkeypatch):
     assert said.count("\n") == 1
 
 
-def test_outside_of_the_project_s_folder(tmp_path, monkeypatch, capsys):
+OUTSIDE = ("run daigavane/table7", "status", "explain daigavane/table1", "cost", "cost --learn", "list artefacts")
+OUTSIDE += ("list inventory", "list methods --paper daigavane", "ship", "render cpu", "verify", "settings")
+
+
+@pytest.mark.parametrize("arguments", OUTSIDE)
+def test_outside_of_a_project_s_folder_each_command_says_so(arguments, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["run", "daigavane/table7"]) == 2
-    assert "no Snakefile; run in the folder of the project" in capsys.readouterr().err
+    assert main(arguments.split()) == 2
+    assert capsys.readouterr().err == (
+        f"error: {tmp_path}: no project here (Snakefile, workflow/suites): run in the folder of one, or make one: "
+        "dpgraph new-project FOLDER\n"
+    )
+
+
+@pytest.mark.parametrize("what", ["methods", "datasets", "mechanisms", "audits"])
+def test_outside_of_a_project_s_folder_the_package_s_own_are_listed(what, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["list", what]) == 0
+    assert capsys.readouterr().out
+
+
+def test_another_workflow_folder_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["status", "--workflow", "other/work"]) == 2
+    assert f"error: {tmp_path}/other: no project here (Snakefile, work/suites)" in capsys.readouterr().err
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with the project's files in which nothing has run."""
+    for name in ("Snakefile", "config.yaml", "workflow"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "execv", lambda *command: pytest.fail("the run began"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [("results", ""), ("logs", ""), ("other", "--set results=other/a/b"), ("results/demo", "")]
+)
+def test_a_file_in_the_place_of_a_folder_is_named_before_anything_runs(name, options, project, capsys):
+    (project / name).parent.mkdir(exist_ok=True)
+    (project / name).touch()
+    assert main(["run", *options.split()]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {project / name}: a file where a run makes a folder")
+    assert said.count("\n") == 1
+
+
+def test_a_folder_that_may_not_be_written_and_a_full_disk_are_named(project, capsys, monkeypatch):
+    (project / "results").mkdir()
+    with monkeypatch.context() as other:
+        other.setattr(os, "access", lambda place, mode: place.name != "results")
+        assert main(["run"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {project / 'results'}: a run writes there, and you may not")
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: SimpleNamespace(free=4096))
+    assert main(["run"]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {project}: 4,096 bytes free on the disk: expected at least")
 
 
 def test_named_targets_are_the_snakefile_s():
@@ -108,6 +168,97 @@ def test_named_targets_are_the_snakefile_s():
     assert set(NAMED) <= rules
 
 
+def test_a_second_run_is_one_line_and_the_lock_of_a_killed_one_goes(workflow):
+    """The job of the killed run goes on; that of the next run waits for it. Nothing is made twice."""
+    folder = workflow.folder
+    command = ("run", "data/raw/demo-sbm/manifest.json", "--suite", "tiny", "--cores", "1")
+    raw, log = folder / "data/raw/demo-sbm", folder / "logs/download/demo-sbm.log"
+    with locked(raw):
+        first = subprocess.Popen(
+            [sys.executable, "-m", "dpgraph", *command], cwd=folder, env=environment(), stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        end = time.monotonic() + 120
+        while not (log.is_file() and "waiting for process" in log.read_text()):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        second = dpgraph(folder, *command)
+        assert second.returncode == 1
+        said = f"error: another run uses these files: process {first.pid} on [^ ]+, since .*: kill -INT {first.pid}\n"
+        assert re.fullmatch(said, second.stderr)
+        assert first.poll() is None
+        assert [path.name for path in (folder / ".snakemake/locks").glob("*.json")] == [
+            f"{first.pid}@{platform.node()}.owner.json"
+        ]
+        first.kill()
+        first.wait(60)
+    third = dpgraph(folder, *command)
+    assert third.returncode == 0, third.stderr
+    assert third.stderr.startswith(f"removed the lock of process {first.pid} on ")
+    assert (raw / "manifest.json").is_file()
+    assert not (folder / ".snakemake/locks").exists()
+
+
+def test_snakemake_itself_names_a_cluster_that_is_not_there_and_leaves_no_lock(workflow, tmp_path):
+    path = f"{programs(tmp_path / 'bin', sinfo='echo no cluster >&2; exit 1')}{os.pathsep}{os.environ['PATH']}"
+    target = ("data/raw/demo-sbm/manifest.json",)
+    run = workflow.snakemake("--profile", "slurm", targets=target, PATH=path)
+    assert run.returncode == 2, run.stderr
+    assert run.stderr.splitlines()[-1].startswith("error: executor slurm: no cluster: this machine reaches no cluster")
+    assert not (workflow.folder / ".snakemake/locks").exists()
+    assert not (workflow.folder / "logs/download").exists()
+
+
+OPTIONS = "error: options of Snakemake: "
+NO_CLUSTER = "error: executor slurm: no sinfo, sbatch, squeue, scancel on the PATH: this machine reaches no cluster: "
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--snakemake=--no-such-option", f"{OPTIONS}unrecognized arguments: --no-such-option"),
+        ("--snakemake=--executor=slrum", f"{OPTIONS}argument --executor/-e: invalid choice: 'slrum' (choose from"),
+        ("--profile=slrum", f"{OPTIONS}profile directory given (slrum), but no profile.yaml (or config.yaml) found."),
+        ("--profile=slurm", NO_CLUSTER),
+        ("--profile=elsewhere/mine", NO_CLUSTER),
+        ("--snakemake=--executor slurm --jobs 2", NO_CLUSTER),
+    ],
+)
+def test_what_snakemake_refuses_or_lacks_is_one_line_before_anything_runs(
+    options, message, project, monkeypatch, capfd
+):
+    """A failure, and no Ctrl-C. The Snakefile is not read."""
+    (project / "slurm").symlink_to(ROOT / "slurm")
+    (project / "elsewhere/mine").mkdir(parents=True)
+    (project / "elsewhere/mine/config.yaml").write_text("executor: slurm\njobs: 3\n")
+    (project / "bin").mkdir()
+    (project / "bin/which").symlink_to(shutil.which("which"))  # by which the executor looks for its programs
+    monkeypatch.setenv("PATH", str(project / "bin"))
+    monkeypatch.setattr(sys, "argv", ["snakemake", *shlex.split(options.replace("--snakemake=", ""))])
+    assert interruptible.main() == 2
+    said = capfd.readouterr().err
+    assert said.startswith(message)
+    assert said.count("\n") == 1
+
+
+def programs(folder, **scripts):
+    """Write shell scripts that stand for a cluster's programs, and return their folder."""
+    folder.mkdir()
+    for name in interruptible.PROGRAMS["slurm"]:
+        (folder / name).write_text(f"#!/bin/sh\n{scripts.get(name, 'exit 0')}\n")
+        (folder / name).chmod(0o755)
+    return str(folder)
+
+
+def test_programs_without_a_cluster_are_named_with_what_they_say(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", programs(tmp_path / "bin", sinfo="echo a >&2; echo sinfo: no cluster >&2; exit 1"))
+    with pytest.raises(UserError, match=r"^executor slurm: sinfo: no cluster: this machine reaches no cluster"):
+        interruptible.check_cluster("slurm")
+    interruptible.check_cluster("local")
+    monkeypatch.setenv("PATH", programs(tmp_path / "good"))
+    interruptible.check_cluster("slurm")
+
+
 def test_a_failure_is_no_ctrl_c(workflow):
-    run = dpgraph(workflow.folder, "run", "daigavane/table1", "--suite", "tiny", "--snakemake=--no-such-option")
+    run = dpgraph(workflow.folder, "run", "results/no-such-file", "--suite", "tiny", "-n")
     assert run.returncode == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -15,6 +16,7 @@ from dpgraph.errors import UserError, invalid, meant, shown
 NAMED = (
     "all", "data", "cells", "tables", "figures", "claims", "search", "audits", "runtimes", "baselines", "report",
 )  # fmt: skip
+LEAST_FREE = 2**20  # bytes below which a run cannot even keep its own log
 # greedy: jobs here are alike, and the optimising scheduler costs more than it saves. The timespan is how often
 # Snakemake looks again for every job it has finished: at its default of a second that took a quarter of a core. The
 # logger is ours: one live line, and no waiting for that timespan at the end.
@@ -39,14 +41,17 @@ def snakemake_command(
 
     Raises UserError for a folder without a Snakefile, a target of another name, options that Snakemake cannot take.
     """
+    from dpgraph.experiments.paths import no_project
     from dpgraph.planning.plan import load_plan, suite_artefacts
     from dpgraph.reporting.inputs import artefact_outputs
 
     if not Path("Snakefile").is_file():
-        raise UserError(f"{Path.cwd()}: no Snakefile; run in the folder of the project")
+        raise no_project()
     if cores is not None and cores < 1:
         raise invalid("--cores", cores, "an integer >= 1")
     config = PlanOptions(changes=changes, suite=suite).read()
+    for folder in (Path(), Path(config.results, config.suite), Path("logs", config.suite)):
+        _check_writable(folder)
     known = suite_artefacts(config)
     artefacts, others = _sort_out(targets, known, config.results, config.suite)
     files: list[str] = []
@@ -69,6 +74,17 @@ def snakemake_command(
         command += ["--cores", str(cores or os.cpu_count() or 1)]
     command += ["--dry-run"] * dry_run + ["--keep-going"] * keep_going
     return [*command, *more, "--config", *config.items(), "--", *files, *others]
+
+
+def _check_writable(folder: Path) -> None:
+    """Raise UserError for a folder that is a file, that may not be written, or whose disk is full."""
+    place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not place.is_dir():
+        raise UserError(f"{place}: a file where a run makes a folder: expected another name, or the file moved away")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UserError(f"{place}: a run writes there, and you may not: expected a folder of your own")
+    if (free := shutil.disk_usage(place).free) < LEAST_FREE:
+        raise UserError(f"{place}: {free:,} bytes free on the disk: expected at least {LEAST_FREE:,}")
 
 
 def _sort_out(targets: Sequence[str], known: Sequence[str], results: str, suite: str) -> tuple[list[str], list[str]]:

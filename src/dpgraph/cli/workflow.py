@@ -25,6 +25,7 @@ def run(
     profile: str | None = None,
     dry_run: Annotated[bool, Parameter(alias="-n")] = False,
     keep_going: Annotated[bool, Parameter(alias="-k")] = False,
+    unlock: bool = False,
     snakemake: str = "",
 ) -> None:
     """Make artefacts (daigavane/table7), or a whole suite, with Snakemake.
@@ -42,10 +43,16 @@ def run(
         profile: How to run, e.g. slurm (docs/cluster.md).
         dry_run: Only list the jobs.
         keep_going: Go on with independent jobs when one fails.
+        unlock: Make nothing: remove the lock that a run on another host left when it was killed there.
         snakemake: Further options of Snakemake, as one text: --snakemake='--forcerun train'.
     """
     from dpgraph.cli.snakemake import snakemake_command
 
+    if unlock:
+        from dpgraph.pipeline.locks import unlock as remove_locks
+
+        print(remove_locks())
+        return
     command = snakemake_command(
         targets, suite=suite, changes=changes, cores=cores, profile=profile, dry_run=dry_run, keep_going=keep_going,
         further=snakemake,
@@ -69,9 +76,12 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
         paper: Only of this paper.
     """
     from dpgraph.cli.catalogue import ANYWHERE, OF_THE_PACKAGE, catalogue, inventory, print_rows
+    from dpgraph.experiments.paths import no_project
     from dpgraph.planning.plan import suite_papers
 
     if what == "inventory":
+        if not suite.workflow.is_dir():
+            raise no_project(suite.workflow)
         rows = inventory(suite.workflow, paper)
     elif what in OF_THE_PACKAGE or (what in ANYWHERE and paper is None and not suite.workflow.is_dir()):
         suite.read()  # an installed package alone, as for `fit`: there is no suite
@@ -204,8 +214,11 @@ def verify(*, fast: bool = False) -> int:
     Args:
         fast: Do not decide claims again, which takes minutes.
     """
+    from dpgraph.experiments.paths import no_project
     from dpgraph.reporting.verify import unlike_pages, unlike_statements, without_rows
 
+    if not Path("Snakefile").is_file():
+        raise no_project()
     lines = [*unlike_statements(), *unlike_pages(claims=not fast)]
     print("\n".join(lines) or "the statements of docs/numbers.yaml and docs/results are what the kept rows give")
     if missing := without_rows():

@@ -6,9 +6,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.frozen import digest
+
+
+def no_project(workflow: Path = Path("workflow")) -> UserError:
+    """Return the error of a command that needs a project and is run outside its folder."""
+    folder, needed = workflow.absolute().parent, f"Snakefile, {workflow.name}/suites"
+    return UserError(
+        f"{folder}: no project here ({needed}): run in the folder of one, or make one: dpgraph new-project FOLDER"
+    )
 
 
 @dataclass(frozen=True)

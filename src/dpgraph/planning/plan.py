@@ -10,11 +10,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from dpgraph.errors import UserError, invalid
+from dpgraph.errors import invalid
 from dpgraph.experiments.cell import Cell, Task
 from dpgraph.experiments.config import Config, load, parse
 from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow
+from dpgraph.experiments.paths import no_project
 from dpgraph.experiments.settings import ChosenSettings, read_settings
 from dpgraph.experiments.streams import trial_seeds
 from dpgraph.experiments.suite import Grid, Rule, Suite, SuiteTask
@@ -172,7 +173,7 @@ class Plan:
 def _suite(config: Config, workflow: Path) -> Suite:
     path = workflow / "suites" / f"{config.suite}.yaml"
     if not path.parent.is_dir():
-        raise UserError(f"{path.parent}: no such folder: expected a project, the folder of its Snakefile (--workflow)")
+        raise no_project(workflow)
     if not path.is_file():
         known = ", ".join(sorted(path.stem for path in path.parent.glob("*.yaml")))
         raise invalid("suite", config.suite, f"one of {known or f'the files in {path.parent}'}")
