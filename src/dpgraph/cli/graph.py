@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from dpgraph.cli.graph_options import DATA, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
+from dpgraph.cli.graph_options import DATA, GUARANTEE, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
 from dpgraph.cli.options import Whole
 from dpgraph.errors import Invalid, UserError, invalid
+from dpgraph.files import check_out
 
 SETTINGS = {"degree_bound": "--degree-bound"}  # options by the package's own names
 
@@ -24,7 +25,7 @@ def fit(
     data: GraphOptions = DATA,
     labelled: Whole | None = None,
     method: Method = "auto",
-    guarantee: GuaranteeOptions,
+    guarantee: GuaranteeOptions = GUARANTEE,
     public: PublicOptions = PUBLIC,
     public_column: Annotated[tuple[str, ...], Parameter(name="--public-column")] = (),
     seed: Whole | None = None,
@@ -50,12 +51,15 @@ def fit(
     """
     from dpgraph.fitting.fit import fit as fit_graph
 
+    guarantee.check(method)
+    check_out(out)
     own = data.read()
     published = _published(method, guarantee, public, labelled, seed, directed=data.directed, no_audit=no_audit)
     with _named_as_options():
         fitted = fit_graph(
             own,
             guarantee.epsilon,
+            advantage=guarantee.advantage,
             method=method,
             relation=guarantee.relation,
             scope=guarantee.scope,
@@ -97,12 +101,12 @@ def _published(
     **flags: bool,
 ) -> str:  # fmt: skip
     """Return the command for the card, without names of files and columns: those are the user's own."""
-    given = [f"--epsilon {guarantee.epsilon:g}"]
+    given = []
     for name, text in (("method", method), ("relation", guarantee.relation), ("scope", guarantee.scope)):
         given.append(f"--{name} {shlex.quote(text)}")
     if public.signed is not None:
         given.append("--signed" if public.signed else "--no-signed")
-    numbers = {"delta": guarantee.delta, "labelled": labelled, "mean-degree": public.mean_degree,
+    numbers = {"epsilon": guarantee.epsilon, "advantage": guarantee.advantage, "delta": guarantee.delta, "labelled": labelled, "mean-degree": public.mean_degree,
                "words": public.words, "degree-bound": guarantee.degree_bound, "seed": seed}  # fmt: skip
     for name, value in numbers.items():
         given += [] if value is None else [f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"]
@@ -147,6 +151,7 @@ def predict(
     from dpgraph.fitting.model import load
     from dpgraph.fitting.new_nodes import read_new_nodes, read_new_npz
 
+    check_out(out, folder=False)
     loaded = load(model)
     header = loaded.header
     if graph is not None:
@@ -159,6 +164,7 @@ def predict(
     else:
         raise UserError("predict: expected new nodes: --nodes (CSV) or --graph (.npz)")
     rows = loaded.predict(new.features, new.lists)
+    out.parent.mkdir(parents=True, exist_ok=True)
     with private_file(out) as file:
         writer = csv.writer(file)
         writer.writerow(["id", "prediction", *(f"probability of {name}" for name in header.classes)])
@@ -171,7 +177,7 @@ def predict(
 def compare(
     *,
     data: GraphOptions = DATA,
-    guarantee: GuaranteeOptions,
+    guarantee: GuaranteeOptions = GUARANTEE,
     public: PublicOptions = PUBLIC,
     methods: str | None = None,
     seeds: Whole = 5,
@@ -189,13 +195,14 @@ def compare(
     from dpgraph.fitting.compare import compare as compare_methods
     from dpgraph.fitting.compare import table, write
 
-    if out is not None and out.exists():
-        raise invalid("--out", out, "a folder that does not exist yet")
+    guarantee.check("auto")
+    if out is not None:
+        check_out(out)
     names = None if methods is None else [name.strip() for name in methods.split(",")]
     own = data.read()
     with _named_as_options():
         found = compare_methods(
-            own, guarantee.epsilon, seeds=seeds, methods=names, relation=guarantee.relation, scope=guarantee.scope,
+            own, guarantee.epsilon, advantage=guarantee.advantage, seeds=seeds, methods=names, relation=guarantee.relation, scope=guarantee.scope,
             delta=guarantee.delta, degree_bound=guarantee.degree_bound,
             say=lambda line: print(line, file=sys.stderr), **public.stated(data.dataset),
         )  # fmt: skip
@@ -211,7 +218,7 @@ def afford(
     classes: Whole,
     labelled: Whole,
     method: Method = "auto",
-    guarantee: GuaranteeOptions,
+    guarantee: GuaranteeOptions = GUARANTEE,
     public: PublicOptions = PUBLIC,
 ) -> None:
     """Say in words whether a graph affords an epsilon; no data are read.
@@ -223,9 +230,9 @@ def afford(
         classes: Number of classes: public.
         labelled: Number of labels to train on: public.
     """
-    from dpgraph.fitting.budget import PublicNumbers, budgeted
+    from dpgraph.fitting.budget import PublicNumbers, planned
     from dpgraph.fitting.fit import afford as in_words
-    from dpgraph.fitting.fit import check_asked
+    from dpgraph.fitting.risk import in_words as risk
     from dpgraph.privacy.relation import Relation
 
     for name, value, least in (("--nodes", nodes, 2), ("--classes", classes, 2), ("--labelled", labelled, 1)):
@@ -233,7 +240,7 @@ def afford(
             raise invalid(name, value, f"an integer in {least}..10^9")
     if labelled > nodes:
         raise invalid("--labelled", labelled, f"at most --nodes {nodes}")
-    check_asked(method, guarantee.relation, guarantee.scope, guarantee.epsilon, guarantee.degree_bound)
+    guarantee.check(method)
     relation = Relation(guarantee.relation)
     numbers = PublicNumbers(
         nodes, labelled, classes,
@@ -241,10 +248,12 @@ def afford(
         degree_bound=guarantee.degree_bound, **public.stated(),
     )  # fmt: skip
     every = guarantee.scope == "all-outputs"
-    what = budgeted(
-        method, numbers, epsilon=guarantee.epsilon, delta=guarantee.delta, relation=relation, all_outputs=every
-    )
+    what = planned(
+        method, numbers, epsilon=guarantee.epsilon, advantage=guarantee.advantage, delta=guarantee.delta,
+        relation=relation, all_outputs=every,
+    )  # fmt: skip
     print(in_words(what, labelled=labelled, classes=classes, all_outputs=every))
+    print(f"Risk: {risk(what.trade_off, relation)}.")
 
 
 def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> None:
@@ -261,8 +270,7 @@ def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> N
     """
     from dpgraph.fitting.model import load
 
-    if out.exists():
-        raise invalid("--out", out, "a folder that does not exist yet")
+    check_out(out)
     loaded = load(model)
     for path in loaded.write_pyg(out) if to == "pyg" else loaded.write_csv(out):
         print(path)

@@ -59,7 +59,7 @@ BUGS = (
     ),
     edit(
         "the mean of the rows is free",
-        "dpgraph.privacy.accountants.votes:votes_epsilon",
+        "dpgraph.privacy.accountants.votes:moved_parts",
         "math.hypot(mean_mu, votes_mu, reader_mu)",
         "math.hypot(votes_mu, reader_mu)",
         "tests/privacy/test_votes.py::test_every_part_costs",
