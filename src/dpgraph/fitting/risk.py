@@ -103,8 +103,9 @@ def gaussian_budget(advantage: float, delta: float) -> float:
 
 
 def epsilon_for(advantage: float, delta: float, curve: Callable[[float], TradeOff]) -> float:
-    """Return an epsilon whose `curve` has at most this advantage, less than it by 1 % at most where it is continuous.
+    """Return an epsilon whose `curve` has at most this advantage, less by 1 % at most where the curve is continuous.
 
+    It is not where a public rule begins to choose a reader.
     Raises UserError where unlikely events alone have more.
     """
     most = math.floor(DIGITS * advantage + 1e-3) / DIGITS - 1e-9  # so that it is kept once it is rounded up
