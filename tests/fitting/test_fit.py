@@ -335,6 +335,37 @@ def test_what_has_no_epsilon_is_refused(options, named):
         fit(small(), **{"epsilon": 1.0, **options})
 
 
+@pytest.mark.parametrize("kind", ["below a file", "a folder", "a link to nowhere", "read only", "too long a name"])
+@pytest.mark.parametrize("command", ["fit", "compare", "export", "predict"])
+def test_an_output_that_cannot_be_made_is_named_before_data_are_read(command, kind, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    places = {"below a file": "file/a/out", "a folder": "folder", "a link to nowhere": "link"}
+    out = tmp_path / places.get(kind, "x" * 300 if kind.startswith("too") else "new/out")
+    if kind == "read only":
+        monkeypatch.setattr("dpgraph.files.os.access", lambda *_: False)
+    none = str(tmp_path / "none")
+    data = {"export": [none], "predict": [none, "--nodes", none]}.get(
+        command, ["--edges", none, "--nodes", none, "--epsilon", "4"]
+    )
+    if (command, kind) == ("predict", "a link to nowhere"):  # a file may be written there
+        return
+    assert main([command, *data, "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert "--out" in said
+    assert "a file that can be written: " in said if command == "predict" else "a folder that " in said
+
+
+def test_predictions_go_to_a_folder_that_is_made(tmp_path):
+    fit(small(size=40), 4.0, out=tmp_path / "mine")
+    arrays = {"x": np.eye(3), "edge_index": np.zeros((2, 0), dtype=np.int64)}
+    np.savez(tmp_path / "new.npz", **arrays)
+    out = tmp_path / "a/b.csv"
+    assert main(["predict", str(tmp_path / "mine"), "--graph", str(tmp_path / "new.npz"), "--out", str(out)]) == 0
+    assert len(out.read_text().splitlines()) == 4
+
+
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("kind", ["no edges", "ten nodes", "hub", "no features"])
 def test_hostile_graphs_give_a_model(kind, directed):

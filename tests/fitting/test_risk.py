@@ -71,7 +71,7 @@ def test_an_attack_on_a_gaussian_mechanism_stays_below_its_advantage():
     steps, noise = what.mechanism.closed()
     rng, trials = np.random.default_rng(0), 200_000
     present, absent = (  # the sum of its steps and its mean, each in units of its sensitivity
-        sum(scale * (shift * scale + rng.normal(size=trials)) for scale in (np.sqrt(steps) / noise, what.mechanism.mean_mu))
+        sum(mu * (shift * mu + rng.normal(size=trials)) for mu in (np.sqrt(steps) / noise, what.mechanism.mean_mu))
         for shift in (1.0, 0.0)
     )  # fmt: skip
     threshold = what.mu**2 / 2
@@ -137,7 +137,7 @@ def test_a_curve_of_unlikely_events_counts_them():
 
 @pytest.mark.parametrize("relation", [Relation.NODE_NULL, Relation.NODE_REMOVE])
 def test_a_choice_of_classes_is_in_the_curve_whatever_was_chosen(relation):
-    """All outcomes have one curve, which is worse than that of each alone, and better than any (epsilon, delta) says."""
+    """All outcomes have one curve, which is worse than that of each alone, and better than (epsilon, delta) says."""
     selection = ClassSelection.within(epsilon=4.0, delta=2e-5)
     curves = set()
     for classes, labelled in ((2, 4000), (9, 3000), (3, 20)):
@@ -199,7 +199,7 @@ def test_a_budget_is_stated_once_and_within_limits(budget, named, tmp_path, caps
     for command in (PUBLIC, ["fit", *data, "--out", str(tmp_path / "out")], ["compare", *data]):
         assert main([*command, *options]) == 2
         assert named in capsys.readouterr().err
-    with pytest.raises(UserError, match="--advantage 0.001: delta = 0.05 alone takes it"):
+    with pytest.raises(UserError, match=r"--advantage 0\.001: delta = 0\.05 alone takes it"):
         risk.epsilon_for(0.001, 0.05, lambda epsilon: TradeOff(epsilon, failure=0.05))
 
 

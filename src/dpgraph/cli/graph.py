@@ -106,8 +106,9 @@ def _published(
         given.append(f"--{name} {shlex.quote(text)}")
     if public.signed is not None:
         given.append("--signed" if public.signed else "--no-signed")
-    numbers = {"epsilon": guarantee.epsilon, "advantage": guarantee.advantage, "delta": guarantee.delta, "labelled": labelled, "mean-degree": public.mean_degree,
-               "words": public.words, "degree-bound": guarantee.degree_bound, "seed": seed}  # fmt: skip
+    numbers = {"epsilon": guarantee.epsilon, "advantage": guarantee.advantage, "delta": guarantee.delta,
+               "labelled": labelled, "mean-degree": public.mean_degree, "words": public.words,
+               "degree-bound": guarantee.degree_bound, "seed": seed}  # fmt: skip
     for name, value in numbers.items():
         given += [] if value is None else [f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"]
     given += [f"--{name.replace('_', '-')}" for name, there in flags.items() if there]
@@ -202,9 +203,10 @@ def compare(
     own = data.read()
     with _named_as_options():
         found = compare_methods(
-            own, guarantee.epsilon, advantage=guarantee.advantage, seeds=seeds, methods=names, relation=guarantee.relation, scope=guarantee.scope,
-            delta=guarantee.delta, degree_bound=guarantee.degree_bound,
-            say=lambda line: print(line, file=sys.stderr), **public.stated(data.dataset),
+            own, guarantee.epsilon, advantage=guarantee.advantage, seeds=seeds, methods=names,
+            relation=guarantee.relation, scope=guarantee.scope, delta=guarantee.delta,
+            degree_bound=guarantee.degree_bound, say=lambda line: print(line, file=sys.stderr),
+            **public.stated(data.dataset),
         )  # fmt: skip
     print(table(found))
     print("not private, not to be released: what reads held-out labels, and what is chosen by it, has no epsilon")

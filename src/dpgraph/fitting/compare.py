@@ -149,8 +149,8 @@ def compare(
     say: Callable[[str], None] = lambda line: None,
 ) -> MethodsCompared:
     """Every method that states settings for own graphs, or each of `methods`, that promises `epsilon` under `relation`
-    and `scope` (or that of a Gaussian mechanism of this `advantage`), which are as in `fit`; of those without privacy, for orientation, too. All others are left out, each
-    with the reason.
+    and `scope` (or that of a Gaussian mechanism of this `advantage`), which are as in `fit`; of those without privacy,
+    for orientation, too. All others are left out, each with the reason.
 
     Raises UserError for unknown methods, for a graph with too few labels to hold some out, for what `fit` refuses, and
     where every private method is left out.

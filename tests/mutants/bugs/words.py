@@ -1,11 +1,13 @@
-"""Risk in words: the advantage of an attacker, true positives, the budget that has it, and what a release says of it."""
+"""Risk in words: an attacker's advantage and true positives, the budget that has them, and what a release says."""
 
 from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
 CURVE, RISK, BUDGET = "dpgraph.privacy.trade_off:TradeOff.", "dpgraph.fitting.risk:", "dpgraph.fitting.budget:"
+FIT, CARD = "dpgraph.fitting.fit:", "dpgraph.fitting.card:"
 OF_RISK, OF_RELEASE = "tests/fitting/test_risk.py::", "tests/fitting/test_release.py::"
+OF_FIT = "tests/fitting/test_fit.py::"
 BEST = OF_RISK + "test_both_numbers_are_those_of_the_best_test[{}]"
 KEPT = OF_RISK + "test_a_budget_stated_as_an_advantage_is_kept_and_used[{}]"
 WEAK = OF_RISK + "test_a_release_that_protects_hardly_anybody_is_never_called_private_without_saying_so[True]"
@@ -21,8 +23,8 @@ BUGS = (
     edit(
         "an advantage without its choice",
         CURVE + "advantage",
-        "choice=self.choice",
-        "choice=0.0",
+        "self.choice",
+        "0.0",
         BEST.format("0.9-0.2-0"),
     ),
     edit(
@@ -49,8 +51,8 @@ BUGS = (
     edit(
         "true positives without a choice",
         CURVE + "true_positives",
-        "choice=self.choice",
-        "choice=0.0",
+        "self.choice",
+        "0.0",
         BEST.format("0.9-0.2-0"),
     ),
     edit(
@@ -160,9 +162,9 @@ BUGS = (
     ),
     edit(
         "a weak release is affordable, and that is all",
-        "dpgraph.fitting.fit:afford",
-        "{weak and f', but that {weak}'}",
-        "",
+        FIT + "afford",
+        "f', but that {weak}'",
+        "''",
         WEAK,
     ),
     edit(
@@ -171,5 +173,47 @@ BUGS = (
         "(epsilon is None) == (advantage is None)",
         "epsilon is None and advantage is None",
         OF_RISK + "test_a_budget_is_stated_once_and_within_limits[both]",
+    ),
+    edit(
+        "a field of a card that no list has",
+        CARD + "_risk",
+        "dict(zip(RISK, found))",
+        "dict(zip((*RISK, 'more'), (*found, 1)))",
+        OF_RELEASE + "test_every_field_that_is_listed_is_that_of_a_release_and_the_rest_of_the_list_is_the_code_s",
+    ),
+    edit(
+        "a public field of a model reads a label",
+        FIT + "model_of",
+        "own.directed",
+        "bool(own.labels[7] >= 0)",
+        OF_RELEASE + "test_neighbours_release_the_same_but_for_declared_noise[null, stated]",
+    ),
+    edit(
+        "a public field of a model follows from noisy counts",
+        FIT + "model_of",
+        "own.features is None",
+        "len(own.classes) == 2",
+        OF_RELEASE + "test_what_is_listed_as_public_does_not_follow_from_noisy_counts[null]",
+    ),
+    edit(
+        "a line of the screen that counts labels",
+        FIT + "fit",
+        "say(plan)",
+        "say(f'{int((own.labels >= 0).sum())} labels')",
+        OF_RELEASE + "test_neighbours_release_the_same_but_for_declared_noise[null, stated]",
+    ),
+    edit(
+        "an output that cannot be made is found after data are read",
+        "dpgraph.cli.graph:fit",
+        "check_out(out)",
+        "None",
+        OF_FIT + "test_an_output_that_cannot_be_made_is_named_before_data_are_read[fit-below a file]",
+    ),
+    edit(
+        "a folder that may not be written is found after training",
+        "dpgraph.files:check_out",
+        "not os.access(path if there else above, os.W_OK)",
+        "False",
+        OF_FIT + "test_an_output_that_cannot_be_made_is_named_before_data_are_read[compare-read only]",
     ),
 )

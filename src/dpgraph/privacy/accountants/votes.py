@@ -64,7 +64,7 @@ def moved_parts(
     degree_floor: int,
     relation: VotesRelation,
 ) -> tuple[int, float, float]:
-    """Return by how many units a step moves under `relation`, and mu and choice of the other parts (`votes_epsilon`)."""
+    """Return by how many units a step moves, and mu and choice of the other parts (`votes_epsilon`)."""
     if relation == "edge":
         mu = math.hypot(edge_votes(mass=mass, degree_floor=degree_floor) * votes_mu, 4 * reader_mu)
         return 0, mu, 4 * choice_epsilon
