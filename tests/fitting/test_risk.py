@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,6 +108,16 @@ def test_numbers_of_known_budgets():
         assert risk.rounded_up(curve.true_positives, 1000) == found
     assert "advantage of at most 0.346 (0: guessing" in risk.in_words(curve, Relation.NODE_NULL)
     assert "of 100 records at most 7.7 are found at 1 false alarm" in risk.in_words(curve, Relation.NODE_NULL)
+
+
+def test_the_table_of_the_docs_is_that_of_the_curve():
+    page = (Path(__file__).resolve().parents[2] / "docs/privacy.md").read_text().partition("### 12.14")[2]
+    for nodes in (300, 20_000):
+        (row,) = (line for line in page.splitlines() if line.startswith(f"| N = {nodes:,} |"))
+        for epsilon, cell in zip((0.5, 1, 2, 4, 8, 16, 32), row.strip("| ").split(" | ")[1:], strict=True):
+            curve = TradeOff(gaussian_mu(epsilon, 1 / (10 * nodes)))
+            found = [risk.rounded_up(one, 1000) for one in (curve.advantage, curve.true_positives)]
+            assert [float(one) for one in cell.split(", ")] == found
 
 
 @pytest.mark.parametrize("choice", [False, True])
