@@ -182,6 +182,19 @@ def test_features_that_may_be_negative_are_all_kept():
     assert right[None] > right[6.0] + 0.04
 
 
+def test_three_features_of_either_sign_are_learnt_from(tmp_path):
+    """Of so few features the direction of a small mean is a third of what there is to learn."""
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 3, 1500)
+    means = 3 * (np.eye(3) - 1 / 3)
+    features = (means + 0.3 * means[0])[labels] + rng.normal(size=(1500, 3))
+    own = from_arrays(np.zeros((2, 0), int), labels, features, classes=CLASSES)
+    fitted = fit(own, 4.0, method="own", out=tmp_path / "out")
+    held = own.roles != 0
+    assert (fitted.predictions.argmax(1) == labels)[held].mean() > 0.85
+    assert np.allclose(load(tmp_path / "out").predict(features), fitted.predictions, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("stated", "kept", "said"),
     [

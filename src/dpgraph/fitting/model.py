@@ -28,7 +28,7 @@ from dpgraph.privacy.relation import Relation
 
 PARAMETERS, HEADER = "model.safetensors", "model.json"
 PYG = "release.pt"
-FORMAT = 2
+FORMAT = 3
 PRIVATE, SEED_KNOWN = "private", "not private: seed known"
 FOLDERS = ("release", "not-private")  # where `fit` puts a model: with secret noise, and with that of a known seed
 LARGEST = 1e30  # of a number in a model: sums of larger ones might be none
@@ -106,7 +106,7 @@ class SavedModel:
     def mean(self) -> RowMean | None:
         if self.row_sum is None or self.header.mean_std is None:
             return None
-        return RowMean(self.row_sum, self.header.mean_std, self.header.signed)
+        return RowMean(self.row_sum, self.header.mean_std, self.header.signed, len(self.header.ids))
 
     def _own(self, features: np.ndarray) -> np.ndarray:
         """(n, C) probabilities of records (n, num_features) by themselves."""

@@ -53,8 +53,8 @@ BUGS = (
     edit(
         "rows centred by the exact mean",
         PREPARED + "PreparedVotes.__init__",
-        "RowMean(noisy, std, self._how.signed_rows)",
-        "RowMean(row_sum(features), std, self._how.signed_rows)",
+        "RowMean(noisy, std, self._how.signed_rows, len(features))",
+        "RowMean(row_sum(features), std, self._how.signed_rows, len(features))",
         OF_FIT + "test_the_released_mean_of_the_rows_has_its_noise_and_says_how_records_are_read",
     ),
     edit(
