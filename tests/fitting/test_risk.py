@@ -57,7 +57,7 @@ def likeliest(mu, choice, sure=0.0, cells=40_001):
     [(0.5, 0, 0), (1.12, 0, 0), (0.9, 0.2, 0), (0.2, 0.6, 0), (5.5, 0, 0), (1.0, 0.4, 0.05), (1e-9, 0.4, 0)],
 )
 def test_both_numbers_are_those_of_the_best_test(mu, choice, failure):
-    curve = TradeOff(mu, choice, failure)
+    curve = TradeOff(mu=mu, choice=choice, failure=failure)
     advantage, found = likeliest(mu, choice, failure)
     assert advantage <= curve.advantage + 1e-6
     assert found <= curve.true_positives + 1e-6
@@ -88,7 +88,7 @@ def test_an_attack_on_a_gaussian_mechanism_stays_below_its_advantage():
 def test_more_epsilon_is_more_advantage(epsilon, times, delta, relation):
     def curve(one):
         if relation is Relation.EDGE:
-            return TradeOff(gaussian_mu(one, delta))
+            return TradeOff(mu=gaussian_mu(one, delta))
         selection = ClassSelection.within(epsilon=one, delta=delta)
         return risk.with_classes(selection, relation, epsilon=one, delta=delta, nodes=1000)
 
@@ -115,7 +115,7 @@ def test_the_table_of_the_docs_is_that_of_the_curve():
     for nodes in (300, 20_000):
         (row,) = (line for line in page.splitlines() if line.startswith(f"| N = {nodes:,} |"))
         for epsilon, cell in zip((0.5, 1, 2, 4, 8, 16, 32), row.strip("| ").split(" | ")[1:], strict=True):
-            curve = TradeOff(gaussian_mu(epsilon, 1 / (10 * nodes)))
+            curve = TradeOff(mu=gaussian_mu(epsilon, 1 / (10 * nodes)))
             found = [risk.rounded_up(one, 1000) for one in (curve.advantage, curve.true_positives)]
             assert [float(one) for one in cell.split(", ")] == found
 
@@ -124,7 +124,7 @@ def test_the_table_of_the_docs_is_that_of_the_curve():
 def test_a_curve_has_the_epsilon_that_is_stated_under_every_relation(choice):
     what = budgeted("votes-learnt", MANY, epsilon=4.0 if choice else 1.0)
     assert (what.choice > 0) == choice
-    assert what.trade_off == TradeOff(what.mu, what.choice)
+    assert what.trade_off == TradeOff(mu=what.mu, choice=what.choice)
     for one in what.calibration.statement.beside:
         curve = what.trade_off_beside(one.relation)
         found = released_epsilon(mu=curve.mu, choice=curve.choice, delta=one.delta)
@@ -141,7 +141,7 @@ def test_a_curve_of_unlikely_events_counts_them():
     numbers = PublicNumbers(6000, 3000, 3, voters=3000, mean_degree=200.0, features=3)
     what = budgeted("votes", numbers, epsilon=8.0, relation=Relation.NODE_REMOVE, delta=1e-4)
     assert 0 < what.failure == what.trade_off.failure
-    assert what.trade_off.advantage == pytest.approx(TradeOff(what.mu).advantage + what.failure, rel=1e-12)
+    assert what.trade_off.advantage == pytest.approx(TradeOff(mu=what.mu).advantage + what.failure, rel=1e-12)
     with pytest.raises(TypeError, match="nothing is stated"):
         what.trade_off_beside(Relation.EDGE)
 
@@ -155,7 +155,9 @@ def test_a_choice_of_classes_is_in_the_curve_whatever_was_chosen(relation):
         numbers = PublicNumbers(5000, labelled, classes, voters=4000 if relation is Relation.NODE_REMOVE else None,
                                 mean_degree=80.0, features=30)  # fmt: skip
         what = budgeted("auto", numbers, epsilon=4.0, delta=2e-5, relation=relation, selection=selection)
-        alone = TradeOff(what.mu, what.choice + float(selection.epsilon), what.failure + selection.delta)
+        alone = TradeOff(
+            mu=what.mu, choice=what.choice + float(selection.epsilon), failure=what.failure + selection.delta
+        )
         assert alone.advantage <= what.trade_off.advantage < math.tanh(2.0) / 2
         assert alone.true_positives <= what.trade_off.true_positives
         curves.add(what.trade_off)
@@ -211,7 +213,7 @@ def test_a_budget_is_stated_once_and_within_limits(budget, named, tmp_path, caps
         assert main([*command, *options]) == 2
         assert named in capsys.readouterr().err
     with pytest.raises(UserError, match=r"--advantage 0\.001: delta = 0\.05 alone takes it"):
-        risk.epsilon_for(0.001, 0.05, lambda epsilon: TradeOff(epsilon, failure=0.05))
+        risk.epsilon_for(0.001, 0.05, lambda epsilon: TradeOff(mu=epsilon, failure=0.05))
 
 
 @pytest.mark.parametrize("given", [True, False])
@@ -263,7 +265,7 @@ def test_a_release_that_protects_hardly_anybody_is_never_called_private_without_
 def test_a_warning_begins_at_nine_tenths(advantage, warned, capsys):
     assert bool(risk.weakness(advantage)) == warned
     mu = 2 * norm.ppf((1 + advantage + 1e-12) / 2)
-    assert bool(risk.risk_warnings(TradeOff(mu))) == warned
+    assert bool(risk.risk_warnings(TradeOff(mu=mu))) == warned
 
 
 def test_afford_says_the_risk_and_takes_an_advantage(capsys):
@@ -295,6 +297,6 @@ def test_compare_says_at_which_epsilon_an_advantage_is_compared():
     (line,) = (one for one in said if one.startswith("compared at epsilon = "))
     assert "of a Gaussian mechanism whose advantage is 0.3" in line
     epsilon = float(line.split()[4].rstrip(","))
-    assert TradeOff(gaussian_mu(epsilon, 1 / 2000)).advantage == pytest.approx(0.3, abs=1e-3)
+    assert TradeOff(mu=gaussian_mu(epsilon, 1 / 2000)).advantage == pytest.approx(0.3, abs=1e-3)
     for row in found.rows:
         assert row.epsilon == pytest.approx(epsilon, rel=1e-3)

@@ -15,7 +15,6 @@ from cyclopts import Parameter
 from dpgraph.cli.graph_options import DATA, GUARANTEE, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
 from dpgraph.cli.options import Whole
 from dpgraph.errors import Invalid, UserError, invalid
-from dpgraph.files import check_out
 
 SETTINGS = {"degree_bound": "--degree-bound"}  # options by the package's own names
 
@@ -49,6 +48,7 @@ def fit(
         out: Folder to make.
         releases: File that lists the releases of these data (default: a file beside each input file, or beside --out).
     """
+    from dpgraph.files import check_out
     from dpgraph.fitting.fit import fit as fit_graph
 
     guarantee.check(method)
@@ -148,7 +148,7 @@ def predict(
     """
     import csv
 
-    from dpgraph.files import private_file
+    from dpgraph.files import check_out, private_file
     from dpgraph.fitting.model import load
     from dpgraph.fitting.new_nodes import read_new_nodes, read_new_npz
 
@@ -193,6 +193,7 @@ def compare(
         seeds: Random splits.
         out: Folder to make.
     """
+    from dpgraph.files import check_out
     from dpgraph.fitting.compare import compare as compare_methods
     from dpgraph.fitting.compare import table, write
 
@@ -270,6 +271,7 @@ def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> N
         to: csv, or pyg: release.pt, for Data.from_dict(torch.load('release.pt')) of PyTorch Geometric.
         out: Folder to make.
     """
+    from dpgraph.files import check_out
     from dpgraph.fitting.model import load
 
     check_out(out)

@@ -170,7 +170,7 @@ class Budgeted:
     @property
     def trade_off(self) -> TradeOff:
         """Return the proved curve of a test under `relation`, whatever classes were chosen."""
-        found = TradeOff(self.mu, self.choice, self.failure)
+        found = TradeOff(mu=self.mu, choice=self.choice, failure=self.failure)
         if self.paid is None:
             return found
         nodes = self.mechanism.num_protected or self.mechanism.num_roots
@@ -185,10 +185,10 @@ class Budgeted:
         if isinstance(one, CappedVotes) or relation is Relation.NODE_REMOVE:
             raise TypeError(f"relation={relation}: nothing is stated")
         moved, mu, choice = moved_parts(
-            one.mean_mu, one.votes_mu, one.reader_mu, one.choice_epsilon,
+            mean_mu=one.mean_mu, votes_mu=one.votes_mu, reader_mu=one.reader_mu, choice_epsilon=one.choice_epsilon,
             mass=one.mass, degree_floor=one.degree_floor, relation=relation.value,  # type: ignore[arg-type]
         )  # fmt: skip
-        return TradeOff(float(np.hypot(moved * self.training_mu, mu)), choice)
+        return TradeOff(mu=float(np.hypot(moved * self.training_mu, mu)), choice=choice)
 
     def epsilon_of(self, relation: Relation) -> float | None:
         """At the delta of the run; None: nothing is stated."""

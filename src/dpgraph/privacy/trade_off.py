@@ -15,7 +15,7 @@ SURE = 700.0  # a loss whose exponential has no number: such a test is taken for
 MOST_Z = 6.0  # a curve ends where an error is a billionth
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TradeOff:
     """A Gaussian mechanism of `mu`, a pure one of epsilon `choice`, and events of probability `failure`, composed.
 

@@ -65,15 +65,15 @@ BUGS = (
     edit(
         "the risk of a run without what its rule chooses",
         BUDGET + "Budgeted.trade_off",
-        "TradeOff(self.mu, self.choice, self.failure)",
-        "TradeOff(self.mu, 0.0, self.failure)",
+        "TradeOff(mu=self.mu, choice=self.choice, failure=self.failure)",
+        "TradeOff(mu=self.mu, choice=0.0, failure=self.failure)",
         OF_RISK + "test_a_curve_has_the_epsilon_that_is_stated_under_every_relation[True]",
     ),
     edit(
         "the risk of a run without unlikely events",
         BUDGET + "Budgeted.trade_off",
-        "TradeOff(self.mu, self.choice, self.failure)",
-        "TradeOff(self.mu, self.choice)",
+        "TradeOff(mu=self.mu, choice=self.choice, failure=self.failure)",
+        "TradeOff(mu=self.mu, choice=self.choice)",
         OF_RISK + "test_a_curve_of_unlikely_events_counts_them",
     ),
     edit(
@@ -107,8 +107,8 @@ BUGS = (
     edit(
         "an edge beside has the risk of one utility",
         BUDGET + "Budgeted.trade_off_beside",
-        "TradeOff(float(np.hypot(moved * self.training_mu, mu)), choice)",
-        "TradeOff(float(np.hypot(moved * self.training_mu, mu)), self.choice)",
+        "TradeOff(mu=float(np.hypot(moved * self.training_mu, mu)), choice=choice)",
+        "TradeOff(mu=float(np.hypot(moved * self.training_mu, mu)), choice=self.choice)",
         OF_RISK + "test_a_curve_has_the_epsilon_that_is_stated_under_every_relation[True]",
     ),
     edit(

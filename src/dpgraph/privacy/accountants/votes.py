@@ -40,8 +40,10 @@ def votes_epsilon(
     steps and mean by two, votes by sqrt(2 (1 + r)) and utilities in any direction. An edge moves votes only, and the
     utilities and gradients of its two ends, each of the latter by two units.
     """
-    parts = mean_mu, votes_mu, reader_mu, choice_epsilon
-    moved, mu, choice = moved_parts(*parts, mass=mass, degree_floor=degree_floor, relation=relation)
+    moved, mu, choice = moved_parts(
+        mean_mu=mean_mu, votes_mu=votes_mu, reader_mu=reader_mu, choice_epsilon=choice_epsilon,
+        mass=mass, degree_floor=degree_floor, relation=relation,
+    )  # fmt: skip
     pure: tuple[Pair, ...] = (PureDp(choice),) if choice else ()
     if moved and rate < 1:
         once = (*((gaussian_pair(mu),) if mu else ()), *pure)
@@ -55,11 +57,11 @@ def votes_epsilon(
 
 
 def moved_parts(
+    *,
     mean_mu: float,
     votes_mu: float,
     reader_mu: float,
     choice_epsilon: float,
-    *,
     mass: float,
     degree_floor: int,
     relation: VotesRelation,
