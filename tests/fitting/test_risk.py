@@ -291,6 +291,13 @@ def test_a_known_seed_promises_no_advantage(tmp_path):
     assert "Risk" not in (tmp_path / "out/not-private/card.md").read_text()
 
 
+def test_a_card_says_that_the_order_of_arrays_is_public(tmp_path):
+    said = "ids are places in arrays, whose order is public, too: it may not follow labels"
+    assert said in fit(small(), 4.0).card["assumptions"][0]
+    assert main(["fit", *write_csv(tmp_path), "--epsilon", "4", "--no-audit", "--out", str(tmp_path / "out")]) == 0
+    assert said not in (tmp_path / "out/release/card.md").read_text()
+
+
 def test_compare_says_at_which_epsilon_an_advantage_is_compared():
     said = []
     found = compare(small(), advantage=0.3, methods=["votes", "own"], seeds=1, say=said.append)

@@ -57,8 +57,10 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
     labels = f"{count[numbers.labelled_by]}; who has one, and how many, is protected"
     if relation is Relation.NODE_REMOVE:
         labels += "; who is in the split's training part votes, with a label or without, all others receive"
+    in_arrays = not own.columns and own.ids[-1] == str(len(own.ids) - 1)
+    order = "; ids are places in arrays, whose order is public, too: it may not follow labels" if in_arrays else ""
     return [
-        f"the ids of the nodes and their number, N = {len(own.ids)}, are public",
+        f"the ids of the nodes and their number, N = {len(own.ids)}, are public{order}",
         f"the class list, {', '.join(own.classes)}, {given}",
         labels,
         scale,
