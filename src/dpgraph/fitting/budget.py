@@ -262,8 +262,8 @@ def planned(
     sure = checked_delta(delta, numbers.nodes)
 
     def made(one: float) -> Budgeted:
-        asked = {"epsilon": one, "delta": sure, "relation": relation, "all_outputs": all_outputs}
-        return budgeted(kind, numbers, selection=selection, **asked)
+        asked: dict[str, Any] = {"delta": sure, "relation": relation, "all_outputs": all_outputs}
+        return budgeted(kind, numbers, epsilon=one, selection=selection, **asked)
 
     if epsilon is not None:
         return made(epsilon)
