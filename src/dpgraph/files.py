@@ -17,6 +17,8 @@ from typing import IO, Any
 
 import numpy as np
 
+from dpgraph.errors import invalid
+
 log = logging.getLogger("dpgraph")
 LOCK, UNFINISHED = ".lock", ".unfinished."
 LOCK_POLL_SECONDS = 0.2
@@ -81,6 +83,24 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def check_out(path: Path, *, folder: bool = True) -> Path:
+    """Return the `path` of --out. Raise UserError, before data are read, where it cannot be made."""
+    expected = "a folder that can be made" if folder else "a file that can be written"
+    try:
+        there, above = os.path.lexists(path), next(one for one in path.absolute().parents if os.path.lexists(one))
+        if folder and there:
+            raise invalid("--out", path, "a folder that does not exist yet")
+        if path.is_dir():
+            raise invalid("--out", path, f"{expected}: it is a folder")
+        if not above.is_dir():
+            raise invalid("--out", path, f"{expected}: {above} is no folder")
+        if not os.access(path if there else above, os.W_OK):
+            raise invalid("--out", path, f"{expected}: {path if there else above} may not be written")
+    except OSError as error:
+        raise invalid("--out", path, f"{expected}: {cause(error)}") from None
+    return path
 
 
 def make_private(folder: Path) -> None:

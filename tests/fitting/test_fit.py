@@ -182,6 +182,19 @@ def test_features_that_may_be_negative_are_all_kept():
     assert right[None] > right[6.0] + 0.04
 
 
+def test_three_features_of_either_sign_are_learnt_from(tmp_path):
+    """Of so few features the direction of a small mean is a third of what there is to learn."""
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 3, 1500)
+    means = 3 * (np.eye(3) - 1 / 3)
+    features = (means + 0.3 * means[0])[labels] + rng.normal(size=(1500, 3))
+    own = from_arrays(np.zeros((2, 0), int), labels, features, classes=CLASSES)
+    fitted = fit(own, 4.0, method="own", out=tmp_path / "out")
+    held = own.roles != 0
+    assert (fitted.predictions.argmax(1) == labels)[held].mean() > 0.85
+    assert np.allclose(load(tmp_path / "out").predict(features), fitted.predictions, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("stated", "kept", "said"),
     [
@@ -333,6 +346,37 @@ def test_all_outputs_are_a_function_of_the_release_alone(tmp_path):
 def test_what_has_no_epsilon_is_refused(options, named):
     with pytest.raises(UserError, match=re.escape(named)):
         fit(small(), **{"epsilon": 1.0, **options})
+
+
+@pytest.mark.parametrize("kind", ["below a file", "a folder", "a link to nowhere", "read only", "too long a name"])
+@pytest.mark.parametrize("command", ["fit", "compare", "export", "predict"])
+def test_an_output_that_cannot_be_made_is_named_before_data_are_read(command, kind, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    places = {"below a file": "file/a/out", "a folder": "folder", "a link to nowhere": "link"}
+    out = tmp_path / places.get(kind, "x" * 300 if kind.startswith("too") else "new/out")
+    if kind == "read only":
+        monkeypatch.setattr("dpgraph.files.os.access", lambda *_: False)
+    none = str(tmp_path / "none")
+    data = {"export": [none], "predict": [none, "--nodes", none]}.get(
+        command, ["--edges", none, "--nodes", none, "--epsilon", "4"]
+    )
+    if (command, kind) == ("predict", "a link to nowhere"):  # a file may be written there
+        return
+    assert main([command, *data, "--out", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert "--out" in said
+    assert "a file that can be written: " in said if command == "predict" else "a folder that " in said
+
+
+def test_predictions_go_to_a_folder_that_is_made(tmp_path):
+    fit(small(size=40), 4.0, out=tmp_path / "mine")
+    arrays = {"x": np.eye(3), "edge_index": np.zeros((2, 0), dtype=np.int64)}
+    np.savez(tmp_path / "new.npz", **arrays)
+    out = tmp_path / "a/b.csv"
+    assert main(["predict", str(tmp_path / "mine"), "--graph", str(tmp_path / "new.npz"), "--out", str(out)]) == 0
+    assert len(out.read_text().splitlines()) == 4
 
 
 @pytest.mark.parametrize("directed", [False, True])

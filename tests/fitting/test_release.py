@@ -6,7 +6,9 @@ its edges, an edge goes. The one whose record changes has the only label of its 
 
 import csv
 import json
+import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from safetensors.numpy import load_file
 
 from dpgraph.cli import main
 from dpgraph.fitting import classes
+from dpgraph.fitting.card import markdown
 from dpgraph.fitting.release import NOISY
 
 SIZE, ONE = 200, 7  # nodes, and whose record changes
@@ -115,6 +118,45 @@ def released(folder):
     return found
 
 
+def documented():
+    """{file: {field: kind}} and {beginning of a line: kind}, as docs/own-graph.md lists them."""
+    page = (Path(__file__).resolve().parents[2] / "docs/own-graph.md").read_text()
+    page = page.partition("### Every field of a release")[2].partition("\n## ")[0]
+    fields, lines = {}, {}
+    for *named, kind in (row.strip("| ").split(" | ") for row in page.splitlines() if row.startswith("| `")):
+        names = re.findall(r"`([^`]+)`", named[-1])
+        if len(named) == 1:
+            lines |= dict.fromkeys(names, kind)
+        else:
+            found = fields.setdefault(re.findall(r"`([^`]+)`", named[0])[0], {})
+            found |= {name.removesuffix("..."): kind for name in names if ".json" not in name} or {"": kind}
+    return fields, lines
+
+
+FIELDS, LINES = documented()
+
+
+def said(text, folder):
+    """Lines of the screen that are no curator's; each begins as docs list it."""
+    kinds = {}
+    for line in text.splitlines():
+        (kind,) = {one for beginning, one in LINES.items() if line.startswith(beginning)} or {f"not listed: {line}"}
+        assert not kind.startswith("not"), kind
+        kinds[line.replace(str(folder), "...")] = kind
+    assert "curator" in kinds.values()
+    return [line for line, kind in kinds.items() if kind != "curator"]
+
+
+def in_fields(name, value):
+    """{field: value} of a file as `released` has it."""
+    if name.endswith(".csv"):
+        head, size, rows = value
+        public = [one for one in head if not one.startswith(NOISY[name])]
+        named = {one.partition("probability of ")[1] or one: size for one in head}
+        return named | {one: [row[place] for row in rows] for place, one in enumerate(public)}
+    return value if isinstance(value, dict) else {"": value}
+
+
 def counts_masked(monkeypatch):
     """Noisy counts that are the same on both sides, as noise alone can make them; the rare class is beyond them."""
     monkeypatch.setattr(classes, "noisy_counts", lambda counts, *_: np.where(counts > 5, 50, 0))
@@ -124,20 +166,63 @@ def counts_masked(monkeypatch):
 def test_neighbours_release_the_same_but_for_declared_noise(case, tmp_path, monkeypatch, capsys):
     neighbour, options, split = CASES[case]
     counts_masked(monkeypatch)
-    found, said = [], []
+    found, lines = [], []
     for name, one in (("whole", tables()), ("other", neighbour(tables()))):
         data = one.write(tmp_path / name, split, True)
         budget = "8" if "node-remove" in options else "4"
         asked = ["fit", *data, "--epsilon", budget, *options, "--no-audit", "--out", str(tmp_path / f"{name}-out")]
         assert main(asked) == 0, capsys.readouterr().err
         found.append(released(tmp_path / f"{name}-out/release"))
-        said.append([line for line in capsys.readouterr().out.splitlines() if str(tmp_path) not in line])
+        lines.append(said(capsys.readouterr().out, tmp_path / f"{name}-out"))
     assert found[0].keys() == found[1].keys()
     for name in found[0]:
         assert found[0][name] == found[1][name], name
     assert {"model.safetensors", "model.json", "card.json", "card.md", "tradeoff.png"} <= set(found[0])
     assert ("predictions.csv" in found[0]) == ("all-outputs" in options)
-    assert said[0] == said[1]  # the plan
+    assert lines[0] == lines[1]  # the plan
+    card = json.loads((tmp_path / "whole-out/release/card.json").read_text())
+    assert (tmp_path / "whole-out/release/card.md").read_text() == markdown(card)
+    for name in found[0]:
+        assert set(in_fields(name, found[0][name])) <= set(FIELDS[name])
+
+
+def test_every_field_that_is_listed_is_that_of_a_release_and_the_rest_of_the_list_is_the_code_s(tmp_path, monkeypatch):
+    counts_masked(monkeypatch)
+    seen, data = {}, tables().write(tmp_path / "data", True, True)
+    for place, case in enumerate(("null, all outputs", "null, learnt", "node leaves, own")):
+        out = tmp_path / str(place)
+        assert main(["fit", *data, "--epsilon", "8", *CASES[case][1], "--no-audit", "--out", str(out)]) == 0
+        for name, value in released(out / "release").items():
+            seen[name] = seen.get(name, set()) | set(in_fields(name, value))
+    assert seen == {name: set(fields) for name, fields in FIELDS.items()}
+    noisy = {name: {one for one, kind in fields.items() if kind == "noisy"} for name, fields in FIELDS.items()}
+    assert {name: fields for name, fields in noisy.items() if fields} == {
+        name: {one.removesuffix("...") for one in fields} for name, fields in NOISY.items()
+    }
+
+
+@pytest.mark.parametrize("case", ["null", "null, all outputs", "null, learnt", "node leaves", "edge"])
+def test_what_is_listed_as_public_does_not_follow_from_noisy_counts(case, tmp_path, monkeypatch, capsys):
+    """Other counts by noise alone: fewer classes, more labels. Nothing that is public may differ."""
+    _, options, split = CASES[case]
+    data = tables().write(tmp_path / "data", split, True)
+    found, lines = [], []
+    for name, kept in (("few", 2), ("many", 3)):
+        monkeypatch.setattr(
+            classes, "noisy_counts", lambda counts, *_, kept=kept: (np.cumsum(counts > 5) <= kept) * (counts > 5) * 70
+        )
+        out = tmp_path / name
+        assert main(["fit", *data, "--epsilon", "8", *options, "--no-audit", "--out", str(out)]) == 0
+        found.append(released(out / "release"))
+        lines.append(capsys.readouterr().out.replace(str(out), "...").splitlines())
+    assert found[0]["model.json"]["classes"] != found[1]["model.json"]["classes"]
+    for name, fields in FIELDS.items():
+        few, many = (in_fields(name, one[name]) if name in one else {} for one in found)
+        public = {one for one, kind in fields.items() if kind == "public"}
+        assert {one: few[one] for one in public & set(few)} == {one: many[one] for one in public & set(many)}
+    public = [tuple(one for one in LINES if LINES[one] == "public")] * 2
+    few, many = ([one for one in text if one.startswith(names)] for text, names in zip(lines, public))
+    assert few == many != []
 
 
 def test_without_features_neighbours_release_the_same(tmp_path, monkeypatch):

@@ -286,6 +286,12 @@ def test_of_features_that_may_be_negative_only_a_mean_beyond_its_noise_is_taken_
     assert rows @ one.direction == pytest.approx(np.zeros(20), abs=1e-6)
 
 
+def test_of_few_features_a_mean_is_taken_off_where_most_of_a_row_is_along_it() -> None:
+    for features, share, taken in ((3, 0.85, False), (3, 0.92, True), (15, 0.85, False), (16, 0.1, True)):
+        released = np.full(features, 100 * share / np.sqrt(features))  # the mean of 100 rows has the norm `share`
+        assert RowMean(released, 0.1, signed=True, rows=100).direction.any() == taken
+
+
 def test_one_full_step_from_zero_is_the_sum_of_each_class() -> None:
     """The class sums of docs/privacy.md, 12.1: what one clipped step releases, without noise, less the bias."""
     graph = homophilous(120)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from dpgraph.cli.graph_options import DATA, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
+from dpgraph.cli.graph_options import DATA, GUARANTEE, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
 from dpgraph.cli.options import Whole
 from dpgraph.errors import Invalid, UserError, invalid
 
@@ -24,7 +24,7 @@ def fit(
     data: GraphOptions = DATA,
     labelled: Whole | None = None,
     method: Method = "auto",
-    guarantee: GuaranteeOptions,
+    guarantee: GuaranteeOptions = GUARANTEE,
     public: PublicOptions = PUBLIC,
     public_column: Annotated[tuple[str, ...], Parameter(name="--public-column")] = (),
     seed: Whole | None = None,
@@ -48,14 +48,18 @@ def fit(
         out: Folder to make.
         releases: File that lists the releases of these data (default: a file beside each input file, or beside --out).
     """
+    from dpgraph.files import check_out
     from dpgraph.fitting.fit import fit as fit_graph
 
+    guarantee.check(method)
+    check_out(out)
     own = data.read()
     published = _published(method, guarantee, public, labelled, seed, directed=data.directed, no_audit=no_audit)
     with _named_as_options():
         fitted = fit_graph(
             own,
             guarantee.epsilon,
+            advantage=guarantee.advantage,
             method=method,
             relation=guarantee.relation,
             scope=guarantee.scope,
@@ -97,13 +101,14 @@ def _published(
     **flags: bool,
 ) -> str:  # fmt: skip
     """Return the command for the card, without names of files and columns: those are the user's own."""
-    given = [f"--epsilon {guarantee.epsilon:g}"]
+    given = []
     for name, text in (("method", method), ("relation", guarantee.relation), ("scope", guarantee.scope)):
         given.append(f"--{name} {shlex.quote(text)}")
     if public.signed is not None:
         given.append("--signed" if public.signed else "--no-signed")
-    numbers = {"delta": guarantee.delta, "labelled": labelled, "mean-degree": public.mean_degree,
-               "words": public.words, "degree-bound": guarantee.degree_bound, "seed": seed}  # fmt: skip
+    numbers = {"epsilon": guarantee.epsilon, "advantage": guarantee.advantage, "delta": guarantee.delta,
+               "labelled": labelled, "mean-degree": public.mean_degree, "words": public.words,
+               "degree-bound": guarantee.degree_bound, "seed": seed}  # fmt: skip
     for name, value in numbers.items():
         given += [] if value is None else [f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"]
     given += [f"--{name.replace('_', '-')}" for name, there in flags.items() if there]
@@ -143,10 +148,11 @@ def predict(
     """
     import csv
 
-    from dpgraph.files import private_file
+    from dpgraph.files import check_out, private_file
     from dpgraph.fitting.model import load
     from dpgraph.fitting.new_nodes import read_new_nodes, read_new_npz
 
+    check_out(out, folder=False)
     loaded = load(model)
     header = loaded.header
     if graph is not None:
@@ -159,6 +165,7 @@ def predict(
     else:
         raise UserError("predict: expected new nodes: --nodes (CSV) or --graph (.npz)")
     rows = loaded.predict(new.features, new.lists)
+    out.parent.mkdir(parents=True, exist_ok=True)
     with private_file(out) as file:
         writer = csv.writer(file)
         writer.writerow(["id", "prediction", *(f"probability of {name}" for name in header.classes)])
@@ -171,7 +178,7 @@ def predict(
 def compare(
     *,
     data: GraphOptions = DATA,
-    guarantee: GuaranteeOptions,
+    guarantee: GuaranteeOptions = GUARANTEE,
     public: PublicOptions = PUBLIC,
     methods: str | None = None,
     seeds: Whole = 5,
@@ -186,18 +193,21 @@ def compare(
         seeds: Random splits.
         out: Folder to make.
     """
+    from dpgraph.files import check_out
     from dpgraph.fitting.compare import compare as compare_methods
     from dpgraph.fitting.compare import table, write
 
-    if out is not None and out.exists():
-        raise invalid("--out", out, "a folder that does not exist yet")
+    guarantee.check("auto")
+    if out is not None:
+        check_out(out)
     names = None if methods is None else [name.strip() for name in methods.split(",")]
     own = data.read()
     with _named_as_options():
         found = compare_methods(
-            own, guarantee.epsilon, seeds=seeds, methods=names, relation=guarantee.relation, scope=guarantee.scope,
-            delta=guarantee.delta, degree_bound=guarantee.degree_bound,
-            say=lambda line: print(line, file=sys.stderr), **public.stated(data.dataset),
+            own, guarantee.epsilon, advantage=guarantee.advantage, seeds=seeds, methods=names,
+            relation=guarantee.relation, scope=guarantee.scope, delta=guarantee.delta,
+            degree_bound=guarantee.degree_bound, say=lambda line: print(line, file=sys.stderr),
+            **public.stated(data.dataset),
         )  # fmt: skip
     print(table(found))
     print("not private, not to be released: what reads held-out labels, and what is chosen by it, has no epsilon")
@@ -211,7 +221,7 @@ def afford(
     classes: Whole,
     labelled: Whole,
     method: Method = "auto",
-    guarantee: GuaranteeOptions,
+    guarantee: GuaranteeOptions = GUARANTEE,
     public: PublicOptions = PUBLIC,
 ) -> None:
     """Say in words whether a graph affords an epsilon; no data are read.
@@ -223,9 +233,9 @@ def afford(
         classes: Number of classes: public.
         labelled: Number of labels to train on: public.
     """
-    from dpgraph.fitting.budget import PublicNumbers, budgeted
+    from dpgraph.fitting.budget import PublicNumbers, planned
     from dpgraph.fitting.fit import afford as in_words
-    from dpgraph.fitting.fit import check_asked
+    from dpgraph.fitting.risk import in_words as risk
     from dpgraph.privacy.relation import Relation
 
     for name, value, least in (("--nodes", nodes, 2), ("--classes", classes, 2), ("--labelled", labelled, 1)):
@@ -233,7 +243,7 @@ def afford(
             raise invalid(name, value, f"an integer in {least}..10^9")
     if labelled > nodes:
         raise invalid("--labelled", labelled, f"at most --nodes {nodes}")
-    check_asked(method, guarantee.relation, guarantee.scope, guarantee.epsilon, guarantee.degree_bound)
+    guarantee.check(method)
     relation = Relation(guarantee.relation)
     numbers = PublicNumbers(
         nodes, labelled, classes,
@@ -241,10 +251,12 @@ def afford(
         degree_bound=guarantee.degree_bound, **public.stated(),
     )  # fmt: skip
     every = guarantee.scope == "all-outputs"
-    what = budgeted(
-        method, numbers, epsilon=guarantee.epsilon, delta=guarantee.delta, relation=relation, all_outputs=every
-    )
+    what = planned(
+        method, numbers, epsilon=guarantee.epsilon, advantage=guarantee.advantage, delta=guarantee.delta,
+        relation=relation, all_outputs=every,
+    )  # fmt: skip
     print(in_words(what, labelled=labelled, classes=classes, all_outputs=every))
+    print(f"Risk: {risk(what.trade_off, relation)}.")
 
 
 def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> None:
@@ -259,10 +271,10 @@ def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> N
         to: csv, or pyg: release.pt, for Data.from_dict(torch.load('release.pt')) of PyTorch Geometric.
         out: Folder to make.
     """
+    from dpgraph.files import check_out
     from dpgraph.fitting.model import load
 
-    if out.exists():
-        raise invalid("--out", out, "a folder that does not exist yet")
+    check_out(out)
     loaded = load(model)
     for path in loaded.write_pyg(out) if to == "pyg" else loaded.write_csv(out):
         print(path)

@@ -131,24 +131,33 @@ class GuaranteeOptions:
     """Options that say what epsilon protects.
 
     Attributes:
-        epsilon: Budget.
+        epsilon: Budget; or state --advantage.
+        advantage: In the place of --epsilon: the most that an attacker's true positives exceed his false positives by
+            (0: guessing, 1: certain).
         delta: Default: 1 / (10 N), N nodes.
         relation: node-null (a record), node-remove (a node with all its edges) or edge.
         degree_bound: With node-remove: no node has more edges, by a public schema and not by looking.
         scope: others, or all-outputs (all predictions may be published).
     """
 
-    epsilon: float
+    epsilon: float | None = None
+    advantage: float | None = None
     delta: float | None = None
     relation: str = "node-null"
     degree_bound: Whole | None = None
     scope: str = "others"
 
+    def check(self, method: str) -> None:
+        """Raise UserError, before data are read, for what nothing can be promised for."""
+        from dpgraph.fitting.fit import check_asked
+
+        check_asked(method, self.relation, self.scope, self.epsilon, self.degree_bound, self.advantage)
+
 
 METHOD = """auto, votes (the default by rule), own (own records alone) or votes-learnt (votes, whose reader is learnt
 from labels: for graphs of many edges; single edges are protected less)."""
 Method = Annotated[str, Parameter(help=" ".join(METHOD.split()))]
-DATA, PUBLIC = GraphOptions(), PublicOptions()
+DATA, PUBLIC, GUARANTEE = GraphOptions(), PublicOptions(), GuaranteeOptions()
 
 
 def _dataset(name: str) -> tuple[Any, Any, Any, list[str] | None]:

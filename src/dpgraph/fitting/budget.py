@@ -13,6 +13,7 @@ from dpgraph.errors import UserError, invalid
 from dpgraph.experiments.cell import LARGE
 from dpgraph.experiments.expansion import merged
 from dpgraph.fitting.classes import ClassSelection
+from dpgraph.fitting.risk import check_advantage, epsilon_for, with_classes
 from dpgraph.methods.votes.rules import (
     always_votes,
     own_graph_cell,
@@ -23,11 +24,12 @@ from dpgraph.methods.votes.rules import (
 )
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.parameters import LEAST_PRICE
-from dpgraph.privacy.accountants.votes import released_epsilon
+from dpgraph.privacy.accountants.votes import moved_parts, released_epsilon
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.votes import CappedVotes, PoissonVotes
 from dpgraph.privacy.public_numbers import usual_delta
 from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.trade_off import TradeOff
 from dpgraph.privacy.vote_sensitivity import edge_votes
 from dpgraph.problems.base import Size
 
@@ -165,6 +167,29 @@ class Budgeted:
         mechanism = self.mechanism
         return mechanism.delta - mechanism.delta_left if isinstance(mechanism, CappedVotes) else 0.0
 
+    @property
+    def trade_off(self) -> TradeOff:
+        """Return the proved curve of a test under `relation`, whatever classes were chosen."""
+        found = TradeOff(mu=self.mu, choice=self.choice, failure=self.failure)
+        if self.paid is None:
+            return found
+        nodes = self.mechanism.num_protected or self.mechanism.num_roots
+        whole = with_classes(self.paid, self.relation, epsilon=self.target, delta=self.delta, nodes=nodes)
+        if found.mu > whole.mu or found.choice + float(self.paid.epsilon) > whole.choice:
+            raise TypeError(f"mu={found.mu}, choice={found.choice}: expected what a choice of classes leaves: {whole}")
+        return whole
+
+    def trade_off_beside(self, relation: Relation) -> TradeOff:
+        """Return the proved curve of a test under another relation that the run is stated under."""
+        one = self.mechanism
+        if isinstance(one, CappedVotes) or relation is Relation.NODE_REMOVE:
+            raise TypeError(f"relation={relation}: nothing is stated")
+        moved, mu, choice = moved_parts(
+            mean_mu=one.mean_mu, votes_mu=one.votes_mu, reader_mu=one.reader_mu, choice_epsilon=one.choice_epsilon,
+            mass=one.mass, degree_floor=one.degree_floor, relation=relation.value,  # type: ignore[arg-type]
+        )  # fmt: skip
+        return TradeOff(mu=float(np.hypot(moved * self.training_mu, mu)), choice=choice)
+
     def epsilon_of(self, relation: Relation) -> float | None:
         """At the delta of the run; None: nothing is stated."""
         stated = self.calibration.statement
@@ -222,6 +247,29 @@ def budgeted(
     return replace(_solved(relation, numbers, rule(left), left, rest), target=epsilon, selection=selection)
 
 
+def planned(
+    kind: str,
+    numbers: PublicNumbers,
+    *,
+    epsilon: float | None,
+    advantage: float | None,
+    delta: float | None,
+    relation: Relation,
+    all_outputs: bool,
+    selection: ClassSelection | None = None,
+) -> Budgeted:
+    """Return `budgeted` at `epsilon`, or where it is None and no classes are chosen at the one of this advantage."""
+    sure = checked_delta(delta, numbers.nodes)
+
+    def made(one: float) -> Budgeted:
+        asked: dict[str, Any] = {"delta": sure, "relation": relation, "all_outputs": all_outputs}
+        return budgeted(kind, numbers, epsilon=one, selection=selection, **asked)
+
+    if epsilon is not None:
+        return made(epsilon)
+    return made(epsilon_for(advantage or 0.0, sure, lambda one: made(one).trade_off))
+
+
 def check_kind(kind: str, relation: Relation, all_outputs: bool) -> None:
     """Raises UserError for no method, and for a reader that is learnt where nothing is proved of it or gained by it."""
     if kind not in (*ASKED, "auto"):
@@ -239,6 +287,13 @@ def check_kind(kind: str, relation: Relation, all_outputs: bool) -> None:
         return
     expected = f"expected votes, or {Relation.NODE_NULL}"
     raise NothingPromised(f"--relation {relation}, --method {kind}: {why}: {expected}", f"{why}: {expected}")
+
+
+def check_budget(epsilon: float | None, advantage: float | None) -> None:
+    """Raise UserError unless exactly one of the two is given, and can be kept."""
+    if (epsilon is None) == (advantage is None):
+        raise UserError(f"--epsilon, --advantage: expected {'one' if epsilon is None else 'only one'} of the two")
+    check_epsilon(epsilon) if epsilon is not None else check_advantage(advantage or 0.0)
 
 
 def check_epsilon(epsilon: float) -> None:

@@ -14,14 +14,14 @@ import numpy as np
 from dpgraph import __version__
 from dpgraph.fitting.budget import Budgeted, PublicNumbers, delta_warnings
 from dpgraph.fitting.edge_features import feature_premises
-from dpgraph.fitting.model import PRIVATE, SEED_KNOWN
+from dpgraph.fitting.model import status_of
 from dpgraph.fitting.own_graph import OwnGraph
-from dpgraph.privacy.accountants.votes import released_errors
+from dpgraph.fitting.risk import in_words, risk_warnings, rounded_up
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.votes import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
 from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.trade_off import FALSE_ALARMS, TradeOff
 
-MOST_Z = 6.0  # the curve ends where an error is a billionth
 DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 LIBRARIES = ("numpy", "scipy", "torch", "dp-accounting")
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -29,6 +29,7 @@ PROTECTED = {Relation.NODE_NULL: "record", Relation.NODE_REMOVE: "node", Relatio
 SECRET = "operating system's generator, rounded Gaussian on a grid, exact probabilities of a choice"
 NOBODY = "the seed is known, so that nobody is protected: anyone who has it can take the noise off"
 CURVE = "tradeoff.png"
+RISK = ("advantage", "true_positives", "false_positives", "risk_in_words")
 
 
 def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> list[str]:
@@ -56,8 +57,10 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
     labels = f"{count[numbers.labelled_by]}; who has one, and how many, is protected"
     if relation is Relation.NODE_REMOVE:
         labels += "; who is in the split's training part votes, with a label or without, all others receive"
+    in_arrays = not own.columns and own.ids[-1] == str(len(own.ids) - 1)
+    order = "; ids are places in arrays, whose order is public, too: it may not follow labels" if in_arrays else ""
     return [
-        f"the ids of the nodes and their number, N = {len(own.ids)}, are public",
+        f"the ids of the nodes and their number, N = {len(own.ids)}, are public{order}",
         f"the class list, {', '.join(own.classes)}, {given}",
         labels,
         scale,
@@ -136,7 +139,7 @@ def card(
 ) -> dict[str, Any]:
     stated = what.calibration.statement
     rigorous, relation, beside = stated.rigorous, what.relation, other_guarantees(own, what)
-    chosen = what.selection
+    chosen, curve = what.selection, what.trade_off
     covered = Scope.ALL_OUTPUTS if scope == "all-outputs" else rigorous.scope
     uncovered = ["which ids exist"]
     if relation is not Relation.NODE_REMOVE:
@@ -161,7 +164,7 @@ def card(
     if own.features is None:
         uncovered.append("single edges have no epsilon of their own here: list lengths are features")
     return {
-        "status": PRIVATE if secret else SEED_KNOWN,
+        "status": status_of(secret, curve.advantage),
         "mechanism": what.mechanism.model_dump(mode="json"),
         "method": kind,
         "relation": str(relation),
@@ -176,14 +179,15 @@ def card(
         "classes_epsilon": float(what.paid.epsilon) if secret and what.paid is not None else None,
         "classes_delta": what.paid.delta if secret and what.paid is not None else None,
         "releases": released_parts(what, numbers),
+        **(_risk(curve, relation) if secret else dict.fromkeys(RISK)),
         "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret and what.paid is None else {},
-        "beside": [_beside(one) for one in beside if one.epsilon is not None] if secret else [],
+        "beside": [_beside(what, one) for one in beside if one.epsilon is not None] if secret else [],
         "assumptions": [
             *(() if secret else (NOBODY,)), *assumptions(own, numbers, relation),
             *(one for one in rigorous.assumptions if secret or "drawn in secret" not in one),
         ],
         "not_covered": uncovered,
-        "warnings": delta_warnings(what.delta, len(own.ids)) if secret else [],
+        "warnings": [*risk_warnings(curve), *delta_warnings(what.delta, len(own.ids))] if secret else [],
         "checks": {
             "what ran is what was accounted for": "passed",
             "noise": SECRET if secret else "reproducible generator",
@@ -196,14 +200,22 @@ def card(
     }  # fmt: skip
 
 
-def _beside(one: Guarantee) -> dict[str, Any]:
-    return {
-        "relation": str(one.relation), "in_words": one.relation.meaning, "epsilon": one.epsilon, "delta": one.delta,
-    }  # fmt: skip
+def _beside(what: Budgeted, one: Guarantee) -> dict[str, Any]:
+    """Return what a run states under another relation."""
+    stated = {"relation": str(one.relation), "in_words": one.relation.meaning, "epsilon": one.epsilon}
+    return {**stated, "delta": one.delta, **_risk(what.trade_off_beside(one.relation), one.relation)}
+
+
+def _risk(curve: TradeOff, relation: Relation) -> dict[str, Any]:
+    """Return the fields RISK, rounded up."""
+    found = rounded_up(curve.advantage), rounded_up(curve.true_positives), FALSE_ALARMS, in_words(curve, relation)
+    return dict(zip(RISK, found))
 
 
 def markdown(value: dict[str, Any]) -> str:
     lines = ["# Privacy card", "", f"**{value['status']}**", ""]
+    if value["risk_in_words"] is not None:
+        lines += [f"Risk: {value['risk_in_words']}.", ""]
     fails = value["mu_fails_with_probability"]
     unlikely = f", but for a probability of {fails:.2g}" if fails else ""
     choice = value["choice_epsilon"]
@@ -234,24 +246,13 @@ def markdown(value: dict[str, Any]) -> str:
     lines += ["", f"## {charged}", "", *(f"- {text}" for text in value["releases"])]
     if value["beside"]:
         lines += ["", f"## The same run under other relations, at δ = {value['delta']:.3g}", ""]
-        lines += [f"- {one['relation']}, ε = {one['epsilon']:.4g}: {one['in_words']}" for one in value["beside"]]
+        lines += [f"- {one['relation']}, ε = {one['epsilon']:.4g}: {one['in_words']}; {one['risk_in_words']}"
+                  for one in value["beside"]]  # fmt: skip
     for title, name in (("Warnings", "warnings"), ("Assumed", "assumptions"), ("Not covered", "not_covered")):
         lines += ["", f"## {title}", "", *(f"- {text}" for text in value[name])] if value[name] else []
     for title, name in (("Checks", "checks"), ("Versions", "versions")):
         lines += ["", f"## {title}", "", *(f"- {key}: {text}" for key, text in value[name].items())]
     return "\n".join([*lines, "", f"Command: `{value['command']}`", ""])
-
-
-def _errors(what: Budgeted) -> tuple[np.ndarray, np.ndarray, str]:
-    """Errors of type I and II, each (n,), and what they follow from."""
-    if what.paid is not None:  # of any (epsilon, delta)-DP mechanism
-        first, growth = np.linspace(0, 1, 801), np.exp(what.epsilon)
-        second = np.maximum(1 - what.delta - growth * first, (1 - what.delta - first) / growth)
-        return first, second, f"ε = {what.epsilon:.3g} at δ = {what.delta:.2g}"
-    reach = what.mu * (what.mu / 2 + MOST_Z) + what.choice
-    first, second = released_errors(mu=what.mu, choice=what.choice, thresholds=np.linspace(-reach, reach, 801))
-    chosen = f", a choice at ε = {what.choice:.3g}" if what.choice else ""
-    return first, second - what.failure, f"μ = {what.mu:.3g}{chosen}"
 
 
 def draw_curve(what: Budgeted, path: Path) -> None:
@@ -262,8 +263,10 @@ def draw_curve(what: Budgeted, path: Path) -> None:
     figure = Figure(figsize=(4, 4.4), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    first, second, said = _errors(what)
-    axes.plot(first, np.maximum(second, 0), label=f"this release, {what.relation}, {said}")
+    curve = what.trade_off
+    chosen = f", a choice at ε = {curve.choice:.3g}" if curve.choice else ""
+    first, second = curve.errors(np.linspace(-curve.reach, curve.reach, 801))
+    axes.plot(first, second, label=f"this release, {what.relation}, μ = {curve.mu:.3g}{chosen}")
     axes.plot([0, 1], [1, 0], "--", color="grey", label="nothing is learnt of it")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.set_xlabel(f"type I error of a test for one {PROTECTED[what.relation]}")

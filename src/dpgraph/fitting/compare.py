@@ -37,6 +37,7 @@ from dpgraph.fitting.budget import (
 from dpgraph.fitting.fit import check_asked, check_features, model_of
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
+from dpgraph.fitting.risk import gaussian_budget
 from dpgraph.fitting.training import sides, train
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.own_graphs import RULE, RULES, rule_for
@@ -129,8 +130,9 @@ class Planned:
 
 def compare(
     data: Any,
-    epsilon: float,
+    epsilon: float | None = None,
     *,
+    advantage: float | None = None,
     labels: Any = None,
     features: Any = None,
     classes: Sequence[str] | None = None,
@@ -147,13 +149,13 @@ def compare(
     say: Callable[[str], None] = lambda line: None,
 ) -> MethodsCompared:
     """Every method that states settings for own graphs, or each of `methods`, that promises `epsilon` under `relation`
-    and `scope`, which are as in `fit`; of those without privacy, for orientation, too. All others are left out, each
-    with the reason.
+    and `scope` (or that of a Gaussian mechanism of this `advantage`), which are as in `fit`; of those without privacy,
+    for orientation, too. All others are left out, each with the reason.
 
     Raises UserError for unknown methods, for a graph with too few labels to hold some out, for what `fit` refuses, and
     where every private method is left out.
     """
-    check_asked("auto", relation, scope, epsilon, degree_bound)
+    check_asked("auto", relation, scope, epsilon, degree_bound, advantage)
     if not 1 <= seeds <= MOST_SEEDS:
         raise invalid("--seeds", seeds, f"an integer in 1..{MOST_SEEDS}")
     others = [name for name, one in specs().items() if any(rule in one.rules for rule in RULES)]
@@ -164,7 +166,12 @@ def compare(
     own = own_graph(data, labels, features, classes=classes, directed=directed)
     about = Relation(relation)
     check_features(own, about)
-    question = PromiseAsked(about, scope == "all-outputs", epsilon, checked_delta(delta, len(own.ids)))
+    sure = checked_delta(delta, len(own.ids))
+    if epsilon is None:  # methods have curves of several kinds, and all are compared at one epsilon and delta
+        epsilon = gaussian_budget(advantage or 0.0, sure)
+        say(f"compared at epsilon = {epsilon:.4g}, delta = {sure:.3g}: of a Gaussian mechanism whose advantage is "
+            f"{advantage:g}")  # fmt: skip
+    question = PromiseAsked(about, scope == "all-outputs", epsilon, sure)
     splits = [_held_out(own, seed) for seed in range(seeds)]
     asked = {"mean_degree": mean_degree, "words": words, "signed": signed, "degree_bound": degree_bound}
     numbers = [_numbers(one, about, asked) for one in splits]

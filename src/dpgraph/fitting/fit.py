@@ -16,7 +16,7 @@ import numpy as np
 
 from dpgraph.data.records import TRAIN
 from dpgraph.errors import UserError, invalid
-from dpgraph.files import make_private
+from dpgraph.files import check_out, make_private
 from dpgraph.fitting.audited import audited, audits_of
 from dpgraph.fitting.budget import (
     LEARNT,
@@ -25,13 +25,13 @@ from dpgraph.fitting.budget import (
     Budgeted,
     LabelsBy,
     PublicNumbers,
-    budgeted,
-    check_epsilon,
+    check_budget,
     check_kind,
     checked_delta,
     delta_warnings,
+    planned,
 )
-from dpgraph.fitting.card import assumptions, card, released_parts
+from dpgraph.fitting.card import NOBODY, assumptions, card, released_parts
 from dpgraph.fitting.classes import ClassSelection, select_classes
 from dpgraph.fitting.edge_features import check_edge_features
 from dpgraph.fitting.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
@@ -39,6 +39,7 @@ from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.release import PREDICTIONS, write_release, write_rows
 from dpgraph.fitting.releases import charge, cost_of
+from dpgraph.fitting.risk import epsilon_with_classes, in_words, risk_warnings, rounded_up, weakness
 from dpgraph.fitting.training import Trained, train
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.privacy.mechanisms.votes import CappedVotes
@@ -74,8 +75,9 @@ def afford(what: Budgeted, *, labelled: int, classes: int, all_outputs: bool = F
     """
     ratio = labelled / classes * what.training_mu
     verdict = "yes" if ratio >= ENOUGH else "in part" if ratio >= LITTLE else "no: expect little more than guesses"
+    weak = weakness(what.trade_off.advantage)
     text = (
-        f"Can this graph afford epsilon = {what.target:g}? {verdict}. "
+        f"Can this graph afford epsilon = {what.target:g}? {verdict}{weak and f', but that {weak}'}. "
         f"A class has about {labelled / classes:.0f} labels; they add up to {ratio:.3g} times the noise of one "
         f"coordinate ({ENOUGH:.0f} is ample, {LITTLE:.0f} little)."
     )
@@ -99,8 +101,9 @@ def afford(what: Budgeted, *, labelled: int, classes: int, all_outputs: bool = F
 
 def fit(
     data: Any,
-    epsilon: float,
+    epsilon: float | None = None,
     *,
+    advantage: float | None = None,
     labels: Any = None,
     features: Any = None,
     classes: Sequence[str] | None = None,
@@ -126,17 +129,14 @@ def fit(
     """A private model of `data`, with its card. Without `seed` the noise is the operating system's, for a release.
 
     `labels` to `directed` say how `data` is read (`fitting.objects.own_graph`); classes that are not stated are chosen
-    by noisy counts, which epsilon and delta pay for (`fitting.classes`). All else is as in `dpgraph fit --help`.
+    by noisy counts, which epsilon and delta pay for (`fitting.classes`). The budget is `epsilon`, or the `advantage` of
+    an attacker that it has. All else is as in `dpgraph fit --help`.
     `audit`: whether audits of the mechanism's code are run for the card of a release that is written.
     Raises UserError for data, budgets and scopes that nothing can be promised for.
     """
-    check_asked(method, relation, scope, epsilon, degree_bound)
+    check_asked(method, relation, scope, epsilon, degree_bound, advantage)
     about = Relation(relation)
-    folder = None if out is None else Path(out)
-    if folder is not None and folder.exists():
-        raise invalid("--out", folder, "a folder that does not exist yet")
-    if folder is not None and any(one.exists() and not one.is_dir() for one in folder.parents):
-        raise invalid("--out", folder, "a folder that can be made: a file is in its path")
+    folder = None if out is None else check_out(Path(out))
     own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
     own = replace(own, public_columns=tuple(public_column))
     check_features(own, about)
@@ -147,9 +147,11 @@ def fit(
         raise UserError(f"{own.where}: no node outside the held-out ones has a label: expected some to train on")
     places, selection, charged = int(train_side.sum()), None, list[str]()
     known, known_by = places, cast(LabelsBy, "nodes that train")
+    sure = checked_delta(delta, len(own.ids))
     if not own.classes_given:
-        sure = checked_delta(delta, len(own.ids))
-        selection = ClassSelection.within(epsilon=epsilon, delta=sure)
+        if advantage is not None:
+            epsilon = epsilon_with_classes(advantage, sure, about, len(own.ids))
+        selection = ClassSelection.within(epsilon=cast(float, epsilon), delta=sure)
         asked = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
         # a try that fails is charged, too: tries until one succeeds would have no delta
         charged = charge(own, asked, scope, folder, releases) if seed is None else charged
@@ -163,9 +165,11 @@ def fit(
         words=own.known_words if words is None else words, signed=signed, features=own.num_features,
     )  # fmt: skip
     every = scope == "all-outputs"
-    what = budgeted(
-        method, numbers, epsilon=epsilon, delta=delta, relation=about, all_outputs=every, selection=selection
-    )
+    what = planned(
+        method, numbers, epsilon=epsilon, advantage=advantage, delta=sure, relation=about, all_outputs=every,
+        selection=selection,
+    )  # fmt: skip
+    say(f"risk: {in_words(what.trade_off, about) if seed is None else NOBODY}")
     for text in assumptions(own, numbers, about):
         say(f"assumed: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every)
@@ -175,7 +179,8 @@ def fit(
     # before training: where one fails, nothing is released
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     if seed is None:
-        for text in (*(f"warning: {one}" for one in delta_warnings(what.delta, numbers.nodes)),
+        warnings = *risk_warnings(what.trade_off), *delta_warnings(what.delta, numbers.nodes)
+        for text in (*(f"warning: {one}" for one in warnings),
                      *(charged or charge(own, cost_of(own, what), scope, folder, releases))):  # fmt: skip
             say(text)
     trained = train(own, what, seed)
@@ -191,7 +196,14 @@ def fit(
     return fitted
 
 
-def check_asked(method: str, relation: str, scope: str, epsilon: float, degree_bound: int | None = None) -> None:
+def check_asked(
+    method: str,
+    relation: str,
+    scope: str,
+    epsilon: float | None,
+    degree_bound: int | None = None,
+    advantage: float | None = None,
+) -> None:
     """What nothing can be promised for, before any data are read."""
     if relation not in RELATIONS:
         raise invalid("--relation", relation, f"one of {', '.join(RELATIONS)}")
@@ -205,7 +217,7 @@ def check_asked(method: str, relation: str, scope: str, epsilon: float, degree_b
     check_kind(method, Relation(relation), scope == "all-outputs")
     if degree_bound is not None and relation != Relation.NODE_REMOVE:
         raise invalid("--degree-bound", degree_bound, f"none under {relation}: it is of node-remove")
-    check_epsilon(epsilon)
+    check_budget(epsilon, advantage)
 
 
 def check_features(own: OwnGraph, relation: Relation) -> None:
@@ -233,6 +245,7 @@ def model_of(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
         std=over * vote_norm(num_classes=classes, mass=mechanism.mass), secret=trained.secret, sha256="",
         relation=trained.budgeted.relation, shrinkage=reader.shrinkage, strength=reader.strength,
         mean_std=None if mean is None else mean.std, signed=mean is not None and mean.signed, ranges=own.ranges,
+        advantage=rounded_up(trained.budgeted.trade_off.advantage) if trained.secret else None,
     )  # fmt: skip
     buckets = trained.buckets if header.holds_buckets else None
     row_sum = None if mean is None else mean.released

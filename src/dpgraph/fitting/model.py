@@ -19,6 +19,7 @@ from dpgraph.experiments.frozen import Finite
 from dpgraph.files import make_private
 from dpgraph.fitting.budget import LEARNT
 from dpgraph.fitting.own_graph import MOST_NUMBERS, Ranges, length_rows, places_of, scale_columns
+from dpgraph.fitting.risk import weakness
 from dpgraph.methods.votes.ballots import SMALLEST, Ballots
 from dpgraph.methods.votes.learnt import LEAST_UNIT, LearntReader
 from dpgraph.methods.votes.prepared import ROW_NORM
@@ -27,10 +28,15 @@ from dpgraph.privacy.relation import Relation
 
 PARAMETERS, HEADER = "model.safetensors", "model.json"
 PYG = "release.pt"
-FORMAT = 2
+FORMAT = 3
 PRIVATE, SEED_KNOWN = "private", "not private: seed known"
 FOLDERS = ("release", "not-private")  # where `fit` puts a model: with secret noise, and with that of a known seed
 LARGEST = 1e30  # of a number in a model: sums of larger ones might be none
+
+
+def status_of(secret: bool, advantage: float | None) -> str:
+    """Return the word that a release is called by, and more words where its promise is weak."""
+    return SEED_KNOWN if not secret else weakness(advantage or 0.0) or PRIVATE
 
 
 class Header(Finite):
@@ -54,6 +60,7 @@ class Header(Finite):
     mean_std: Annotated[float, Field(gt=0, le=1e18)] | None = None  # of the noise in the sum of the rows; None: no sum
     signed: bool = False  # whether features may be negative, so that all are kept
     ranges: Ranges = ()  # of columns: their public ends become -1 and 1, of new nodes, too
+    advantage: Annotated[float, Field(ge=0, le=1)] | None = None  # an attacker's; None: a known seed, an older model
 
     @model_validator(mode="after")
     def _whole(self) -> Header:
@@ -93,13 +100,13 @@ class SavedModel:
     @property
     def status(self) -> str:
         """Return what each exported file says of itself."""
-        return PRIVATE if self.header.secret else SEED_KNOWN
+        return status_of(self.header.secret, self.header.advantage)
 
     @property
     def mean(self) -> RowMean | None:
         if self.row_sum is None or self.header.mean_std is None:
             return None
-        return RowMean(self.row_sum, self.header.mean_std, self.header.signed)
+        return RowMean(self.row_sum, self.header.mean_std, self.header.signed, len(self.header.ids))
 
     def _own(self, features: np.ndarray) -> np.ndarray:
         """(n, C) probabilities of records (n, num_features) by themselves."""

@@ -53,13 +53,13 @@ BUGS = (
     edit(
         "rows centred by the exact mean",
         PREPARED + "PreparedVotes.__init__",
-        "RowMean(noisy, std, self._how.signed_rows)",
-        "RowMean(row_sum(features), std, self._how.signed_rows)",
+        "RowMean(noisy, std, self._how.signed_rows, len(features))",
+        "RowMean(row_sum(features), std, self._how.signed_rows, len(features))",
         OF_FIT + "test_the_released_mean_of_the_rows_has_its_noise_and_says_how_records_are_read",
     ),
     edit(
         "the mean of the rows is free",
-        "dpgraph.privacy.accountants.votes:votes_epsilon",
+        "dpgraph.privacy.accountants.votes:moved_parts",
         "math.hypot(mean_mu, votes_mu, reader_mu)",
         "math.hypot(votes_mu, reader_mu)",
         "tests/privacy/test_votes.py::test_every_part_costs",

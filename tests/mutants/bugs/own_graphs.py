@@ -154,8 +154,8 @@ BUGS = (
     ),
     edit(
         "an export of a known seed is called private",
-        "dpgraph.fitting.model:SavedModel.status",
-        "PRIVATE if self.header.secret else SEED_KNOWN",
+        "dpgraph.fitting.model:status_of",
+        "SEED_KNOWN if not secret else weakness(advantage or 0.0) or PRIVATE",
         "PRIVATE",
         EXPORTS,
     ),

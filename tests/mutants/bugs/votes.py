@@ -163,14 +163,14 @@ BUGS = (
     ),
     edit(
         "an edge moves one gradient of a reader",
-        VOTES + "votes_epsilon",
+        VOTES + "moved_parts",
         "4 * reader_mu",
         "2 * reader_mu",
         OF_LEARNT_READER + "test_each_relation_pays_for_what_it_moves",
     ),
     edit(
         "learning a reader is free",
-        VOTES + "votes_epsilon",
+        VOTES + "moved_parts",
         "math.hypot(mean_mu, votes_mu, reader_mu)",
         "math.hypot(mean_mu, votes_mu)",
         OF_LEARNT_READER + "test_each_relation_pays_for_what_it_moves",
@@ -227,7 +227,7 @@ BUGS = (
     ),
     edit(
         "an edge pays the choice once",
-        VOTES + "votes_epsilon",
+        VOTES + "moved_parts",
         "4 * choice_epsilon",
         "choice_epsilon",
         OF_EVALUATE + "test_reference_value[R405]",

@@ -47,7 +47,7 @@ class PreparedVotes(PreparedTrees):
             std = mechanism.mean_ratio * noise
             released = order.release_noise("mean of the rows")
             noisy = released.on(row_sum(features), std, 1 / GRID)
-            self.mean = RowMean(noisy, std, self._how.signed_rows)
+            self.mean = RowMean(noisy, std, self._how.signed_rows, len(features))
             self.made.append(Release(kind=mechanisms.MEAN, noise=released.stds[-1], sensitivity=1.0, count=1))
         rows = scaled_rows(features, self.mean)
         read = torch.from_numpy(rows * np.float32(ROW_NORM)).to(order.device)

@@ -17,6 +17,7 @@ from dpgraph.preparation.rows import unit_rows
 
 ROWS = 1 << 13  # records at once
 BEYOND = 4.0  # standard deviations of the squared norm of noise alone
+FEW_FEATURES, LARGE_MEAN = 16, 0.8  # of so few a direction is much of a record: it goes where the mean has this square
 
 
 def row_sum(features: np.ndarray) -> np.ndarray:
@@ -39,12 +40,14 @@ class RowMean:
     Of features that are not negative, such as counts, those are kept whose sum exceeds one std, and rows lose their
     part along the mean direction. Where no feature exceeds the noise, all are kept and nothing is taken off.
     `signed`: features may be negative. A sum near zero then says nothing of a feature, so all are kept, and rows lose
-    their part along the sums beyond one std, if all of them together are more than noise.
+    their part along the sums beyond one std, if all of them together are more than noise. Of fewer than FEW_FEATURES
+    they lose it only where the squared norm of the mean, of `rows` records, is more than LARGE_MEAN of a row's.
     """
 
     released: np.ndarray  # (F,) float64
     std: float
     signed: bool = False
+    rows: int = 0  # records in the sum: public
 
     @property
     def _above(self) -> np.ndarray:
@@ -63,6 +66,8 @@ class RowMean:
         along = np.where(self._above, self.released, 0.0)[self.kept]
         count = len(self.released)
         noise = self.std**2 * (count + BEYOND * np.sqrt(2 * count)) if self.signed else 0.0  # chi-square's
+        if self.signed and count < FEW_FEATURES:
+            noise = max(noise, LARGE_MEAN * self.rows**2)
         if np.square(self.released).sum() <= noise or not along.any():
             return np.zeros_like(along)
         return np.asarray(along / np.linalg.norm(along))

@@ -40,16 +40,10 @@ def votes_epsilon(
     steps and mean by two, votes by sqrt(2 (1 + r)) and utilities in any direction. An edge moves votes only, and the
     utilities and gradients of its two ends, each of the latter by two units.
     """
-    if relation == "edge":
-        moved, mu = 0, math.hypot(edge_votes(mass=mass, degree_floor=degree_floor) * votes_mu, 4 * reader_mu)
-        choice = 4 * choice_epsilon
-    elif relation == "record-replace":
-        moved, mu = 2, math.hypot(2 * mean_mu, replaced_votes(mass) * votes_mu, 2 * reader_mu)
-        choice = 2 * choice_epsilon
-    elif relation == "node-null":
-        moved, mu, choice = 1, math.hypot(mean_mu, votes_mu, reader_mu), choice_epsilon
-    else:
-        raise invalid("relation", relation, "node-null, record-replace or edge")
+    moved, mu, choice = moved_parts(
+        mean_mu=mean_mu, votes_mu=votes_mu, reader_mu=reader_mu, choice_epsilon=choice_epsilon,
+        mass=mass, degree_floor=degree_floor, relation=relation,
+    )  # fmt: skip
     pure: tuple[Pair, ...] = (PureDp(choice),) if choice else ()
     if moved and rate < 1:
         once = (*((gaussian_pair(mu),) if mu else ()), *pure)
@@ -60,6 +54,28 @@ def votes_epsilon(
         return composed_epsilon(step, steps=steps, delta=delta, once=together)
     mu = math.hypot(moved * math.sqrt(steps) / noise_multiplier, mu)
     return released_epsilon(mu=mu, choice=choice, delta=delta)
+
+
+def moved_parts(
+    *,
+    mean_mu: float,
+    votes_mu: float,
+    reader_mu: float,
+    choice_epsilon: float,
+    mass: float,
+    degree_floor: int,
+    relation: VotesRelation,
+) -> tuple[int, float, float]:
+    """Return by how many units a step moves, and mu and choice of the other parts (`votes_epsilon`)."""
+    if relation == "edge":
+        mu = math.hypot(edge_votes(mass=mass, degree_floor=degree_floor) * votes_mu, 4 * reader_mu)
+        return 0, mu, 4 * choice_epsilon
+    if relation == "record-replace":
+        mu = math.hypot(2 * mean_mu, replaced_votes(mass) * votes_mu, 2 * reader_mu)
+        return 2, mu, 2 * choice_epsilon
+    if relation == "node-null":
+        return 1, math.hypot(mean_mu, votes_mu, reader_mu), choice_epsilon
+    raise invalid("relation", relation, "node-null, record-replace or edge")
 
 
 def released_epsilon(*, mu: float, choice: float, delta: float) -> float:
