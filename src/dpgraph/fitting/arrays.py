@@ -209,7 +209,7 @@ def dense_rows(value: Any, size: int, what: str) -> np.ndarray:
         raise UserError(f"{what} of shape {shape}, y of {size}: expected a row of numbers and a label for each node")
     if math.prod(shape) > MOST_NUMBERS:
         raise UserError(f"{what} of shape {shape}: {math.prod(shape)} numbers: expected at most {MOST_NUMBERS} in all: "
-                        "leave columns out, or project them to fewer")  # fmt: skip
+                        "leave columns out")  # fmt: skip
     try:
         if hasattr(value, "toarray"):  # of SciPy
             value = (value.astype(np.float32) if value.dtype.kind in "biuf" else value).toarray()
