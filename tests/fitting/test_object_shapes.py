@@ -227,6 +227,8 @@ REFUSED = {
     "two of a role": (data(**masks("val"), valid_mask=torch.ones(SIZE) > 0), "valid_mask: val again: expected one"),
     "split of no role": (beside(ENDS, split={"first": [0]}), "split.first: expected train, val or test"),
     "empty split": (beside(ENDS, split={}), "split: expected train, val or test in it"),
+    "split and masks": ({**TENSORS, **masks("train"), "split": PARTS}, "data: split and train_mask: expected one of"),
+    "both in NetworkX": (graph(split=PARTS, test_mask=MASKS["test"]), "graph: split and test_mask: expected one"),
     "HeteroData": (hetero(), "data=HeteroData: expected a graph with one type of nodes"),
     "hetero of OGB": (({"edge_index_dict": {}, "num_nodes_dict": {}}, {}), "graph: no edges: expected edge_index"),
     "Batch": (Batch.from_data_list([data(), data()]), r"data of 2 graphs: expected one of them, such as data\[0\]"),
@@ -462,3 +464,13 @@ def test_options_of_graphml_are_checked(tmp_path, capsys, options, line):
     networkx.write_graphml(made, tmp_path / "g.graphml")
     assert main(["fit", "--graph", str(tmp_path / "g.graphml"), *options, "--epsilon", "4", "--out", "x"]) == 2
     assert line in capsys.readouterr().err
+
+
+def test_a_file_of_two_graphs_is_refused(tmp_path):
+    made = networkx.cycle_graph(6)
+    networkx.set_node_attributes(made, {node: "ab"[node % 2] for node in made}, "label")
+    text = "\n".join(networkx.generate_graphml(made))
+    one = text[text.index("<graph ") : text.index("</graph>") + len("</graph>")]
+    (tmp_path / "g.graphml").write_text(text.replace(one, one + one))
+    with pytest.raises(UserError, match=r"g.graphml: 2 graphs: expected one"):
+        own_graph(tmp_path / "g.graphml")

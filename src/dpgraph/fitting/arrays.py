@@ -89,6 +89,8 @@ def from_named(
         raise UserError(f"{where}: no y: expected a label for each node, -1 for none: it has {here}")
     if strict and others:
         raise UserError(f"{where}: {found[by]} and {found[others[0]]}: expected one of them")
+    if split is None and "split" in found and masks:
+        raise UserError(f"{where}: split and {next(iter(masks))}: expected one of them, or split= in their place")
     y = label_column(values[found["y"]], where)
     for role in ("num_nodes", "directed"):
         if role in found and ((one := as_array(values[role], where)).shape != () or one.dtype.kind not in "biu"):
