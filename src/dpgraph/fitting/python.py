@@ -106,15 +106,19 @@ def _argument(option: str) -> str:
     return ARGUMENTS.get(option, option.replace("-", "_"))
 
 
+def _listener(quiet: bool) -> Callable[[str], None]:
+    """Return what takes the lines that are said: stderr, or the logger alone."""
+    return log.info if quiet else partial(print, file=sys.stderr)
+
+
 def _for_python(function: F, text: str) -> F:
     """Return `function` with errors that name arguments, and lines on stderr unless it is called with `quiet`."""
 
     @wraps(function)
     def called(*arguments: Any, quiet: bool = False, say: Callable[[str], None] | None = None, **named: Any) -> Any:
-        if say is None:
-            say = log.info if quiet else partial(print, file=sys.stderr)
+        told = _listener(quiet) if say is None else say
         try:
-            return function(*arguments, say=lambda line: say(as_arguments(line)), **named)
+            return function(*arguments, say=lambda line: told(as_arguments(line)), **named)
         except Invalid as error:
             raise error.called(as_arguments(error.name)) from None
         except UserError as error:
