@@ -17,7 +17,7 @@ from dpgraph.fitting import fit as fitting
 log = logging.getLogger("dpgraph")
 F = TypeVar("F", bound=Callable[..., Any])
 OPTION = re.compile(r"(?<![\w-])--(no-)?([a-z][a-z-]*)")
-ARGUMENTS = {"label": "labels", "ignore": "features"}  # that are not called as the option
+ARGUMENTS = {"label": "labels", "ignore": "features", "range": "ranges"}  # that are not called as the option
 
 DATA = """data: The graph, as one of these. What was read, and what was left, is said before anything is trained.
             A `Data` of PyTorch Geometric, or a data set of one graph: `edge_index` or `adj_t`, `y`, `x`, masks.
@@ -28,6 +28,7 @@ DATA = """data: The graph, as one of these. What was read, and what was left, is
             The path of a .graphml or .graphml.gz file, read as a NetworkX graph.
             A pair of paths of CSV files, (edges, nodes).
         epsilon: Budget, a number > 0.
+        advantage: In the place of epsilon: what an attacker's true positives may exceed false positives by.
         labels: One for each node of a matrix or an edge array: texts, or whole numbers; -1, NaN, None or "": none. For
             NetworkX, GraphML and CSV: the name of the attribute or column (default: label).
         features: (N, F) numbers beside a matrix or an edge array, dense or sparse. For NetworkX and GraphML: names of
@@ -41,7 +42,9 @@ PUBLIC = """relation: What epsilon protects: node-null (a record), node-remove (
 RULE = """mean_degree: Public mean degree, for which settings are made.
         words: Features are counts, and so many of a mean record are not 0: public (default: numbers of any kind).
         signed: Whether features may be negative: public (default: yes, but no with `words`).
-        degree_bound: With node-remove: no node has more edges, by a public schema and not by looking."""
+        degree_bound: With node-remove: no node has more edges, by a public schema and not by looking.
+        ranges: Public (low, high) of columns of features, by name, which become -1..1; None: a column stays as it
+            is, and may have nearly all of the norm."""
 SAYING = """say: Called with each line that is said (default: they go to stderr).
         quiet: Whether lines go to the logger `dpgraph` alone, and not to stderr."""
 RAISES = """Raises:
