@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpgraph.errors import UserError, shown
+from dpgraph.errors import UserError, meant, shown
 from dpgraph.fitting.arrays import as_array, from_arrays, in_words, is_tensor
 from dpgraph.fitting.masks import MASK, mask_roles
 from dpgraph.fitting.own_graph import OwnGraph, in_order
@@ -68,12 +68,13 @@ def from_networkx(
             raise UserError(f"{where}: {option} of type {type(name).__name__}: expected the name of an attribute")
         if name not in of:
             here = ", ".join(map(shown, known[:20])) or "none"
-            raise UserError(f"{where}: no attribute {shown(name)} of nodes ({option}): they have {here}")
+            raise UserError(f"{where}: no attribute {shown(name)} of nodes ({option}): they have {here}"
+                            f"{meant(name, map(str, known))}")  # fmt: skip
         return of[name]
 
     label = "label" if label is None else label
     y = np.fromiter((_one(value, where) for value in attribute(label, "--label")), dtype=object, count=len(nodes))
-    masks = {name: as_array(of[name], f"{where}: {name}") for name in known if MASK.fullmatch(str(name))}
+    masks = {name: as_array(of[name], f"{where}: {name}") for name in known if _is_mask(name)}
     if split is None and "split" in of and masks:
         raise UserError(f"{where}: split and {next(iter(masks))}: expected one of them, or split= in their place")
     by = split if isinstance(split, str) else "split" if split is None and "split" in of else None
@@ -89,7 +90,8 @@ def from_networkx(
         asked = [name for name in known if name not in {*read, *ignored} and not ID_LIKE.fullmatch(str(name))]
     else:
         asked = list(features) if isinstance(features, list | tuple) else [features]
-    rows = {name: _numbers(attribute(name, "--features"), str(name), ids, where) for name in asked}
+    rows = {name: _numbers(of[name] if features is None else attribute(name, "--features"), str(name), ids, where)
+            for name in asked}  # fmt: skip
     columns = {name: row for name, row in rows.items() if row is not None}
     if features is not None and len(columns) < len(rows):
         name = next(name for name in rows if name not in columns)
@@ -107,6 +109,12 @@ def from_networkx(
         read=in_words({"label": label, "features": ", ".join(map(str, columns)) or "none", "split": by}, not_read),
     )  # fmt: skip
     return in_order(found)
+
+
+def _is_mask(name: Any) -> bool:
+    """Return whether an attribute is a mask; indices of nodes are not at nodes."""
+    found = MASK.fullmatch(str(name))
+    return found is not None and found[2].startswith("mask")
 
 
 def _names(columns: dict[str, np.ndarray]) -> list[str]:

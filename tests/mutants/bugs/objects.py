@@ -63,6 +63,13 @@ BUGS = (
         REFUSED.format("negative indices"),
     ),
     edit(
+        "numbers of nodes are indices of a part",
+        MASKS + "_mask",
+        "len(np.unique(array)) < len(array)",
+        "False",
+        REFUSED.format("an index again"),
+    ),
+    edit(
         "masks beside a split are not seen",
         ARRAYS + "from_named",
         "split is None and 'split' in found and masks",
