@@ -197,14 +197,14 @@ BUGS = (
     ),
     edit(
         "an id is a feature",
-        NETWORKX + "from_networkx",
-        "not ID_LIKE.fullmatch(str(name))",
-        "True",
+        NETWORKX + "_columns",
+        "ID_LIKE.fullmatch(str(name))",
+        "False",
         OF_SHAPES + "test_numbers_of_nodes_are_no_feature",
     ),
     edit(
         "the number of a node is a feature",
-        NETWORKX + "from_networkx",
+        NETWORKX + "_columns",
         "(np.diff(row) == 1).all()",
         "False",
         OF_SHAPES + "test_numbers_of_nodes_are_no_feature",
