@@ -121,7 +121,7 @@ BUGS = (
     edit(
         "a matrix may have other nodes than labels",
         ARRAYS + "matrix_ends",
-        "tuple(shape) != (size, size)",
+        "shape != (size, size)",
         "False",
         REFUSED.format("SciPy of another size"),
     ),
