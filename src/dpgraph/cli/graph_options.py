@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ class GraphOptions:
     Attributes:
         edges: CSV file with a header; the first two columns are ids (with --nodes).
         nodes: CSV file: an id, a label (empty: to be predicted), numbers as features.
-        graph: .npz file with arrays edge_index (2, E), y, and x, split, directed.
+        graph: .npz file with arrays edge_index (2, E), y, and x, split, directed; or .graphml, .graphml.gz.
         dataset: A data set of the registry: dpgraph list datasets.
         id_column: Column of --nodes.
         label_column: Column of --nodes.
@@ -51,6 +51,7 @@ class GraphOptions:
         """Return the graph."""
         from dpgraph.data.records import SPLIT_NAMES
         from dpgraph.fitting.arrays import from_arrays, read_npz
+        from dpgraph.fitting.networkx_graphs import GRAPHML, read_graphml
         from dpgraph.fitting.own_graph import held_out
         from dpgraph.fitting.tables import read_csv_graph
 
@@ -63,6 +64,12 @@ class GraphOptions:
                 self.edges, self.nodes, id_column=self.id_column, label_column=self.label_column,
                 split_column=self.split_column, ignored=list(self.ignored),
                 ranges=list(self.ranges), classes=classes, directed=self.directed,
+            )  # fmt: skip
+        if self.graph is not None and self.graph.name.endswith(GRAPHML):
+            replace(self, label_column=GraphOptions.label_column, split_column=None, ignored=())._refuse_columns()
+            return read_graphml(
+                self.graph, label=self.label_column, split=self.split_column, ignored=self.ignored,
+                classes=classes, directed=self.directed or None,
             )  # fmt: skip
         self._refuse_columns()
         if self.graph is not None:

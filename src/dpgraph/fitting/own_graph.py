@@ -39,6 +39,7 @@ class OwnGraph:
     ranges: Ranges = ()  # of columns that were brought to -1..1
     public_columns: tuple[str, ...] = ()  # that the user confirms to be public, though they tell a degree
     files: tuple[Path, ...] = ()  # that it was read from
+    read: tuple[str, ...] = ()  # how files were read, in words: for the curator's screen alone
 
     def __post_init__(self) -> None:
         size, where = len(self.ids), self.where
