@@ -78,7 +78,7 @@ def test_a_missing_label_is_no_class_whatever_says_so(none):
 
 def test_tensors_are_arrays():
     same(own_graph(torch.from_numpy(ENDS), torch.from_numpy(LABELS), torch.from_numpy(FEATURES)))
-    with pytest.raises(UserError, match="data=Tensor: expected"):
+    with pytest.raises(UserError, match="labels=None: expected one for each node"):
         own_graph(torch.eye(4).to_sparse())
 
 
@@ -115,8 +115,8 @@ def test_directions():
 @pytest.mark.parametrize(
     ("data", "options", "named"),
     [
-        (geometric(), {"labels": LABELS}, "labels: expected them in the graph"),
-        (Data(edge_index=torch.from_numpy(ENDS)), {}, "data.y: expected a label"),
+        (geometric(), {"labels": LABELS}, "labels: pass it inside the graph"),
+        (Data(edge_index=torch.from_numpy(ENDS)), {}, "data: no y: expected a label"),
         (ENDS, {}, "labels=None: expected one for each node"),
         (sp.coo_matrix((2, 3)), {"labels": LABELS}, "expected a square matrix"),
         (ENDS.astype(float), {"labels": LABELS}, "expected integers"),
@@ -124,7 +124,7 @@ def test_directions():
         (own_graph(ENDS, LABELS), {"directed": True}, "expected no labels, features, classes, split or directed"),
         (geometric(train_mask=torch.ones(4, 10)), {}, "data.train_mask: 10 splits: expected one, or split="),
         (object(), {}, "data=object: expected a graph of PyTorch Geometric"),
-        ([geometric(), geometric()], {}, "data=list: expected a graph"),
+        ([geometric(), geometric()], {}, "data of 2 graphs: expected one"),
     ],
     ids=range(10),
 )

@@ -51,6 +51,38 @@ def test_what_is_assumed_names_arguments(tmp_path):
     assert "--" not in text
 
 
-def test_signatures_are_those_of_the_functions():
-    assert inspect.signature(dpgraph.fit) == inspect.signature(fit.fit)
-    assert inspect.signature(dpgraph.compare) == inspect.signature(compare.compare)
+@pytest.mark.parametrize("function", [fit.fit, compare.compare], ids=["fit", "compare"])
+def test_help_has_every_argument(function):
+    given = getattr(dpgraph, function.__name__)
+    shown = inspect.signature(given).parameters
+    assert {*shown} == ({*inspect.signature(function).parameters} | {"quiet"}) - {"command"}
+    for name in shown:
+        assert f"\n        {name}: " in given.__doc__, name
+    for name, one in shown.items():
+        if name not in ("say", "quiet"):
+            assert one == inspect.signature(function).parameters[name]
+
+
+def test_lines_go_to_stderr_unless_they_are_not_wanted(capsys):
+    def said(**more):
+        dpgraph.fit(replace(small(size=400), classes_given=False), 4.0, seed=0, **more)
+        found = capsys.readouterr()
+        assert found.out == ""
+        return found.err
+
+    assert "assumed: " in said()
+    assert "Can this graph afford" in said()
+    assert said(quiet=True) == ""
+    own = []
+    assert said(say=own.append) == ""
+    assert own
+
+
+def test_compare_speaks_too(capsys):
+    options = {"seeds": 1, "methods": ["own"], "classes": ["0", "1"]}
+    data = np.arange(80).reshape(2, 40) % 40
+    labels, features = np.arange(40) % 2, np.eye(40, 4)
+    dpgraph.compare(data, 4.0, labels=labels, features=features, **options)
+    assert "split 1 of 1, own" in capsys.readouterr().err
+    dpgraph.compare(data, 4.0, labels=labels, features=features, quiet=True, **options)
+    assert capsys.readouterr().err == ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,23 @@ from typing import Any
 import numpy as np
 
 from dpgraph.errors import UserError, invalid
-from dpgraph.fitting.arrays import from_arrays, read_npz, roles_of
-from dpgraph.fitting.own_graph import OwnGraph, in_order
+from dpgraph.fitting.arrays import (
+    as_array,
+    from_arrays,
+    from_named,
+    in_words,
+    label_column,
+    matrix_ends,
+    pairs,
+    read_npz,
+    roles_of,
+)
+from dpgraph.fitting.networkx_graphs import GRAPHML, from_networkx, read_graphml
+from dpgraph.fitting.own_graph import OwnGraph
+from dpgraph.fitting.tables import read_csv_graph
+
+OTHERS = ("igraph", "dgl", "graph_tool", "networkit")  # libraries whose graphs NetworkX can hold
+EXPECTED = "a graph of PyTorch Geometric, NetworkX or SciPy, arrays, or a file .npz, .graphml or .graphml.gz"
 
 
 def own_graph(
@@ -23,53 +38,80 @@ def own_graph(
     split: Any = None,
     directed: bool | None = None,
 ) -> OwnGraph:
-    """`labels` and `features` go with SciPy matrices and (2, E) arrays only.
+    """Return the graph that `data` holds; `dpgraph.fit` documents the arguments.
 
-    `classes`: the public list; labels that are numbers are named "0", "1" and so on. `split`: train, val or test of
-    each node, in the order of the object, in the place of what it has. `directed` None: undirected, but for a directed
-    graph of NetworkX and a .npz file that says so. Raises UserError for what is no graph, and for arguments that do not
-    go with it.
+    Raises UserError for what is no graph, for several graphs, and for arguments that do not go with it.
     """
     if isinstance(data, OwnGraph):
         if (labels, features, classes, split, directed) != (None,) * 5:
             raise UserError("data is an OwnGraph: expected no labels, features, classes, split or directed beside it")
         return data
+    asked: dict[str, Any] = {"classes": classes, "split": split, "directed": directed}
+    named = {"label": labels, "features": features}
+    if _of(data, *OTHERS) or hasattr(data, "to_networkx"):
+        way = "a NetworkX graph: data.to_networkx() makes one (of DGL: with node_attrs=['label', ...])"
+        raise invalid("data", type(data).__name__, way)
+    if isinstance(data, str | Path) and Path(data).name.endswith(GRAPHML):
+        return read_graphml(Path(data), **named, **asked)
+    if hasattr(data, "nodes") and hasattr(data, "edges") and hasattr(data, "is_directed"):
+        return from_networkx(data, where="graph", **named, **asked)
+    if hasattr(data, "to_csv") or (isinstance(data, tuple) and any(hasattr(one, "to_csv") for one in data)):
+        way = "the paths of two files, ('edges.csv', 'nodes.csv'): frame.to_csv('edges.csv', index=False) writes one"
+        raise invalid("data", "DataFrame", way)
+    if isinstance(data, tuple) and len(data) == 2 and all(isinstance(one, str | Path) for one in data):
+        return _csv(data, labels, features, asked)
+    if labels is not None and _is_arrays(data):
+        return _arrays(data, labels, features, asked)
+    for name, value in (("labels", labels), ("features", features)):
+        if value is not None:
+            raise UserError(f"{name}: pass it inside the graph; separate arrays go with a matrix or an edge array")
     if isinstance(data, str | Path):
         found = read_npz(Path(data), classes)
         return found if directed is None and split is None else _changed(found, split, directed)
-    if str(getattr(data, "layout", "")) == "torch.strided":  # a tensor of edges, as `edge_index`
-        data = _array(data)
-    is_array = hasattr(data, "tocoo") or isinstance(data, np.ndarray)
-    for name, value in (("labels", labels), ("features", features)):
-        if value is not None and not is_array:
-            raise UserError(f"{name}: expected them in the graph: beside it they go with matrices and arrays")
-    asked: dict[str, Any] = {"classes": classes, "directed": bool(directed)}
-    if hasattr(data, "nodes") and hasattr(data, "is_directed"):
-        return _networkx(data, split, asked, directed)
-    if hasattr(data, "edge_index"):
-        return _geometric(data, split, asked)
-    if is_array:
-        if labels is None:
-            raise invalid("labels", None, "one for each node, -1 for none")
-        if hasattr(data, "tocoo"):
-            entries = data.tocoo()
-            if entries.shape[0] != entries.shape[1]:
-                raise invalid("graph of shape", entries.shape, "a square matrix")
-            there = entries.data != 0  # a zero that is stored is no edge
-            data = np.stack([entries.row[there], entries.col[there]])
-        return from_arrays(data, _array(labels), _array(features), split, **asked)
-    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], dict):
-        return from_arrays(data[0]["edge_index"], data[1], data[0].get("node_feat"), split, **asked)  # of OGB
-    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and len(data) == 1:
-        return own_graph(data[0], classes=classes, split=split, directed=directed)  # a data set of one graph
-    raise invalid("data", type(data).__name__, "a graph of PyTorch Geometric, NetworkX or SciPy, arrays or a .npz file")
+    if isinstance(data, Mapping):
+        return from_named(data, where="data", strict=True, **asked)
+    if _is_arrays(data) and not isinstance(data, list):
+        raise invalid("labels", None, "one for each node, -1 for none")
+    if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], Mapping):  # of OGB
+        return from_named({**data[0], "y": data[1]}, where="graph", strict=False, **asked)
+    return _geometric(data, asked)
 
 
-def _array(value: Any) -> Any:
-    """A tensor as an array; sparse matrices stay as they are."""
-    if value is None or hasattr(value, "tocoo"):
-        return value
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+def _of(data: Any, *libraries: str) -> bool:
+    return type(data).__module__.partition(".")[0] in libraries
+
+
+def _is_arrays(data: Any) -> bool:
+    """Return whether it is a matrix, a tensor, an array or a list of edges."""
+    if hasattr(data, "tocoo") or hasattr(data, "sparse_sizes") or hasattr(data, "layout"):
+        return True
+    return isinstance(data, np.ndarray) or (isinstance(data, list) and len(data) > 1)
+
+
+def _arrays(data: Any, labels: Any, features: Any, asked: dict[str, Any]) -> OwnGraph:
+    """Read a sparse or dense (N, N) matrix, or an array of edges, with labels beside it."""
+    y, weighted = label_column(labels, "labels"), False
+    is_sparse = hasattr(data, "tocoo") or hasattr(data, "sparse_sizes") or "sparse" in str(getattr(data, "layout", ""))
+    if not is_sparse:
+        data = as_array(data, "data")
+    if is_sparse or (data.shape == (len(y), len(y)) and len(y) > 2):
+        edges, weighted = matrix_ends(data, len(y), "graph")
+        how = "a matrix (N, N)"
+    else:
+        edges = pairs(data, "graph: edges")
+        how = "an array (2, E)" if edges is data else "an array (E, 2), an edge in each row"
+    read = in_words({"edges": how}, ["weights of the matrix"] if weighted else [])
+    return from_arrays(edges, y, features, **(asked | {"directed": bool(asked["directed"])}), read=read)
+
+
+def _csv(paths: tuple[Any, Any], labels: Any, features: Any, asked: dict[str, Any]) -> OwnGraph:
+    """Read the CSV files of edges and nodes; `labels` and `split` may name columns."""
+    columns = {"labels": labels, "split": asked["split"], "features": features}
+    for name, value in columns.items():
+        if value is not None and (name == "features" or not isinstance(value, str)):
+            raise UserError(f"{name}: expected none beside CSV files, or the name of a column of labels or roles")
+    return read_csv_graph(Path(paths[0]), Path(paths[1]), label_column=labels or "label", split_column=asked["split"],
+                          classes=asked["classes"], directed=bool(asked["directed"]))  # fmt: skip
 
 
 def _changed(own: OwnGraph, split: Any, directed: bool | None) -> OwnGraph:
@@ -77,35 +119,24 @@ def _changed(own: OwnGraph, split: Any, directed: bool | None) -> OwnGraph:
     return replace(own, split=roles, directed=own.directed if directed is None else directed)
 
 
-def _geometric(data: Any, split: Any, asked: dict[str, Any]) -> OwnGraph:
-    y = _array(getattr(data, "y", None))
-    if y is None:
-        raise UserError("data.y: expected a label for each node, -1 for none")
-    masks = [_array(getattr(data, f"{name}_mask", None)) for name in ("train", "val", "test")]
-    several = [mask.shape[1] for mask in masks if mask is not None and mask.ndim == 2]
-    if split is None and several:
-        raise UserError(f"data.train_mask: {several[0]} splits: expected one, or split= with a role for each node")
-    if split is None and all(mask is not None and mask.shape == (len(y),) for mask in masks):
-        # a node without a role has a label that nobody trains on: it is held out
-        split = np.select(masks, ["train", "val", "test"], default="test")
-    return from_arrays(_array(data.edge_index), y, _array(getattr(data, "x", None)), split, where="data", **asked)
-
-
-def _networkx(graph: Any, split: Any, asked: dict[str, Any], directed: bool | None) -> OwnGraph:
-    """Attributes of nodes: `label`, and `x`, numbers; a node without a label has none."""
-    nodes = list(graph.nodes(data=True))
-    names = {name: place for place, (name, _) in enumerate(nodes)}
-    edges = np.array([(names[u], names[v]) for u, v, *_ in graph.edges()], dtype=np.int64).reshape(-1, 2)
-    labels = np.fromiter((values.get("label") for _, values in nodes), dtype=object, count=len(nodes))
-    rows = [values.get("x") for _, values in nodes]
-    features = None
-    if any(row is not None for row in rows):
-        lengths = {len(np.atleast_1d(row)) if row is not None else -1 for row in rows}
-        if len(lengths) != 1:
-            raise invalid("lengths of x", sorted(lengths), "as many numbers for each node")
-        features = np.array([np.atleast_1d(row) for row in rows], dtype=np.float32)
-    asked = asked | {"directed": graph.is_directed() if directed is None else directed}
-    ids = [str(name) for name, _ in nodes]
-    if len(set(ids)) != len(ids):
-        raise UserError("graph: two nodes have one name as text, such as 1 and '1': expected distinct ones")
-    return in_order(from_arrays(edges.T, labels, features, split, ids=ids, where="graph", **asked))
+def _geometric(data: Any, asked: dict[str, Any]) -> OwnGraph:
+    """Read `Data` of PyTorch Geometric, or a data set of one graph."""
+    kind = type(data).__name__
+    if "Hetero" in kind or isinstance(getattr(data, "edge_index_dict", None), Mapping):
+        raise invalid("data", kind, "a graph with one type of nodes: data.to_homogeneous() makes one")
+    several = getattr(data, "num_graphs", 1)
+    if several != 1:
+        raise UserError(f"data of {several} graphs: expected one of them, such as data[0]")
+    is_set = hasattr(data, "__getitem__") and hasattr(data, "__len__") and not hasattr(data, "stores")
+    if not is_set and hasattr(data, "edge_index"):
+        values = data.to_dict() if hasattr(data, "to_dict") else vars(data)
+        return from_named(values, where="data", strict=False, **asked)
+    if not is_set or (_of(data, "builtins") and not isinstance(data, list)):
+        raise invalid("data", kind, EXPECTED)
+    if len(data) != 1:
+        raise UserError(f"data of {len(data)} graphs: expected one of them, such as data[0]")
+    if isinstance(data[0], list):
+        raise invalid("data", kind, EXPECTED)
+    if asked["split"] is None and hasattr(data, "get_idx_split"):  # of OGB
+        asked = asked | {"split": data.get_idx_split()}
+    return own_graph(data[0], **asked)
