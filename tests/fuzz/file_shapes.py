@@ -19,6 +19,13 @@ from tests.fuzz.made import MISSING
 Write = Callable[[pandas.DataFrame, Path, Random], Path | None]  # None: to the path that was given
 Change = Callable[[pandas.DataFrame, Random], pandas.DataFrame]
 ENDS = (("src", "dst"), ("from", "to"), ("u", "v"), ("Source", "Target"), ("SOURCE", "TARGET"), ("From", "To"))
+MORE_ENDS = (
+    ("src_id", "dst_id"),
+    ("source_id", "target_id"),
+    ("node_1", "node_2"),
+    ("id_1", "id_2"),
+    ("user1", "user2"),
+)
 SNAP = "# Directed graph (each unordered pair of nodes is saved once): Amazon0302.txt\n# Nodes: 9 Edges: 9\n"
 SNAP_NAMES = SNAP + "# FromNodeId\tToNodeId\n"
 REMARK = "# made on a Monday, by me\n"
@@ -193,6 +200,7 @@ ORDINARY_EDGES: dict[str, Write] = {
     "pandas to_csv(index=False), weights first": after(more("share"), as_pandas()),
     "usual names of ends, any order": after(both(named(*ENDS), more("weight", "timestamp"), in_any_order), as_cells()),
     "usual names of ends, numbers of edges first": after(both(named(*ENDS), more("number", name="id")), as_pandas()),
+    "other usual names of ends, weights first": after(both(named(*MORE_ENDS), more("weight")), as_pandas()),
     "headerless, commas": as_cells(header=False),
     "headerless, tabs": as_cells(header=False, sep="\t"),
     "headerless, spaces": as_cells(header=False, sep=" "),
@@ -230,7 +238,7 @@ OTHER_EDGES: dict[str, Write] = {
     "unknown names, numbers of edges under a name": after(
         both(named(("0", "1")), more("number", name="x")), as_pandas()
     ),
-    "numbers as names, as pandas has them": after(named((0, 1)), as_pandas()),
+    "numbers as names": after(named((0, 1)), as_pandas()),
     "numbers as names, with an index": after(named((0, 1)), as_pandas(index=True)),
     "one usual name of two": after(both(named(("source", "b")), more("weight")), as_pandas()),
     "two pairs of usual names": after(
@@ -263,6 +271,14 @@ OTHER_EDGES: dict[str, Write] = {
     "networkx write_pajek": as_networkx(networkx.write_pajek),
     "networkx write_gml": as_networkx(networkx.write_gml, str),
     "networkx write_graphml": as_networkx(networkx.write_graphml_xml),
+    "networkx write_gexf": as_networkx(networkx.write_gexf),
+    "networkx write_multiline_adjlist": as_networkx(networkx.write_multiline_adjlist),
+    "Neo4j": after(both(named((":START_ID", ":END_ID")), more(last="name")), as_pandas()),
+    "Cytoscape SIF": as_lines("{}\tpp\t{}"),
+    "no edges": as_pandas(),
+    "one edge, no header": as_cells(header=False),
+    "one edge": as_pandas(index=True),
+    "a short row": as_rows(lambda rows, random: [*rows, rows[0][:1]]),
     "igraph write_ncol": after(more(last="weight"), as_cells(".ncol", header=False, sep=" ")),
     "igraph write_lgl": as_lines("# {}\n{}"),
     "Matrix Market": as_market,
@@ -316,6 +332,14 @@ def in_lists(frame: pandas.DataFrame, random: Random) -> pandas.DataFrame:
     return frame[["id", "label"]].assign(x=frame[list(frame.columns[2:])].astype(float).to_numpy().tolist())
 
 
+def short_row(frame: pandas.DataFrame, path: Path, random: Random) -> Path:
+    """The label is the last cell, and one row that has a label ends before it."""
+    table = frame[[*(name for name in frame.columns if name != "label"), "label"]]
+    rows = cells(table)
+    random.choice([row for row in rows if row[-1]]).pop()
+    return text(path, [*table.columns], rows)
+
+
 def parts(change: Callable[[pandas.Series, Random], Any]) -> Write:
     return after(lambda frame, random: frame.assign(split=change(frame["split"], random)), as_pandas())
 
@@ -354,6 +378,11 @@ OTHER_NODES: dict[str, Write] = {
     "node and y": after(named(("node", "y"), ("node_id", "class"), ("", "label")), as_pandas()),
     "ids as floats": after(typed("float", "id"), as_pandas()),
     "ids without their zeros": after(typed("int", "id"), as_pandas()),
+    "ids of 17 digits as floats": after(typed("float", "id"), as_pandas()),
+    "two columns of ids": after(both(named(("node", "label")), more("number", name="id")), as_pandas()),
+    "a short row": short_row,
+    "Neo4j": after(named(("userId:ID", ":LABEL")), as_pandas()),
+    "a list in each cell": after(in_lists, as_pandas()),
     "pipes": as_pandas(sep="|"),
     "spaces": as_pandas(sep=" "),
     "decimal commas": after(decimal_commas, as_cells(sep=";")),

@@ -17,8 +17,10 @@ MISSING = ("NA", "NaN", "nan", "N/A", "n/a", "<NA>", "None", "none", "NULL", "nu
 CLASSES = (
     *(("k", "l"), ("chess", "hiking", "music"), ("data base", "machine learning"), ("10-20", "20-30")),
     *(("0", "1"), ("1", "2", "3"), ("False", "True"), ("Ä", "ß", "中")),
+    ("arts; law", "maths, physics"),
 )
 WHOLE_CLASSES = CLASSES[4:6]
+COLUMNS = ("source", "target", "from", "to", "src", "dst", "u", "v", "id", "node", "label", "weight", "split", "index")
 QUARTERS = "quarters"  # numbers that float16 and bfloat16 hold exactly
 ROLES = ("train", "val", "test")
 
@@ -89,13 +91,14 @@ def make(
     columns: int | None = None,
     split: bool | None = None,
     directed: bool | None = None,
+    size: int = 6,
 ) -> Made:
-    """Draw a graph of 6 to 24 nodes; each class has two labels at least."""
-    size = random.randint(6, 24)
+    """Draw a graph of `size` to 24 nodes; each class has two labels at least."""
+    size = random.randint(size, 24)
     named = random.choice(list(classes))
     share = random.choice((0, 0, 0.3)) if missing is None else missing
     labels = [None if random.random() < share else random.choice(named) for _ in range(size)]
-    labels[: 2 * len(named)] = [*named, *named][:size]
+    labels[: 2 * len(named)] = [*named, *named]
     random.shuffle(labels)
     if missing and None not in labels:
         labels[next(place for place, one in enumerate(labels) if labels.count(one) > 1)] = None
@@ -133,6 +136,10 @@ def _ids(kind: str, size: int, random: Random) -> list[str]:
         return [f"{first} O'{last}" for first, last in zip(_names(size, random), _names(size, random))]
     if kind == "quoted":
         return [f'{one}, "{one}"' for one in _names(size, random)]
+    if kind == "punctuated":
+        return [random.choice(";|:\t/ '").join(random.choices("abcdefg", k=2)) + str(place) for place in range(size)]
+    if kind == "columns":  # names that columns have
+        return random.sample((*COLUMNS, *(name.capitalize() for name in COLUMNS)), size)
     if kind == "hashes":
         return [random.choice("#%@") + one for one in _names(size, random)]
     if kind == "confusable":  # texts that are one number to who reads numbers

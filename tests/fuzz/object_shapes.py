@@ -90,6 +90,25 @@ def through_graphml(made: Made, random: Random) -> Given:
     return networkx.read_graphml(held), {}
 
 
+def through_igraph(made: Made, random: Random) -> Given:
+    """As igraph writes GraphML: nodes n0, n1 and so on with an attribute `name`."""
+    graph = with_attributes(made, random)[0]
+    networkx.set_node_attributes(graph, {node: str(node) for node in graph}, "name")
+    named = networkx.relabel_nodes(graph, dict(zip(graph, (f"n{place}" for place in range(len(graph))))))
+    held = io.BytesIO()
+    networkx.write_graphml_xml(named, held)
+    held.seek(0)
+    return networkx.read_graphml(held), {}
+
+
+def named_arrays(made: Made, random: Random) -> Given:
+    edges, labels, features = made.numbered()
+    by = random.choice(({"edge_index": edges}, {"edges": edges.T}, {"adj": matrix(made, "csr_array")}))
+    names = random.choice((("y", "x"), ("labels", "features")))
+    values = by | {names[0]: labels} | ({names[1]: features} if made.columns else {})
+    return values | ({"split": list(made.split)} if made.split else {}), {"directed": made.directed}
+
+
 def beside(made: Made, random: Random, *kinds: str) -> dict[str, Any]:
     """Arguments that go with a matrix or an array; features of one of these kinds."""
     rows = made.features.astype(np.float32)
@@ -180,6 +199,8 @@ OTHER_OBJECTS: dict[str, Build] = {
     "PyTorch Geometric, adj_t": with_adjacency,
     "NetworkX, an attribute of each feature": with_attributes,
     "NetworkX, GraphML": through_graphml,
+    "NetworkX, GraphML of igraph": through_igraph,
+    "a dictionary of arrays, with or without a split": named_arrays,
     "SciPy of NetworkX": and_beside(lambda made: networkx.to_scipy_sparse_array(made.graph())),
     "a dense adjacency matrix": and_beside(lambda made: matrix(made, "csr_array").toarray()),
     "edges in rows": and_beside(lambda made: made.numbered()[0].T),

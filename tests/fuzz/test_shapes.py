@@ -18,10 +18,10 @@ from dpgraph.cli.graph_options import GraphOptions
 from dpgraph.fitting.model import Header
 from dpgraph.fitting.new_nodes import NewNodes, read_new_nodes
 from dpgraph.fitting.objects import own_graph
-from tests.fuzz.file_shapes import OPTIONS, ORDINARY_EDGES, ORDINARY_NODES, OTHER_EDGES, OTHER_NODES, USUAL
+from tests.fuzz.file_shapes import COUNTED, OPTIONS, ORDINARY_EDGES, ORDINARY_NODES, OTHER_EDGES, OTHER_NODES, USUAL
 from tests.fuzz.harness import SEED, SHARE, told
 from tests.fuzz.made import CLASSES, QUARTERS, WHOLE_CLASSES, Made, difference, known_as, make
-from tests.fuzz.object_shapes import ORDINARY_OBJECTS, OTHER_OBJECTS
+from tests.fuzz.object_shapes import ORDINARY_OBJECTS, OTHER_OBJECTS, matrix
 
 EDGES, NODES = {**ORDINARY_EDGES, **OTHER_EDGES}, {**ORDINARY_NODES, **OTHER_NODES}
 OBJECTS = {**ORDINARY_OBJECTS, **OTHER_OBJECTS}
@@ -30,11 +30,24 @@ ENOUGH = 2_000
 CASES = 16  # of each shape; one of these with `make test`
 MORE = 4  # times as many of those that draw a shape
 ANY_OTHER = "any other shape"
-IDS = ("ints", "count", "names", "long", "zeros", "spaced", "quoted", "hashes", "confusable", "missing")
+IDS = (
+    "ints",
+    "count",
+    "names",
+    "long",
+    "zeros",
+    "spaced",
+    "quoted",
+    "hashes",
+    "punctuated",
+    "columns",
+    "confusable",
+    "missing",
+)
 ALWAYS_READ: set[str] = set()  # though nobody calls them ordinary
 NEVER_READ = {  # for whoever reads them leaves something out
     *("an id that no node has", "an id that is missing", "a header in the middle", "a name twice", "a workbook"),
-    *("a row twice", "a number that is missing"),
+    *("a row twice", "a number that is missing", "a short row"),
 }
 
 
@@ -45,7 +58,8 @@ def alike(kind: dict[str, Any], *names: str) -> dict[str, dict[str, Any]]:
 TWO: dict[str, Any] = {"columns": 2, "split": False}
 KINDS: dict[str, dict[str, Any]] = {  # of graphs that have what the shape is about
     **alike({"ids": ["count", "ints", "names"]}, *(name for name in OTHER_EDGES if "no header" in name)),
-    **alike({"ids": ["count", "ints"]}, "ids as floats", *(name for name in OTHER_EDGES if "numbers as names" in name)),
+    **alike({"ids": ["count", "ints"]}, "ids as floats", "numbers as names, with an index"),
+    "numbers as names": {"ids": ["ints"]},  # where nodes 0 and 1 exist, the names are an edge for all that is known
     "ids of 17 digits as floats": {"ids": ["long"]},
     "ids without their zeros": {"ids": ["zeros"]},
     "Parquet of floats": {"ids": ["count", "ints", "long"]},
@@ -56,7 +70,8 @@ KINDS: dict[str, dict[str, Any]] = {  # of graphs that have what the shape is ab
     **alike({"classes": WHOLE_CLASSES}, "0 and 0.0", "labels missing as -1", "labels missing as -1.0"),
     **alike({"split": True}, *(name for name in NODES if name.startswith(("masks", "part", "a part")))),
     "decimal commas": {**TWO, "numbers": ["decimals", "whole"]},
-    "truth values as features": {"columns": 2},
+    "truth values as features": {"columns": 2, "numbers": ["yes and no"]},
+    **alike({"size": 12}, *(f"an index, {name}" for name in COUNTED)),  # among fewer rows 1, 2, 3 may be chance
     "Parquet with a column of lists": {"columns": 3, "split": False},
     **alike(
         TWO,
@@ -72,10 +87,14 @@ def made_for(name: str, random: Random) -> Made:
     """Return a graph that has what the shape is about."""
     kind: dict[str, Any] = {"missing": 0.3} if name.startswith("labels missing") else {}
     if name in OBJECTS:
-        kind = {"split": "mask" in name or (name in ("SciPy", "arrays") and random.random() < 0.5)}
+        kind = {"split": "mask" in name or (name.endswith(("SciPy", "arrays", "split")) and random.random() < 0.5)}
         if not name.startswith("NetworkX"):
             kind |= {"ids": ["count"], "classes": WHOLE_CLASSES}
     made = make(random, **{**kind, **KINDS.get(name, {})})
+    if name.startswith(("no edges", "one edge")):
+        made = replace(made, edges=made.edges[: name.startswith("one")])
+    if name.endswith("igraph"):
+        made = replace(made, ids=tuple(f"n{place}" for place in range(len(made.ids))))
     if name.endswith(("one mask", "two masks")):  # who is outside the training mask is held out
         made = replace(made, split=tuple("train" if one == "train" else "test" for one in made.split or ()))
     return made
@@ -165,19 +184,32 @@ def mixed(name: str, random: Random, folder: Path) -> str:
     return read(make(random, [name]), random, folder, edges, nodes)
 
 
-def _archive(path: Path, made: Made, random: Random, compressed: bool = False, **changed: Callable[[Any], Any]) -> None:
+def _archive(
+    path: Path,
+    made: Made,
+    random: Random,
+    save: Any = np.savez,
+    masks: bool = False,
+    parts: bool = False,
+    **changed: Any,
+) -> None:
     arrays = dict(zip(("edge_index", "y", "x"), made.numbered()), directed=np.array(made.directed))
-    if made.split:
+    if made.split and masks:
+        arrays |= {f"{part}_mask": np.array([one == part for one in made.split]) for part in ("train", "val", "test")}
+    elif made.split:
         arrays["split"] = np.array(made.split)
     if not made.columns:
         del arrays["x"]
-    arrays |= {name: change(arrays[name]) for name, change in changed.items() if name in arrays}
-    (np.savez_compressed if compressed else np.savez)(path, **arrays)
+    if parts:
+        held = matrix(made, "csr_matrix")
+        arrays |= {f"adj_{part}": np.asarray(getattr(held, part)) for part in ("data", "indices", "indptr", "shape")}
+        del arrays["edge_index"]
+    save(path, **arrays | {name: change(arrays[name]) for name, change in changed.items() if name in arrays})
 
 
 ARCHIVES: dict[str, Callable[[Path, Made, Random], None]] = {
     "np.savez": _archive,
-    "np.savez_compressed": lambda path, made, random: _archive(path, made, random, True),
+    "np.savez_compressed": lambda path, made, random: _archive(path, made, random, np.savez_compressed),
     "half precision, short integers": lambda path, made, random: _archive(
         path,
         made,
@@ -189,6 +221,8 @@ ARCHIVES: dict[str, Callable[[Path, Made, Random], None]] = {
     "labels as texts": lambda path, made, random: _archive(
         path, made, random, y=lambda y: np.array(["" if one < 0 else str(one) for one in y])
     ),
+    "masks": lambda path, made, random: _archive(path, made, random, masks=True),
+    "the adjacency matrix in parts": lambda path, made, random: _archive(path, made, random, parts=True),
     "labels as floats": lambda path, made, random: _archive(path, made, random, y=lambda y: np.where(y < 0, np.nan, y)),
 }
 USES = (
