@@ -14,6 +14,7 @@ from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset, Tempo
 from torch_geometric.transforms import ToSparseTensor
 
 import dpgraph
+from dpgraph.cli import main
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.errors import UserError
 from dpgraph.fitting import arrays
@@ -226,6 +227,8 @@ REFUSED = {
     "two of a role": (data(**masks("val"), valid_mask=torch.ones(SIZE) > 0), "valid_mask: val again: expected one"),
     "split of no role": (beside(ENDS, split={"first": [0]}), "split.first: expected train, val or test"),
     "empty split": (beside(ENDS, split={}), "split: expected train, val or test in it"),
+    "split and masks": ({**TENSORS, **masks("train"), "split": PARTS}, "data: split and train_mask: expected one of"),
+    "both in NetworkX": (graph(split=PARTS, test_mask=MASKS["test"]), "graph: split and test_mask: expected one"),
     "HeteroData": (hetero(), "data=HeteroData: expected a graph with one type of nodes"),
     "hetero of OGB": (({"edge_index_dict": {}, "num_nodes_dict": {}}, {}), "graph: no edges: expected edge_index"),
     "Batch": (Batch.from_data_list([data(), data()]), r"data of 2 graphs: expected one of them, such as data\[0\]"),
@@ -429,3 +432,45 @@ def test_numbers_of_nodes_are_no_feature():
     with pytest.raises(UserError, match="attribute old is no feature: it numbers the nodes"):
         own_graph(made)
     assert own_graph(made, features=["old", "age"]).columns == ("old", "age")
+
+
+@pytest.mark.parametrize("suffix", [".graphml", ".graphml.gz"])
+def test_the_command_line_reads_graphml(tmp_path, monkeypatch, suffix):
+    made = networkx.cycle_graph(60)
+    for node in made:
+        made.nodes[node].update(club="ab"[node % 2], age=node % 5, town="x", old=node)
+    networkx.write_graphml(made, tmp_path / f"g{suffix}")
+    monkeypatch.chdir(tmp_path)
+    graph, rest = ["--graph", f"g{suffix}", "--label", "club"], ["--epsilon", "4", "--seed", "1", "--classes", "a,b"]
+    assert main(["fit", *graph, "--ignore", "old", *rest, "--out", "mine"]) == 0
+    model = dpgraph.load(tmp_path / "mine")
+    assert model.header.columns == ("age",)
+    assert len(model.header.ids) == 60
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ([], "no attribute label of nodes (--label): they have club, age"),
+        (["--label", "club", "--split", "part"], "no attribute part of nodes (--split)"),
+        (["--label", "club", "--ignore", "old"], "no attribute old of nodes (--ignore)"),
+        (["--label", "club", "--id", "age"], "--id: expected --edges and --nodes with it"),
+    ],
+)
+def test_options_of_graphml_are_checked(tmp_path, capsys, options, line):
+    made = networkx.cycle_graph(6)
+    for node in made:
+        made.nodes[node].update(club="ab"[node % 2], age=node % 5)
+    networkx.write_graphml(made, tmp_path / "g.graphml")
+    assert main(["fit", "--graph", str(tmp_path / "g.graphml"), *options, "--epsilon", "4", "--out", "x"]) == 2
+    assert line in capsys.readouterr().err
+
+
+def test_a_file_of_two_graphs_is_refused(tmp_path):
+    made = networkx.cycle_graph(6)
+    networkx.set_node_attributes(made, {node: "ab"[node % 2] for node in made}, "label")
+    text = "\n".join(networkx.generate_graphml(made))
+    one = text[text.index("<graph ") : text.index("</graph>") + len("</graph>")]
+    (tmp_path / "g.graphml").write_text(text.replace(one, one + one))
+    with pytest.raises(UserError, match=r"g.graphml: 2 graphs: expected one"):
+        own_graph(tmp_path / "g.graphml")

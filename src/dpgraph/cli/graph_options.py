@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +22,7 @@ class GraphOptions:
     Attributes:
         edges: Table of two columns of ids, CSV or Parquet (with --nodes).
         nodes: Table with a header: an id, a label (empty: to be predicted), numbers as features.
-        graph: .npz file with arrays edge_index (2, E), y, and x, split, directed.
+        graph: .npz file with arrays edge_index (2, E), y, and x, split, directed; or .graphml, .graphml.gz.
         dataset: A data set of the registry: dpgraph list datasets.
         id_column: Column of --nodes (default: id, or another usual name).
         label_column: Column of --nodes (default: label).
@@ -66,6 +66,7 @@ class GraphOptions:
         """Return the graph with features as they are. `kept`: columns that are features, whatever they look like."""
         from dpgraph.data.records import SPLIT_NAMES
         from dpgraph.fitting.arrays import from_arrays, read_npz
+        from dpgraph.fitting.networkx_graphs import GRAPHML, read_graphml
         from dpgraph.fitting.own_graph import held_out
         from dpgraph.fitting.tables import read_csv_graph
 
@@ -77,6 +78,12 @@ class GraphOptions:
                 self.edges, self.nodes, id_column=self.id_column, label_column=self.label_column,
                 split_column=self.split_column, source=self.source, target=self.target, ignored=self.ignored,
                 kept=kept, missing=self.missing, classes=classes, directed=self.directed,
+            )  # fmt: skip
+        if self.graph is not None and self.graph.name.endswith(GRAPHML):
+            replace(self, label_column=None, split_column=None, ignored=())._refuse_columns()
+            return read_graphml(
+                self.graph, label=self.label_column, split=self.split_column, ignored=self.ignored,
+                classes=classes, directed=self.directed or None,
             )  # fmt: skip
         self._refuse_columns()
         if self.graph is not None:

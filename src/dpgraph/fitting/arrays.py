@@ -89,6 +89,8 @@ def from_named(
         raise UserError(f"{where}: no y: expected a label for each node, -1 for none: it has {here}")
     if strict and others:
         raise UserError(f"{where}: {found[by]} and {found[others[0]]}: expected one of them")
+    if split is None and "split" in found and masks:
+        raise UserError(f"{where}: split and {next(iter(masks))}: expected one of them, or split= in their place")
     y = label_column(values[found["y"]], where)
     for role in ("num_nodes", "directed"):
         if role in found and ((one := as_array(values[role], where)).shape != () or one.dtype.kind not in "biu"):
@@ -209,7 +211,7 @@ def dense_rows(value: Any, size: int, what: str) -> np.ndarray:
         raise UserError(f"{what} of shape {shape}, y of {size}: expected a row of numbers and a label for each node")
     if math.prod(shape) > MOST_NUMBERS:
         raise UserError(f"{what} of shape {shape}: {math.prod(shape)} numbers: expected at most {MOST_NUMBERS} in all: "
-                        "leave columns out, or project them to fewer")  # fmt: skip
+                        "leave columns out")  # fmt: skip
     try:
         if hasattr(value, "toarray"):  # of SciPy
             value = (value.astype(np.float32) if value.dtype.kind in "biuf" else value).toarray()

@@ -74,6 +74,8 @@ def from_networkx(
     label = "label" if label is None else label
     y = np.fromiter(map(_one, attribute(label, "--label")), dtype=object, count=len(nodes))
     masks = {name: as_array(of[name], f"{where}: {name}") for name in known if MASK.fullmatch(str(name))}
+    if split is None and "split" in of and masks:
+        raise UserError(f"{where}: split and {next(iter(masks))}: expected one of them, or split= in their place")
     by = split if isinstance(split, str) else "split" if split is None and "split" in of else None
     if by is not None:
         roles: Any = [_one(value) for value in attribute(by, "--split")]
