@@ -14,6 +14,7 @@ from dpgraph.fitting import fit as fitting
 
 log = logging.getLogger("dpgraph")
 F = TypeVar("F", bound=Callable[..., Any])
+NAMES = {"range": "ranges"}  # of an option that may be repeated
 OPTION = re.compile(r"(?<![\w-])--(no-)?([a-z][a-z-]*)")
 
 
@@ -23,7 +24,9 @@ def as_arguments(text: str) -> str:
     >>> as_arguments("--degree-bound=0: expected an integer in 1..100 (or --no-signed)")
     'degree_bound=0: expected an integer in 1..100 (or signed=False)'
     """
-    return OPTION.sub(lambda found: found[2].replace("-", "_") + ("=False" if found[1] else ""), text)
+    return OPTION.sub(
+        lambda found: NAMES.get(found[2], found[2].replace("-", "_")) + ("=False" if found[1] else ""), text
+    )
 
 
 def _named_as_arguments(function: F) -> F:
