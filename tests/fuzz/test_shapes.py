@@ -72,7 +72,7 @@ KINDS: dict[str, dict[str, Any]] = {  # of graphs that have what the shape is ab
     "decimal commas": {**TWO, "numbers": ["decimals", "whole"]},
     "truth values as features": {"columns": 2, "numbers": ["yes and no"]},
     **alike({"size": 12}, *(f"an index, {name}" for name in COUNTED)),  # among fewer rows 1, 2, 3 may be chance
-    "Parquet with a column of lists": {"columns": 3, "split": False},
+    **alike({"columns": 3, "split": False}, "Parquet with a column of lists", "a list in each cell"),
     **alike(
         TWO,
         "a number that is missing",

@@ -52,13 +52,11 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
         sure = len(pairs) == 1
         if sure and not among[list(pairs[0])].any():
             return True
-        if not sure and any(map(is_number, cells)):
-            return False
-        if sure or among.sum() == 1:
+        if sure or (among.sum() == 1 and not all(map(is_number, cells))):
             found = ", ".join(map(shown, cells[:20]))
             raise UserError(f"{path}: is the first row, {found}, an edge or the names of columns? Some of it are ids: "
                             "expected names that are no ids, such as source,target, in the first row")  # fmt: skip
-        return False if among.any() else None
+        return False if among.any() or any(map(is_number, cells)) else None
 
     table = read_table(path, judge)
     names = [name for name in table.names if not (name in table.empty and UNNAMED.fullmatch(name))]

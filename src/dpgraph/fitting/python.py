@@ -17,7 +17,7 @@ from dpgraph.fitting import fit as fitting
 log = logging.getLogger("dpgraph")
 F = TypeVar("F", bound=Callable[..., Any])
 OPTION = re.compile(r"(?<![\w-])--(no-)?([a-z][a-z-]*)")
-ARGUMENTS = {"label": "labels", "ignore": "features"}  # that are not called as the option
+ARGUMENTS = {"label": "labels", "ignore": "features", "range": "ranges"}  # that are not called as the option
 
 DATA = """data: The graph, as one of these. What was read, and what was left, is said before anything is trained.
             A `Data` of PyTorch Geometric, or a data set of one graph: `edge_index` or `adj_t`, `y`, `x`, masks.

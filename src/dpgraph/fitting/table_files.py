@@ -179,6 +179,10 @@ def _parquet(path: Path) -> Table:
     try:
         table = pq.ParquetFile(path).read()
         columns = {}
+        for index in (table.schema.pandas_metadata or {}).get("index_columns", ()):
+            if isinstance(index, dict) and index.get("name"):  # consecutive ids are not written out
+                numbers = range(index["start"], index["stop"], index["step"])
+                columns[str(index["name"])] = pd.Series(list(map(str, numbers)), dtype=str)
         for name, column in zip(table.column_names, table.columns, strict=True):
             if pa.types.is_floating(column.type):
                 found = pd.Series(column.to_numpy().astype(np.float64))

@@ -74,15 +74,15 @@ def read_csv_graph(
     for name in ignored:
         table.texts(name, "--ignore")
     taken = {id_name, label_name, split_name, *ignored}
-    rest = [name for name in table.names if name not in taken]
+    rest = [name for name in table.names if name not in taken and name not in table.empty]
     numbered = [name for name in rest if name not in kept and NUMBERS_ROWS.fullmatch(name)]
     for name in numbered:
         if not _numbers_rows(table, name):
             raise _no_feature(nodes, name, "its name says that it numbers rows")
     left_out = [f"{name} (--ignore)" for name in ignored]
     left_out += [f"{name} (row numbers)" for name in numbered]
-    left_out += [f"{name} (empty)" for name in rest if name in table.empty]
-    columns = tuple(name for name in rest if name not in {*numbered, *table.empty})
+    left_out += [f"{name} (empty)" for name in table.names if name not in taken and name in table.empty]
+    columns = tuple(name for name in rest if name not in set(numbered))
     _check_columns(table, [name for name in columns if name not in kept])
     features = numbers_of(table, columns) if columns else None
     found = read_edges(edges, ids, source, target)
