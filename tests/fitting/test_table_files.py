@@ -134,6 +134,10 @@ def test_a_graph_is_the_same_in_every_form(form, tmp_path):
     assert len(what_was_read(own)) == 5
 
 
+def test_names_in_a_comment_decide(tmp_path):
+    same(read(tmp_path, NODES, "# w FromNodeId ToNodeId\n" + "".join(f"12 {u} {v}\n" for u, v in ENDS)))
+
+
 LINES = {
     # edges
     "a header that is partly ids": (NODES, "11,target\n" + BARE, ["edges.csv", "names of columns?", "source,target"]),
@@ -142,6 +146,7 @@ LINES = {
     "weights that are ids, no header": (NODES, csv(PLAIN_EDGES.assign(w="12"), header=False), ["--source and"]),
     "row numbers, and other names": (NODES, first("", COUNT, PLAIN_EDGES.set_axis(["a", "b"], axis=1).assign(w=12)),
                                      ["columns Unnamed: 0, a, b", "--source and --target"]),
+    "a first edge of unknown ids": (nodes(id=[f"n{place}" for place in IDS]), "n99,n98\nn12,n13\n", ["row 1", "n99"]),
     "two pairs of names": (NODES, edges(**{"from": PLAIN_EDGES["target"], "to": PLAIN_EDGES["source"]}),
                            ["source, target, from, to", "--source and --target"]),
     "row numbers and one end": (NODES, first("", COUNT, PLAIN_EDGES[["target"]]), ["Unnamed: 0", "--source"]),
@@ -196,6 +201,7 @@ def test_what_is_not_sure_is_one_line_with_the_way_out(form, tmp_path):
         (NODES, csv(PLAIN_EDGES.set_axis(["a", "b"], axis=1).assign(w="12")), {"source": "a", "target": "b"}),
         (NODES, csv(PLAIN_EDGES, index=True, header=False), {"source": "column 2", "target": "column 3"}),
         (NODES, edges(**{"from": "12", "to": "13"}), {"source": "source", "target": "target"}),
+        (first("", IDS, PLAIN_NODES[["label", "x", "y"]]), EDGES, {"id_column": "Unnamed: 0"}),
         (nodes(fid=range(1, 21), train_mask="no"), EDGES, {"ignored": ["fid", "train_mask"]}),
         (csv(PLAIN_NODES.rename(columns={"id": "customer"})), EDGES, {"id_column": "customer"}),
         (nodes(label=PLAIN_NODES["label"].replace("", "0")), EDGES, {"missing": ["0"]}),

@@ -11,13 +11,14 @@ import numpy as np
 
 from dpgraph.errors import UserError, shown
 from dpgraph.fitting.own_graph import places_of
-from dpgraph.fitting.table_files import Table, is_number, read_table
+from dpgraph.fitting.table_files import FileTable, is_number, read_table
 
 PAIRS = (
     "source target", "src dst", "src dest", "source destination", "source dest", "from to", "u v", "node1 node2",
     "id1 id2", "user1 user2", "start end", "sender receiver", "citing cited", "ego alter", "follower followee", "i j",
     "row col",
 )  # fmt: skip
+SHAPES = 100  # ids whose form is looked at
 UNNAMED = re.compile(r"Unnamed: \d+|column \d+")
 # names of columns that number rows, as pandas, R and data bases write them
 NUMBERS_ROWS = re.compile(r"unnamed: \d+|index|level_0|__index_level_\d+__|row\.?_?(id|names?|number)?|rownames", re.I)
@@ -42,6 +43,7 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
     first row has their names.
     """
     path = Path(path)
+    forms = _shapes(ids[:SHAPES])
     asked = [name for name in (source, target) if name is not None]
 
     def judge(cells: Sequence[str]) -> bool | None:
@@ -56,7 +58,8 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
             found = ", ".join(map(shown, cells[:20]))
             raise UserError(f"{path}: is the first row, {found}, an edge or the names of columns? Some of it are ids: "
                             "expected names that are no ids, such as source,target, in the first row")  # fmt: skip
-        return False if among.any() or any(map(is_number, cells)) else None
+        data = among.any() or any(map(is_number, cells)) or _shapes(cells) & forms
+        return False if data else None
 
     table = read_table(path, judge)
     names = [name for name in table.names if not (name in table.empty and UNNAMED.fullmatch(name))]
@@ -75,7 +78,7 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
 
 
 def _chosen(
-    table: Table, names: list[str], ids: Sequence[str], source: str | None, target: str | None
+    table: FileTable, names: list[str], ids: Sequence[str], source: str | None, target: str | None
 ) -> tuple[str, str]:
     if source is not None or target is not None:
         if source is None or target is None or source == target:
@@ -106,14 +109,16 @@ def _pairs(names: Sequence[str]) -> list[tuple[int, int]]:
     """Return the places of pairs of columns whose names say that they are ends."""
     plain = [re.sub(r"[^a-z0-9]", "", name.lower()) for name in names]
     short = [re.sub(r"(node)?(id)?$", "", name) or name for name in plain]
-    pairs = [tuple(pair.split()) for pair in PAIRS]
-    return [
-        (one, two)
-        for first, second in pairs
-        for one, name in enumerate(short)
-        for two, other in enumerate(short)
-        if (name, other) == (first, second)
-    ]
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(short):
+        places.setdefault(name, []).append(place)
+    pairs = [pair.split() for pair in PAIRS]
+    return [(one, two) for first, second in pairs for one in places.get(first, ()) for two in places.get(second, ())]
+
+
+def _shapes(texts: Sequence[str]) -> set[str]:
+    """Return n0 for n17: forms of texts with digits, which show that a text is an id even where it is unknown."""
+    return {re.sub(r"\d+", "0", text) for text in texts if re.search(r"\d", text)}
 
 
 def _numbers_rows(texts: Sequence[str]) -> bool:

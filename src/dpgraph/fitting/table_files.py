@@ -36,7 +36,7 @@ OTHERS = {
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class FileTable:
     """Rows of a file. A column without a name is called by its place: `Unnamed: 0`, or without a header `column 1`."""
 
     path: Path
@@ -74,7 +74,7 @@ def texts_of(column: Any) -> list[str]:
     return column.str.strip().tolist()  # type: ignore[no-any-return]
 
 
-def read_table(path: Path, judge: Judge) -> Table:
+def read_table(path: Path, judge: Judge) -> FileTable:
     """Return the cells of a file. `judge` says of cells of the first row, or of a comment before it, if they are names.
 
     Raises UserError that names the file and, where one is wrong, the row.
@@ -109,7 +109,7 @@ def _unpacked(data: bytes) -> bytes:
     return data.removeprefix(b"\xef\xbb\xbf")
 
 
-def _lines(path: Path, data: bytes, judge: Judge) -> Table:
+def _lines(path: Path, data: bytes, judge: Judge) -> FileTable:
     import pandas as pd
 
     asked = ASKED.match(data)
@@ -145,7 +145,7 @@ def _lines(path: Path, data: bytes, judge: Judge) -> Table:
     form = f"{SEPARATORS.get(separator, shown(separator))} between cells"
     form += ("" if header else ", no header") + (f", {len(comments)} comments left out" if comments else "")
     columns = {name: frame[place] for place, name in enumerate(names)}
-    return Table(path, columns, len(above) + 1 + header, header, form, len(comments))
+    return FileTable(path, columns, len(above) + 1 + header, header, form, len(comments))
 
 
 def _separator(head: str, cut: bool) -> str:
@@ -171,7 +171,7 @@ def _cells(line: str, separator: str) -> list[str]:
     return [cell.strip() for cell in cells]
 
 
-def _parquet(path: Path) -> Table:
+def _parquet(path: Path) -> FileTable:
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -195,4 +195,4 @@ def _parquet(path: Path) -> Table:
         raise ValueError(error) from None
     if not columns:
         raise ValueError("no column")
-    return Table(path, columns, 1, True, "Parquet")
+    return FileTable(path, columns, 1, True, "Parquet")

@@ -12,7 +12,7 @@ from dpgraph.errors import UserError, shown
 from dpgraph.fitting.edge_tables import NUMBERS_ROWS, find_ends, read_edges, without_decimals
 from dpgraph.fitting.labels import read_labels
 from dpgraph.fitting.own_graph import OwnGraph, in_order, split_of
-from dpgraph.fitting.table_files import Table, is_number, read_table
+from dpgraph.fitting.table_files import FileTable, is_number, read_table
 
 ID_NAMES = ("id", "nodeid", "node", "vertexid", "vertex", "userid", "user", "name", "nodename")  # in this order
 ID_LIKE = re.compile(r"(?i:.*[ _-]id|id)|.*[a-z]I[dD]")
@@ -21,7 +21,7 @@ LEAST_ROWS = 10  # from which 1, 2, 3, ... is no chance
 TRUTH = {"true": "1", "false": "0", "yes": "1", "no": "0"}
 
 
-def read_nodes(path: Path, id_column: str | None) -> tuple[Table, str]:
+def read_nodes(path: Path, id_column: str | None) -> tuple[FileTable, str]:
     """Return the table and the name of its column of ids. Raises UserError for a table without a header."""
 
     def judge(cells: Sequence[str]) -> bool | None:
@@ -102,11 +102,11 @@ def _named(names: Sequence[str], asked: str | None, usual: Sequence[str]) -> str
     """Return the column of the name asked for, or else of the first usual one, in any case and with any of ` _-`."""
     if asked is not None:
         return asked if asked in names else None
-    plain = {re.sub(r"[ _-]", "", name.lower()): name for name in reversed(names)}
+    plain = {re.sub(r"[ _-]", "", name.lower()): name for name in reversed(names)} | {name: name for name in names}
     return next((plain[name] for name in usual if name in plain), None)
 
 
-def ids_of(table: Table, id_name: str) -> list[str]:
+def ids_of(table: FileTable, id_name: str) -> list[str]:
     """An id in each row, each once."""
     import pandas as pd
 
@@ -121,7 +121,7 @@ def ids_of(table: Table, id_name: str) -> list[str]:
     return ids
 
 
-def _check_columns(table: Table, columns: Sequence[str]) -> None:
+def _check_columns(table: FileTable, columns: Sequence[str]) -> None:
     """Raise UserError for a column that is no feature by its name, or by its content the number of the row."""
     for name in columns:
         if MASKS.fullmatch(name):
@@ -138,7 +138,7 @@ def _no_feature(path: Path, name: str, why: str) -> UserError:
                      f"give its public range (--range {shown(name)!r}=LOW:HIGH)")  # fmt: skip
 
 
-def _numbers_rows(table: Table, name: str) -> bool:
+def _numbers_rows(table: FileTable, name: str) -> bool:
     import pandas as pd
 
     for part in (slice(LEAST_ROWS), slice(None)):  # few columns begin like that
@@ -148,7 +148,7 @@ def _numbers_rows(table: Table, name: str) -> bool:
     return True
 
 
-def numbers_of(table: Table, columns: tuple[str, ...]) -> np.ndarray:
+def numbers_of(table: FileTable, columns: tuple[str, ...]) -> np.ndarray:
     """Return (N, F) float32 features; True and yes are 1, False and no are 0."""
     import pandas as pd
 
