@@ -275,6 +275,7 @@ OTHER_EDGES: dict[str, Write] = {
     "networkx write_multiline_adjlist": as_networkx(networkx.write_multiline_adjlist),
     "Neo4j": after(both(named((":START_ID", ":END_ID")), more(last="name")), as_pandas()),
     "Cytoscape SIF": as_lines("{}\tpp\t{}"),
+    "spaces": as_pandas(sep=" "),
     "no edges": as_pandas(),
     "one edge, no header": as_cells(header=False),
     "one edge": as_pandas(index=True),

@@ -123,6 +123,8 @@ def make(
 def _ids(kind: str, size: int, random: Random) -> list[str]:
     if kind == "count":
         return [str(place) for place in range(size)]
+    if kind == "shuffled":
+        return [str(place) for place in random.sample(range(size), size)]
     if kind == "ints":
         return [str(one) for one in random.sample(range(1, 9999), size)]
     if kind == "names":
