@@ -225,6 +225,7 @@ ORDINARY_EDGES: dict[str, Write] = {
 WEIGHTED = "% sym weighted\n% 9 9 9\n"
 OTHER_EDGES: dict[str, Write] = {
     "numbers of edges first, no header": after(more("number"), as_cells(header=False)),
+    "a comment, numbers of edges first, no header": after(more("number"), as_cells(header=False, before=REMARK)),
     "weights first, no header": after(more("weight"), as_cells(header=False)),
     "shares first, no header": after(more("share"), as_cells(header=False)),
     "weights behind, no header": after(more(last="weight"), as_cells(header=False)),
@@ -309,10 +310,10 @@ def missing_as(none: str, share: float = 1.0) -> Write:
     return as_rows(rows)
 
 
-def with_masks(one: Any, other: Any) -> Change:
-    """Columns train_mask, val_mask and test_mask in the place of the split."""
+def with_masks(one: Any, other: Any, names: str = "{}_mask") -> Change:
+    """A column for each part in the place of the split."""
     return lambda frame, random: frame.drop(columns="split").assign(
-        **{f"{part}_mask": frame["split"].map(lambda found, part=part: one if found == part else other)
+        **{names.format(part): frame["split"].map(lambda found, part=part: one if found == part else other)
            for part in ("train", "val", "test")}
     )  # fmt: skip
 
@@ -396,6 +397,9 @@ OTHER_NODES: dict[str, Write] = {
     "an empty column": after(more("empty"), as_pandas()),
     "masks of True and False": after(with_masks(True, False), as_cells()),
     "masks of 1 and 0": after(with_masks(1, 0), as_cells()),
+    "masks named train, val, test": after(with_masks(1, 0, "{}"), as_cells()),
+    "masks named is_train, is_val, is_test": after(with_masks(1, 0, "is_{}"), as_cells()),
+    "no edges, hashtags and nothing else": as_pandas(),
     "parts in capitals": parts(lambda split, random: split.str.upper()),
     "parts under other names": parts(
         lambda split, random: split.str.replace("val", random.choice(("valid", "validation", "dev")))

@@ -92,8 +92,9 @@ def make(
     split: bool | None = None,
     directed: bool | None = None,
     size: int = 6,
+    few: bool = False,
 ) -> Made:
-    """Draw a graph of `size` to 24 nodes; each class has two labels at least."""
+    """Draw a graph of `size` to 24 nodes; each class has two labels at least. `few`: less edges than nodes."""
     size = random.randint(size, 24)
     named = random.choice(list(classes))
     share = random.choice((0, 0, 0.3)) if missing is None else missing
@@ -103,6 +104,7 @@ def make(
     if missing and None not in labels:
         labels[next(place for place, one in enumerate(labels) if labels.count(one) > 1)] = None
     edges = [(random.randrange(size), random.randrange(size)) for _ in range(random.randint(size, 3 * size))]
+    edges = edges[: size - 5] if few else edges
     edges += random.choices([(v, u) for u, v in edges], k=2) + random.choices(edges, k=2) + [(0, 0)]
     random.shuffle(edges)
     width = random.randint(0, 4) if columns is None else columns
