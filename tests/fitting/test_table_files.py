@@ -77,7 +77,7 @@ RIGHT = {
     "comments of KONECT": (NODES, "% sym unweighted\n% 19 20 20\n" + BLANKS),
     "weights and times of KONECT": (NODES, "% sym\n" + "".join(f"{u} {v} 11 1083\n" for u, v in ENDS)),
     "a header in a comment": (NODES, "#source,target\n" + BARE),
-    "a comment before the header": ("# made by hand\n" + NODES, "# made by hand\n\n" + EDGES),
+    "a comment before the header": ("\ufeff# made by hand\n" + NODES, "\ufeff# made by hand\n\n" + EDGES),
     "a comment among rows": (NODES, EDGES + "# end\n"),
     "no header": (NODES, BARE),
     "no header, and row numbers that are no ids": (NODES, csv(PLAIN_EDGES, index=True, header=False)),
@@ -147,6 +147,8 @@ LINES = {
     "row numbers, and other names": (NODES, first("", COUNT, PLAIN_EDGES.set_axis(["a", "b"], axis=1).assign(w=12)),
                                      ["columns Unnamed: 0, a, b", "--source and --target"]),
     "a first edge of unknown ids": (nodes(id=[f"n{place}" for place in IDS]), "n99,n98\nn12,n13\n", ["row 1", "n99"]),
+    "weights first, and other names": (NODES, first("w", WEIGHTS, PLAIN_EDGES.set_axis(["a", "b"], axis=1)),
+                                       ["columns w, a, b", "--source and --target"]),
     "two pairs of names": (NODES, edges(**{"from": PLAIN_EDGES["target"], "to": PLAIN_EDGES["source"]}),
                            ["source, target, from, to", "--source and --target"]),
     "row numbers and one end": (NODES, first("", COUNT, PLAIN_EDGES[["target"]]), ["Unnamed: 0", "--source"]),
@@ -294,7 +296,7 @@ def test_it_is_on_the_screen_and_in_no_file_for_others(tmp_path, capsys):
 
 
 def test_numbers_as_labels_leave_nothing_behind(tmp_path, capsys):
-    (tmp_path / "nodes.csv").write_text(nodes(label=[f"{place / 7:.3f}" for place in range(20)]))
+    (tmp_path / "nodes.csv").write_text(nodes(label=[f"{place / 7:.3f}" for place in range(20)], y="0.5", x="-0.5"))
     (tmp_path / "edges.csv").write_text(EDGES)
     asked = ["fit", "--edges", str(tmp_path / "edges.csv"), "--nodes", str(tmp_path / "nodes.csv"), "--epsilon", "4"]
     assert main([*asked, "--out", str(tmp_path / "mine")]) == 2

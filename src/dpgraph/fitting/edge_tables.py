@@ -91,8 +91,6 @@ def _chosen(
         return names[pairs[0][0]], names[pairs[0][1]]
     advice = f"{table.path}: columns {', '.join(map(shown, names[:20]))}: expected names such as source and target " \
              "(or --source and --target, which name the columns of the ends)"  # fmt: skip
-    if pairs:
-        raise UserError(advice)
     if len(names) == 2:
         if any(NUMBERS_ROWS.fullmatch(name) for name in names):
             raise UserError(advice)

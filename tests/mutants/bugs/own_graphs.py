@@ -51,7 +51,7 @@ BUGS = (
         FILES + "_unpacked",
         "data.removeprefix(b'\\xef\\xbb\\xbf')",
         "data",
-        SAME.format("CRLF and a mark of order"),
+        SAME.format("a comment before the header"),
     ),
     edit(
         "ids in the index of Parquet are lost",
@@ -82,18 +82,11 @@ BUGS = (
         LINE.format("names that are ids"),
     ),
     edit(
-        "the first of two pairs of names is taken",
-        EDGES + "_chosen",
-        "if pairs: ...",
-        "if False: ...",
-        LINE.format("two pairs of names"),
-    ),
-    edit(
         "the first two columns are the ends",
         EDGES + "_chosen",
         "len(names) == 2",
         "len(names) >= 2",
-        LINE.format("row numbers, and other names"),
+        LINE.format("weights first, and other names"),
     ),
     edit(
         "row numbers and weights are ends",
@@ -133,8 +126,8 @@ BUGS = (
     edit(
         "edges that are not read are not named",
         EDGES + "read_edges",
-        "if unread",
-        "if False",
+        "[name for name in names if name not in chosen]",
+        "[]",
         OF_FILES + "test_what_was_read_is_said",
     ),
     edit(
