@@ -392,7 +392,7 @@ def test_npz_under_other_names(tmp_path):
     assert ends_of(own) == ends_of(own_graph(data()))
     assert own.split.tolist() == [TRAIN if one else TEST for one in MASKS["train"]]
     np.savez(tmp_path / "p.npz", **PARTS_OF, labels=LABELS, idx_to_class=np.array({0: "a"}, dtype=object))
-    with pytest.raises(UserError, match=r"p.npz: array idx_to_class: expected a .npz file without pickles"):
+    with pytest.raises(UserError, match=r"p.npz: expected a .npz file without pickles: array idx_to_class"):
         own_graph(tmp_path / "p.npz")
 
 

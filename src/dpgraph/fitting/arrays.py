@@ -50,8 +50,8 @@ def arrays_of(path: Path, known: Sequence[str] | None = None) -> dict[str, np.nd
             for name in file.files:
                 arrays[name] = file[name]
     except (*DAMAGE, SyntaxError) as error:
-        at = f": array {shown(name)}" if name else ""
-        raise UserError(f"{path}{at}: expected a .npz file without pickles: {type(error).__name__}") from None
+        why = f"array {shown(name)}: {type(error).__name__}" if name else type(error).__name__
+        raise UserError(f"{path}: expected a .npz file without pickles: {why}") from None
     for name in arrays:
         if known and name not in known:
             raise invalid(f"{path}: array", name, f"one of {', '.join(known)}")
@@ -215,7 +215,7 @@ def dense_rows(value: Any, size: int, what: str) -> np.ndarray:
     try:
         if hasattr(value, "toarray"):  # of SciPy
             value = (value.astype(np.float32) if value.dtype.kind in "biuf" else value).toarray()
-        elif hasattr(value, "layout") and not value.is_complex():
+        elif is_tensor(value) and not value.is_complex():
             value = value.float()
         rows = as_array(value, what)
         if rows.dtype.kind not in "biuf":
@@ -237,29 +237,29 @@ def matrix_ends(matrix: Any, size: int, where: str) -> tuple[np.ndarray, bool]:
 
     `matrix`: of SciPy, a tensor, a SparseTensor of torch_sparse, or an array. A zero that is stored is no edge.
     """
+    if not is_sparse(matrix):
+        matrix = as_array(matrix, where)
+        if matrix.dtype.kind not in "biuf":
+            raise UserError(f"{where} of type {matrix.dtype}: expected a square matrix of numbers")
+    shape = tuple(map(int, matrix.sparse_sizes() if hasattr(matrix, "sparse_sizes") else matrix.shape))
+    if shape != (size, size):
+        raise UserError(f"{where} of shape {shape}, y of {size}: expected a square matrix with a row and a label for "
+                        "each node")  # fmt: skip
     if hasattr(matrix, "sparse_sizes"):  # of torch_sparse
-        (row, column, weights), shape = matrix.coo(), tuple(matrix.sparse_sizes())
+        row, column, weights = matrix.coo()
     elif hasattr(matrix, "tocoo"):
         matrix = matrix.tocoo()
-        row, column, weights, shape = matrix.row, matrix.col, matrix.data, matrix.shape
-    elif hasattr(matrix, "layout") and str(matrix.layout) != "torch.strided":
+        row, column, weights = matrix.row, matrix.col, matrix.data
+    elif is_tensor(matrix):
         matrix = matrix.detach().cpu().to_sparse_coo()
-        (row, column), weights, shape = matrix._indices(), matrix._values(), tuple(matrix.shape)
+        (row, column), weights = matrix._indices(), matrix._values()
     else:
-        matrix = as_array(matrix, where)
-        shape = matrix.shape
-        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-            raise UserError(f"{where} of shape {shape}, type {matrix.dtype}: expected a square matrix of numbers")
         row, column = np.nonzero(matrix)
         weights = matrix[row, column]
-    if tuple(shape) != (size, size):
-        raise UserError(f"{where} of shape {tuple(map(int, shape))}, y of {size}: expected a square matrix with a row "
-                        "and a label for each node")  # fmt: skip
     ends = np.stack([as_array(row, where), as_array(column, where)])
     if weights is None:
         return ends, False
     weights = as_array(weights, where)
-    weights = weights.reshape(len(weights), -1).any(axis=1) if weights.ndim > 1 else weights
     return ends[:, weights != 0], bool(((weights != 0) & (weights != 1)).any())
 
 
@@ -287,10 +287,22 @@ def roles_of(split: Any, size: int, where: str) -> np.ndarray:
     return split_of([str(one) for one in parts.tolist()], where)
 
 
+def is_tensor(value: Any) -> bool:
+    """Return whether it is a tensor of PyTorch, dense or sparse."""
+    return hasattr(value, "layout") and hasattr(value, "detach")
+
+
+def is_sparse(value: Any) -> bool:
+    """Return whether it is a sparse matrix of SciPy, PyTorch or torch_sparse."""
+    if hasattr(value, "tocoo") or hasattr(value, "sparse_sizes"):
+        return True
+    return is_tensor(value) and str(value.layout) != "torch.strided"
+
+
 def as_array(value: Any, what: str) -> np.ndarray:
     """Return a tensor on any device, or anything else that NumPy takes, as an array."""
     try:
-        if not hasattr(value, "layout"):
+        if not is_tensor(value):
             return np.asarray(value)
         value = value.detach().cpu()
         if value.is_floating_point() and value.element_size() < 4:  # NumPy has no bfloat16

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpgraph.errors import UserError, shown
-from dpgraph.fitting.arrays import as_array, from_arrays, in_words
+from dpgraph.fitting.arrays import as_array, from_arrays, in_words, is_tensor
 from dpgraph.fitting.masks import MASK, mask_roles
 from dpgraph.fitting.own_graph import OwnGraph, in_order
 
@@ -32,7 +32,7 @@ def read_graphml(path: Path, **asked: Any) -> OwnGraph:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             graphs = list(GraphMLReader(node_type=str)(path=file))
     except Exception as error:  # whatever the parser raises at damaged content
-        raise UserError(f"{path}: expected a GraphML file: {type(error).__name__}: {error}") from None
+        raise UserError(f"{path}: expected a GraphML file: {type(error).__name__}: {shown(str(error))}") from None
     if len(graphs) != 1:
         raise UserError(f"{path}: {len(graphs)} graphs: expected one")
     return replace(from_networkx(graphs[0], where=str(path), **asked), files=(path,))
@@ -72,13 +72,13 @@ def from_networkx(
         return of[name]
 
     label = "label" if label is None else label
-    y = np.fromiter(map(_one, attribute(label, "--label")), dtype=object, count=len(nodes))
+    y = np.fromiter((_one(value, where) for value in attribute(label, "--label")), dtype=object, count=len(nodes))
     masks = {name: as_array(of[name], f"{where}: {name}") for name in known if MASK.fullmatch(str(name))}
     if split is None and "split" in of and masks:
         raise UserError(f"{where}: split and {next(iter(masks))}: expected one of them, or split= in their place")
     by = split if isinstance(split, str) else "split" if split is None and "split" in of else None
     if by is not None:
-        roles: Any = [_one(value) for value in attribute(by, "--split")]
+        roles: Any = [_one(value, where) for value in attribute(by, "--split")]
     else:
         roles = mask_roles(masks, len(nodes), where) if split is None else split
     for name in ignored:
@@ -88,11 +88,11 @@ def from_networkx(
     if features is None:
         asked = [name for name in known if name not in {*read, *ignored} and not ID_LIKE.fullmatch(str(name))]
     else:
-        asked = [features] if isinstance(features, str) else list(features)
+        asked = list(features) if isinstance(features, list | tuple) else [features]
     rows = {name: _numbers(attribute(name, "--features"), str(name), ids, where) for name in asked}
     columns = {name: row for name, row in rows.items() if row is not None}
-    if features is not None and len(columns) < len(asked):
-        name = next(name for name in asked if name not in columns)
+    if features is not None and len(columns) < len(rows):
+        name = next(name for name in rows if name not in columns)
         raise UserError(f"{where}: attribute {shown(name)}: expected a number for each node")
     for name, row in columns.items():
         if features is None and len(row) >= LEAST and row.ndim == 1 and row[0] in (0, 1) and (np.diff(row) == 1).all():
@@ -117,9 +117,10 @@ def _names(columns: dict[str, np.ndarray]) -> list[str]:
             for name, row in columns.items() for place in range(row.shape[1] if row.ndim == 2 else 1)]  # fmt: skip
 
 
-def _one(value: Any) -> Any:
+def _one(value: Any, where: str) -> Any:
     """Return a value that came in an array, a tensor or a list of one as it is."""
-    value = value.tolist() if hasattr(value, "tolist") else value
+    if hasattr(value, "tolist"):
+        value = as_array(value, where).tolist()
     return value[0] if isinstance(value, list | tuple) and len(value) == 1 else value
 
 
@@ -149,6 +150,8 @@ def _kind(value: Any) -> str:
     """Return number, numbers or other."""
     if isinstance(value, bool | int | float | np.number | np.bool_):
         return "number"
-    if isinstance(value, list | tuple | np.ndarray) or hasattr(value, "layout"):
-        return "numbers" if np.ndim(value) else "number"
+    if isinstance(value, list | tuple):
+        return "numbers"
+    if isinstance(value, np.ndarray) or is_tensor(value):
+        return "numbers" if value.ndim else "number"
     return "other"

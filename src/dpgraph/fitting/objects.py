@@ -15,6 +15,8 @@ from dpgraph.fitting.arrays import (
     from_arrays,
     from_named,
     in_words,
+    is_sparse,
+    is_tensor,
     label_column,
     matrix_ends,
     pairs,
@@ -83,18 +85,17 @@ def _of(data: Any, *libraries: str) -> bool:
 
 def _is_arrays(data: Any) -> bool:
     """Return whether it is a matrix, a tensor, an array or a list of edges."""
-    if hasattr(data, "tocoo") or hasattr(data, "sparse_sizes") or hasattr(data, "layout"):
-        return True
-    return isinstance(data, np.ndarray) or (isinstance(data, list) and len(data) > 1)
+    return (
+        is_sparse(data) or is_tensor(data) or isinstance(data, np.ndarray) or (isinstance(data, list) and len(data) > 1)
+    )
 
 
 def _arrays(data: Any, labels: Any, features: Any, asked: dict[str, Any]) -> OwnGraph:
     """Read a sparse or dense (N, N) matrix, or an array of edges, with labels beside it."""
     y, weighted = label_column(labels, "labels"), False
-    is_sparse = hasattr(data, "tocoo") or hasattr(data, "sparse_sizes") or "sparse" in str(getattr(data, "layout", ""))
-    if not is_sparse:
+    if not is_sparse(data):
         data = as_array(data, "data")
-    if is_sparse or (data.shape == (len(y), len(y)) and len(y) > 2):
+    if is_sparse(data) or (data.shape == (len(y), len(y)) and len(y) > 2):
         edges, weighted = matrix_ends(data, len(y), "graph")
         how = "a matrix (N, N)"
     else:

@@ -28,6 +28,7 @@ DATA = """data: The graph, as one of these. What was read, and what was left, is
             The path of a .graphml or .graphml.gz file, read as a NetworkX graph.
             A pair of paths of CSV files, (edges, nodes).
         epsilon: Budget, a number > 0.
+        advantage: In the place of epsilon: what an attacker's true positives may exceed false positives by.
         labels: One for each node of a matrix or an edge array: texts, or whole numbers; -1, NaN, None or "": none. For
             NetworkX, GraphML and CSV: the name of the attribute or column (default: label).
         features: (N, F) numbers beside a matrix or an edge array, dense or sparse. For NetworkX and GraphML: names of
@@ -41,7 +42,9 @@ PUBLIC = """relation: What epsilon protects: node-null (a record), node-remove (
 RULE = """mean_degree: Public mean degree, for which settings are made.
         words: Features are counts, and so many of a mean record are not 0: public (default: numbers of any kind).
         signed: Whether features may be negative: public (default: yes, but no with `words`).
-        degree_bound: With node-remove: no node has more edges, by a public schema and not by looking."""
+        degree_bound: With node-remove: no node has more edges, by a public schema and not by looking.
+        ranges: Public (low, high) of columns of features, by name, which become -1..1; None: a column stays as it
+            is, and may have nearly all of the norm."""
 SAYING = """say: Called with each line that is said (default: they go to stderr).
         quiet: Whether lines go to the logger `dpgraph` alone, and not to stderr."""
 RAISES = """Raises:
@@ -106,15 +109,19 @@ def _argument(option: str) -> str:
     return ARGUMENTS.get(option, option.replace("-", "_"))
 
 
+def _listener(quiet: bool) -> Callable[[str], None]:
+    """Return what takes the lines that are said: stderr, or the logger alone."""
+    return log.info if quiet else partial(print, file=sys.stderr)
+
+
 def _for_python(function: F, text: str) -> F:
     """Return `function` with errors that name arguments, and lines on stderr unless it is called with `quiet`."""
 
     @wraps(function)
     def called(*arguments: Any, quiet: bool = False, say: Callable[[str], None] | None = None, **named: Any) -> Any:
-        if say is None:
-            say = log.info if quiet else partial(print, file=sys.stderr)
+        told = _listener(quiet) if say is None else say
         try:
-            return function(*arguments, say=lambda line: say(as_arguments(line)), **named)
+            return function(*arguments, say=lambda line: told(as_arguments(line)), **named)
         except Invalid as error:
             raise error.called(as_arguments(error.name)) from None
         except UserError as error:

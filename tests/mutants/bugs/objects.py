@@ -58,8 +58,8 @@ BUGS = (
     edit(
         "negative indices are nodes from the end",
         MASKS + "_mask",
-        "0 <= array.min()",
-        "-size <= array.min()",
+        "0 <= array.min() <= array.max() < size",
+        "array.max() < size",
         REFUSED.format("negative indices"),
     ),
     edit(
@@ -211,14 +211,14 @@ BUGS = (
     ),
     edit(
         "a notebook is told nothing",
-        PYTHON + "_for_python",
+        PYTHON + "_listener",
         "log.info if quiet else partial(print, file=sys.stderr)",
         "log.info",
         OF_PYTHON + "test_lines_go_to_stderr_unless_they_are_not_wanted",
     ),
     edit(
         "quiet is not heard",
-        PYTHON + "_for_python",
+        PYTHON + "_listener",
         "log.info if quiet else partial(print, file=sys.stderr)",
         "partial(print, file=sys.stderr)",
         OF_PYTHON + "test_lines_go_to_stderr_unless_they_are_not_wanted",
