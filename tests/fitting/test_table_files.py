@@ -13,6 +13,7 @@ import pytest
 
 from dpgraph.cli import main
 from dpgraph.errors import UserError
+from dpgraph.fitting.edge_tables import without_decimals
 from dpgraph.fitting.summary import what_was_read
 from dpgraph.fitting.tables import read_csv_graph
 
@@ -97,6 +98,8 @@ RIGHT = {
     "ids by another usual name": (csv(PLAIN_NODES.rename(columns={"id": "node_id"})), EDGES),
     "ids are floats in the edges": (NODES, csv(FLOATS)),
     "ids are floats in the nodes": (nodes(id=PLAIN_NODES["id"] + ".0"), EDGES),
+    "ids as NumPy writes them": (NODES, "".join(f"{u:.18e} {v:.18e}\n" for u, v in ENDS)),
+    "empty rows of a spreadsheet": (NODES + ",,,\n,,,\n", EDGES + ",\n"),
     "ids are floats, without a header": (NODES, csv(FLOATS, header=False)),
     "labels of nan": (nodes(label=PLAIN_NODES["label"].replace("", "nan")), EDGES),
     **{f"labels of {text}": (nodes(label=PLAIN_NODES["label"].replace("", text)), EDGES)
@@ -161,11 +164,16 @@ LINES = {
                            ["edges.csv", "Expected 2 fields in line 2, saw 3"]),
     "an adjacency list": (NODES, "11 12 13\n12 13\n13 14 15 16\n", ["edges.csv", "line 3"]),
     "GraphML": (NODES, "<?xml version='1.0'?><graphml/>", ["XML"]),
+    "JSON": (NODES, '{"edges": [[11, 12]]}', ["JSON"]),
+    "Matrix Market": (NODES, "%%MatrixMarket matrix coordinate pattern general\n" + BLANKS, ["SciPy"]),
+    "how many there are": (nodes(id=range(1, 21)), "20 19\n" + csv(NUMBERS - 10, " ", header=False), ["how many"]),
     "a workbook": (b"PK\x03\x04", EDGES, ["save the sheet as CSV"]),
     "UTF-16": (NODES.encode("utf-16"), EDGES, ["UTF-16"]),
     "a row after a comment": (NODES, "# nothing\n" + EDGES + "99,12\n", ["row 22", "99"]),
     # nodes
     "no header of nodes": (csv(PLAIN_NODES, header=False), EDGES, ["no names of columns in the first row", "id,label"]),
+    "no nodes": ("id,label,x\n", EDGES, ["nodes.csv: no row"]),
+    "zeros in front of floats": (NODES, csv(FLOATS.replace("12.0", "0012.0")), ["expected an id of"]),
     "no column of ids": (csv(PLAIN_NODES.rename(columns={"id": "customer"})), EDGES, ["no column id (--id): it has"]),
     "row numbers out of order": (csv(PLAIN_NODES.sample(frac=1, random_state=0), index=True), EDGES,
                                  ["column Unnamed: 0 is no feature", "--ignore", "--range"]),
@@ -246,6 +254,12 @@ def test_ids_are_texts(tmp_path):
     assert found == {("10000000000000002", "007"), ("7", "10000000000000001")}
 
 
+def test_floats_that_are_not_exact_stay_texts():
+    assert without_decimals(["12.0", "", "1.30e+01", "-4"]) == ["12", "", "13", "-4"]
+    for other in (["1.2345678901234568e+16"], ["007.0"], ["1.5"], ["12.0", "n"], ["1.25e+01"]):
+        assert without_decimals(other) == other
+
+
 def test_what_was_read_is_said(tmp_path):
     rows = EDGES + "12,11\n11,12\n11,12\n13,13\n"
     frame = pd.read_csv(pd.io.common.StringIO(rows)).assign(weight=1, Type="Directed")
@@ -302,6 +316,28 @@ def test_numbers_as_labels_leave_nothing_behind(tmp_path, capsys):
     assert main([*asked, "--out", str(tmp_path / "mine")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
+
+
+def test_options_name_columns_and_missing_labels(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nodes.csv").write_text(
+        csv(PLAIN_NODES.replace({"label": {"": "0"}}).rename(columns={"id": "customer"}))
+    )
+    (tmp_path / "edges.csv").write_text(csv(PLAIN_EDGES.set_axis(["a", "b"], axis=1).assign(w="12")))
+    asked = (
+        "fit --edges edges.csv --nodes nodes.csv --seed 1 --epsilon 9 --classes blue,red --range x=-9:9 --range y=as-is"
+    )
+    named = "--source a --target b --id customer --missing 0"
+    assert main([*asked.split(), *named.split(), "--out", "mine"]) == 0
+    assert "4 nodes without a label (4 as 0)" in capsys.readouterr().out
+    (tmp_path / "new.csv").write_text("customer,x,y\n51,1,2\n")
+    (tmp_path / "new-edges.csv").write_text("w,a,b\n12,51,13\n")
+    new = "predict mine --nodes new.csv --edges new-edges.csv --id customer --source a --target b --out found.csv"
+    assert main(new.split()) == 0
+    np.savez("g.npz", edge_index=np.array([[0, 1], [1, 2]]), y=np.array([0, 1, 1]))
+    for option in named.replace(" --", ",--").split(","):
+        assert main(["fit", "--graph", "g.npz", "--epsilon", "9", *option.split(), "--out", "no"]) == 2
+        assert f"{option.split()[0]}: expected --edges and --nodes with it" in capsys.readouterr().err
 
 
 def test_edges_of_new_nodes_are_read_alike(tmp_path, monkeypatch):

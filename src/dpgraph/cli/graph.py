@@ -154,7 +154,8 @@ def predict(
     loaded = load(model)
     header = loaded.header
     if graph is not None:
-        for name, there in (("--nodes", nodes), ("--edges", edges), ("--id", id_column), ("--source", source)):
+        for name, there in (("--nodes", nodes), ("--edges", edges), ("--id", id_column), ("--source", source),
+                            ("--target", target)):  # fmt: skip
             if there is not None:
                 raise UserError(f"--graph, {name}: expected one of them: a .npz file holds its own nodes and edges")
         new = read_new_npz(header, graph)

@@ -18,6 +18,8 @@ PAIRS = (
     "id1 id2", "user1 user2", "start end", "sender receiver", "citing cited", "ego alter", "follower followee", "i j",
     "row col",
 )  # fmt: skip
+FLOAT = r"(-?(0|[1-9]\d{0,14})(\.0+)?|-?\d\.\d+[eE][+-]\d\d)?"
+EXACT = 1e15
 SHAPES = 100  # ids whose form is looked at
 UNNAMED = re.compile(r"Unnamed: \d+|column \d+")
 # names of columns that number rows, as pandas, R and data bases write them
@@ -74,6 +76,9 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
     if len(kinds) == 1:
         read += f" (type is {shown(kinds.pop())}: --directed says how edges are read)"
     first, second = (table.texts(name, "edges") for name in chosen)
+    if not table.header and [first[0], second[0]] == [str(len(ids)), str(len(first) - 1)]:
+        raise UserError(f"{path}, row {table.first}: {first[0]} {second[0]}: an edge, or how many nodes and edges "
+                        "there are? Expected a header such as source,target before an edge, or no such row")  # fmt: skip
     return EdgeTable(path, chosen, (first, second), table.first, read)
 
 
@@ -151,16 +156,17 @@ def find_ids(texts: Sequence[str], ids: Sequence[str]) -> np.ndarray:
 
 
 def without_decimals(texts: Sequence[str]) -> Sequence[str]:
-    """Return 69 for 69.0, as whole numbers are written beside a missing one, or `texts` where some are none.
-
-    Beyond 15 digits a float is not exact, and stays as it is.
-    """
+    """Return 69 for 69.0, as whole numbers are written beside a missing one, and for 6.9e+01, or `texts` as they are
+    where some are none. Beyond 15 digits a float is not exact, and with zeros in front a text is no number."""
     import pandas as pd
 
     series = pd.Series(texts, dtype=str)
-    if not series.str.fullmatch(r"(-?\d{1,15}(\.0+)?)?").all() or not series.str.contains(".", regex=False).any():
+    if not series.str.fullmatch(FLOAT).all() or not series.str.contains(".", regex=False).any():
         return texts
-    return series.str.replace(r"\.0+$", "", regex=True).tolist()  # type: ignore[no-any-return]
+    numbers = pd.to_numeric(series, errors="coerce").fillna(0)
+    if (numbers % 1 != 0).any() or numbers.abs().max() >= EXACT:
+        return texts
+    return numbers.astype(np.int64).astype(str).where(series != "", "").tolist()  # type: ignore[no-any-return]
 
 
 def _alike(text: str, ids: Sequence[str]) -> str:

@@ -31,6 +31,9 @@ OTHERS = {
     b"PK": "an archive or a workbook: save the sheet as CSV",
     b"\xff\xfe": "UTF-16: save it as UTF-8",
     b"\xfe\xff": "UTF-16: save it as UTF-8",
+    b"%%MatrixMarket": "a matrix: read it with SciPy, and give it to dpgraph.fit in Python",
+    b"{": "JSON: expected a table, one edge or node in a row",
+    b"[": "JSON: expected a table, one edge or node in a row",
     b"<": "XML: expected a table, one edge or node in a row",
 }
 
@@ -124,10 +127,8 @@ def _lines(path: Path, data: bytes, judge: Judge) -> FileTable:
         skiprows=len(above),
     )  # fmt: skip
     frame = frame.fillna("")
-    later = frame[0].str.startswith(("#", "%")) & (frame.iloc[:, 1:] == "").all(axis=1) if frame.shape[1] > 1 else None
-    if later is not None and later.any():  # a row has more cells
-        comments += frame.loc[later, 0].tolist()
-        frame = frame[~later].reset_index(drop=True)
+    frame, later = _without_comments(frame)
+    comments += later
     cells = [cell.strip() for cell in frame.iloc[0].tolist()]
     said = _cells(comments[-1].lstrip("#% \t"), separator) if comments else []
     known = judge(cells)
@@ -146,6 +147,17 @@ def _lines(path: Path, data: bytes, judge: Judge) -> FileTable:
     form += ("" if header else ", no header") + (f", {len(comments)} comments left out" if comments else "")
     columns = {name: frame[place] for place, name in enumerate(names)}
     return FileTable(path, columns, len(above) + 1 + header, header, form, len(comments))
+
+
+def _without_comments(frame: Any) -> tuple[Any, list[str]]:
+    """Return the rows that are no comments, whose other cells are empty, nor empty rows at the end, and comments."""
+    filled = np.flatnonzero(frame[0] != "")
+    end = int(filled[-1]) + 1 if len(filled) else len(frame)
+    if end < len(frame) and not (frame.iloc[end:] != "").any(axis=None):
+        frame = frame.iloc[:end]
+    rows = np.flatnonzero(frame[0].str.startswith(("#", "%"))) if frame.shape[1] > 1 else np.zeros(0, dtype=np.int64)
+    rows = rows[(frame.iloc[rows, 1:] == "").all(axis=1).to_numpy()] if len(rows) else rows
+    return frame.drop(index=rows).reset_index(drop=True), frame[0].iloc[rows].tolist()
 
 
 def _separator(head: str, cut: bool) -> str:

@@ -31,6 +31,8 @@ def read_nodes(path: Path, id_column: str | None) -> tuple[FileTable, str]:
 
     table = read_table(path, judge)
     found = _named(table.names, id_column, ID_NAMES)
+    if not len(table):
+        raise UserError(f"{path}: no row: expected one for each node")
     if found is not None:
         return table, found
     if not table.header and table.names[0] == "column 1":
