@@ -64,6 +64,7 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
         return False if data else None
 
     table = read_table(path, judge)
+    _check_top(table, ids)
     names = [name for name in table.names if not (name in table.empty and UNNAMED.fullmatch(name))]
     if len(names) < 2:
         raise UserError(f"{path}: {len(names)} column: expected two with the ids of the ends, separated by commas, "
@@ -80,6 +81,19 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
         raise UserError(f"{path}, row {table.first}: {first[0]} {second[0]}: an edge, or how many nodes and edges "
                         "there are? Expected a header such as source,target before an edge, or no such row")  # fmt: skip
     return EdgeTable(path, chosen, (first, second), table.first, read)
+
+
+def _check_top(table: FileTable, ids: Sequence[str]) -> None:
+    """Raise UserError where the first line is taken for an edge or a comment, and may be something else."""
+    import pandas as pd
+
+    first = [column.iloc[0] for column in table.columns.values() if len(column)]
+    if not table.header and first and not first[0] and any(first):
+        raise UserError(f"{table.path}, row {table.first}: {', '.join(map(shown, first[:20]))}: names of columns "
+                        "that are ids? Expected others, such as source,target")  # fmt: skip
+    if table.comments and pd.Series(ids, dtype=str).str.startswith(("#", "%")).any():
+        raise UserError(f"{table.path}: are lines that begin with # or % comments? So do ids: expected names of "
+                        "columns in the first row, such as source,target, and no comments")  # fmt: skip
 
 
 def _chosen(
@@ -101,9 +115,10 @@ def _chosen(
             raise UserError(advice)
         return names[0], names[1]
     of_ids = [name for name in names if (find_ids(table.texts(name, ""), ids) >= 0).all()]
-    if table.comments and not table.header and of_ids[:2] == names[:2]:
+    counted = bool(of_ids) and _numbers_rows(table.texts(of_ids[0], ""))
+    if table.comments and not table.header and of_ids[:2] == names[:2] and not counted:
         return names[0], names[1]  # as SNAP and KONECT have them: weights and times follow
-    if len(of_ids) != 2 or NUMBERS_ROWS.fullmatch(of_ids[0]) or _numbers_rows(table.texts(of_ids[0], "")):
+    if len(of_ids) != 2 or NUMBERS_ROWS.fullmatch(of_ids[0]) or counted:
         raise UserError(advice)
     return of_ids[0], of_ids[1]
 

@@ -125,10 +125,15 @@ def _lines(path: Path, data: bytes, judge: Judge) -> FileTable:
     frame = pd.read_csv(
         io.BytesIO(data), sep=separator, header=None, dtype=str, keep_default_na=False, skipinitialspace=True,
         skiprows=len(above),
-    )  # fmt: skip
-    frame = frame.fillna("")
-    frame, later = _without_comments(frame)
-    comments += later
+    ).fillna("")  # fmt: skip
+    whole = _whole_rows(data[begin:], separator, frame)
+    later, filled = _comments_and_filled(frame, whole)
+    comments += frame[0][later].tolist()
+    short = np.flatnonzero(~whole & ~later & filled)
+    if len(short):
+        raise UserError(f"{path}, row {len(above) + 1 + short[0]}: too few cells: expected {frame.shape[1]}, as in the "
+                        "first row")  # fmt: skip
+    frame = frame[~later & filled].reset_index(drop=True)
     cells = [cell.strip() for cell in frame.iloc[0].tolist()]
     said = _cells(comments[-1].lstrip("#% \t"), separator) if comments else []
     known = judge(cells)
@@ -149,15 +154,24 @@ def _lines(path: Path, data: bytes, judge: Judge) -> FileTable:
     return FileTable(path, columns, len(above) + 1 + header, header, form, len(comments))
 
 
-def _without_comments(frame: Any) -> tuple[Any, list[str]]:
-    """Return the rows that are no comments, whose other cells are empty, nor empty rows at the end, and comments."""
-    filled = np.flatnonzero(frame[0] != "")
-    end = int(filled[-1]) + 1 if len(filled) else len(frame)
-    if end < len(frame) and not (frame.iloc[end:] != "").any(axis=None):
-        frame = frame.iloc[:end]
-    rows = np.flatnonzero(frame[0].str.startswith(("#", "%"))) if frame.shape[1] > 1 else np.zeros(0, dtype=np.int64)
-    rows = rows[(frame.iloc[rows, 1:] == "").all(axis=1).to_numpy()] if len(rows) else rows
-    return frame.drop(index=rows).reset_index(drop=True), frame[0].iloc[rows].tolist()
+def _whole_rows(data: bytes, separator: str, frame: Any) -> np.ndarray:
+    """Return whether each row has all of its cells; pandas fills up those that end too early."""
+    if not (frame.iloc[:, -1] == "").any():
+        return np.ones(len(frame), dtype=bool)
+    lines = filter(str.strip, io.StringIO(data.decode(), newline=""))
+    rows = csv.reader(lines, delimiter=separator) if len(separator) == 1 else map(str.split, lines)
+    widths = np.fromiter(map(len, rows), dtype=np.int64)
+    if len(widths) != len(frame):
+        raise ValueError("quotes within a cell, or lines without end")
+    return widths >= frame.shape[1]
+
+
+def _comments_and_filled(frame: Any, whole: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows are comments, which have one cell, and which are no empty rows at the end."""
+    filled = (frame != "").any(axis=1).to_numpy()
+    end = int(np.flatnonzero(filled)[-1]) + 1 if filled.any() else len(frame)
+    alone = ~whole & (frame.iloc[:, 1:] == "").all(axis=1).to_numpy()
+    return alone & frame[0].str.startswith(("#", "%")).to_numpy(dtype=bool), np.arange(len(frame)) < end
 
 
 def _separator(head: str, cut: bool) -> str:
@@ -202,6 +216,8 @@ def _parquet(path: Path) -> FileTable:
                 found = pd.Series(["a list in a cell"] * len(column), dtype=str)
             else:
                 found = pd.Series(column.cast(pa.string()).fill_null("").to_pylist(), dtype=str)
+                if pa.types.is_boolean(column.type):
+                    found = found.str.capitalize()  # True and False, as in CSV files and arrays
             columns[str(name)] = found
     except (pa.ArrowException, NotImplementedError) as error:
         raise ValueError(error) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from dpgraph.fitting.table_files import FileTable, is_number, read_table
 
 ID_NAMES = ("id", "nodeid", "node", "vertexid", "vertex", "userid", "user", "name", "nodename")  # in this order
 ID_LIKE = re.compile(r"(?i:.*[ _-]id|id)|.*[a-z]I[dD]")
-MASKS = re.compile(r"(train|val|valid|validation|test)(ing)?[ _-]?mask", re.I)
+MASKS = re.compile(r"((is|in)[ _-])?(train|val|valid|validation|dev|test)(ing)?([ _-]?(mask|set))?", re.I)
 LEAST_ROWS = 10  # from which 1, 2, 3, ... is no chance
 TRUTH = {"true": "1", "false": "0", "yes": "1", "no": "0"}
 
@@ -104,8 +105,17 @@ def _named(names: Sequence[str], asked: str | None, usual: Sequence[str]) -> str
     """Return the column of the name asked for, or else of the first usual one, in any case and with any of ` _-`."""
     if asked is not None:
         return asked if asked in names else None
-    plain = {re.sub(r"[ _-]", "", name.lower()): name for name in reversed(names)} | {name: name for name in names}
+    plain = {_plain(name): name for name in reversed(names)} | {name: name for name in names}
     return next((plain[name] for name in usual if name in plain), None)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[ _-]", "", name.lower())
+
+
+def _are_truths(column: Any) -> bool:
+    texts = column.astype(str).str.strip().str.lower()
+    return bool(texts.isin(("0", "1", "0.0", "1.0", "true", "false")).all())
 
 
 def ids_of(table: FileTable, id_name: str) -> list[str]:
@@ -126,10 +136,10 @@ def ids_of(table: FileTable, id_name: str) -> list[str]:
 def _check_columns(table: FileTable, columns: Sequence[str]) -> None:
     """Raise UserError for a column that is no feature by its name, or by its content the number of the row."""
     for name in columns:
-        if MASKS.fullmatch(name):
+        if MASKS.fullmatch(name) and (name.lower().endswith("mask") or _are_truths(table.columns[name])):
             raise UserError(f"{table.path}: column {shown(name)} is a mask and no feature: expected one column split "
                             f"with train, val or test in each row, or --ignore {shown(name)!r}")  # fmt: skip
-        if ID_LIKE.fullmatch(name):
+        if ID_LIKE.fullmatch(name) or _plain(name) in ID_NAMES:
             raise _no_feature(table.path, name, "its name says that it is an id")
         if len(table) >= LEAST_ROWS and _numbers_rows(table, name):
             raise _no_feature(table.path, name, "it numbers the rows, whose order may tell labels")
