@@ -328,7 +328,7 @@ def test_options_name_columns_and_missing_labels(tmp_path, monkeypatch, capsys):
         "fit --edges edges.csv --nodes nodes.csv --seed 1 --epsilon 9 --classes blue,red --range x=-9:9 --range y=as-is"
     )
     named = "--source a --target b --id customer --missing 0"
-    assert main([*asked.split(), *named.split(), "--out", "mine"]) == 0
+    assert main([*asked.split(), *named.split(), "--range", "x=-9:9", "--out", "mine"]) == 0
     assert "4 nodes without a label (4 as 0)" in capsys.readouterr().out
     (tmp_path / "new.csv").write_text("customer,x,y\n51,1,2\n")
     (tmp_path / "new-edges.csv").write_text("w,a,b\n12,51,13\n")

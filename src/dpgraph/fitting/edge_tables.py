@@ -78,7 +78,7 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
     first, second = (table.texts(name, "edges") for name in chosen)
     if not table.header and [first[0], second[0]] == [str(len(ids)), str(len(first) - 1)]:
         raise UserError(f"{path}, row {table.first}: {first[0]} {second[0]}: an edge, or how many nodes and edges "
-                        "there are? Expected a header such as source,target before an edge, or no such row")  # fmt: skip
+                        "there are? Expected a header such as source,target, or no such row")  # fmt: skip
     return EdgeTable(path, chosen, (first, second), table.first, read)
 
 
