@@ -131,7 +131,9 @@ def test_neighbours_release_the_same_but_for_declared_noise(case, tmp_path, monk
         asked = ["fit", *data, "--epsilon", budget, *options, "--no-audit", "--out", str(tmp_path / f"{name}-out")]
         assert main(asked) == 0, capsys.readouterr().err
         found.append(released(tmp_path / f"{name}-out/release"))
-        said.append([line for line in capsys.readouterr().out.splitlines() if str(tmp_path) not in line])
+        lines = [line for line in capsys.readouterr().out.splitlines() if str(tmp_path) not in line]
+        assert [line.startswith("read: ") for line in lines[:6]] == [True] * 5 + [False]  # private: for the curator
+        said.append(lines[5:])
     assert found[0].keys() == found[1].keys()
     for name in found[0]:
         assert found[0][name] == found[1][name], name

@@ -150,6 +150,8 @@ LINES = {
     "row numbers, and other names": (NODES, first("", COUNT, PLAIN_EDGES.set_axis(["a", "b"], axis=1).assign(w=12)),
                                      ["columns Unnamed: 0, a, b", "--source and --target"]),
     "a first edge of unknown ids": (nodes(id=[f"n{place}" for place in IDS]), "n99,n98\nn12,n13\n", ["row 1", "n99"]),
+    "a wrong end beside weights that are ids": (NODES, csv(PLAIN_EDGES.assign(w="12"), header=False) + "12,99,12\n",
+                                                ["--source and --target"]),
     "weights first, and other names": (NODES, first("w", WEIGHTS, PLAIN_EDGES.set_axis(["a", "b"], axis=1)),
                                        ["columns w, a, b", "--source and --target"]),
     "two pairs of names": (NODES, edges(**{"from": PLAIN_EDGES["target"], "to": PLAIN_EDGES["source"]}),
@@ -190,6 +192,7 @@ LINES = {
     "labels with a space within": (nodes(label=["r ed", *LABELS[1:]]), EDGES, ["r ed and red", "--classes"]),
     "labels with leading zeros": (nodes(label=["01", "1"] * 10), EDGES, ["01 and 1", "--classes"]),
     "numbers as labels": (nodes(label=[f"{place / 7:.3f}" for place in range(20)]), EDGES, ["decimals", "--label"]),
+    "signs as labels": (nodes(label=["-1", "1"] * 10), EDGES, ["classes=1: expected at", "-1 mean none", "--cl"]),
     "names as labels": (csv(pd.DataFrame({"id": range(11, 51), "label": range(40), "x": 2.5})), EDGES,
                         ["40 distinct labels of 40 nodes", "--label"]),
 }  # fmt: skip
@@ -320,15 +323,12 @@ def test_numbers_as_labels_leave_nothing_behind(tmp_path, capsys):
 
 def test_options_name_columns_and_missing_labels(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "nodes.csv").write_text(
-        csv(PLAIN_NODES.replace({"label": {"": "0"}}).rename(columns={"id": "customer"}))
-    )
+    table = PLAIN_NODES.replace({"label": {"": "0"}}).rename(columns={"id": "customer"})
+    (tmp_path / "nodes.csv").write_text(csv(table))
     (tmp_path / "edges.csv").write_text(csv(PLAIN_EDGES.set_axis(["a", "b"], axis=1).assign(w="12")))
-    asked = (
-        "fit --edges edges.csv --nodes nodes.csv --seed 1 --epsilon 9 --classes blue,red --range x=-9:9 --range y=as-is"
-    )
+    asked = "fit --edges edges.csv --nodes nodes.csv --seed 1 --epsilon 9 --classes blue,red --range y=as-is"
     named = "--source a --target b --id customer --missing 0"
-    assert main([*asked.split(), *named.split(), "--out", "mine"]) == 0
+    assert main([*asked.split(), *named.split(), "--range", "x=-9:9", "--out", "mine"]) == 0
     assert "4 nodes without a label (4 as 0)" in capsys.readouterr().out
     (tmp_path / "new.csv").write_text("customer,x,y\n51,1,2\n")
     (tmp_path / "new-edges.csv").write_text("w,a,b\n12,51,13\n")

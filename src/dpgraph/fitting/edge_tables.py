@@ -20,6 +20,7 @@ PAIRS = (
 )  # fmt: skip
 FLOAT = r"(-?(0|[1-9]\d{0,14})(\.0+)?|-?\d\.\d+[eE][+-]\d\d)?"
 EXACT = 1e15
+LEAST_ENDS = 0.5  # cells that are ids, from which a column may be one of ends, some of which are wrong
 SHAPES = 100  # ids whose form is looked at
 UNNAMED = re.compile(r"Unnamed: \d+|column \d+")
 # names of columns that number rows, as pandas, R and data bases write them
@@ -79,7 +80,7 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
     first, second = (table.texts(name, "edges") for name in chosen)
     if not table.header and [first[0], second[0]] == [str(len(ids)), str(len(first) - 1)]:
         raise UserError(f"{path}, row {table.first}: {first[0]} {second[0]}: an edge, or how many nodes and edges "
-                        "there are? Expected a header such as source,target before an edge, or no such row")  # fmt: skip
+                        "there are? Expected a header such as source,target, or no such row")  # fmt: skip
     return EdgeTable(path, chosen, (first, second), table.first, read)
 
 
@@ -114,11 +115,13 @@ def _chosen(
         if any(NUMBERS_ROWS.fullmatch(name) for name in names):
             raise UserError(advice)
         return names[0], names[1]
-    of_ids = [name for name in names if (find_ids(table.texts(name, ""), ids) >= 0).all()]
+    shares = [float((find_ids(table.texts(name, ""), ids) >= 0).mean()) for name in names]
+    of_ids = [name for name, share in zip(names, shares, strict=True) if share == 1]
     counted = bool(of_ids) and _numbers_rows(table.texts(of_ids[0], ""))
     if table.comments and not table.header and of_ids[:2] == names[:2] and not counted:
         return names[0], names[1]  # as SNAP and KONECT have them: weights and times follow
-    if len(of_ids) != 2 or NUMBERS_ROWS.fullmatch(of_ids[0]) or counted:
+    unsure = len(of_ids) != 2 or any(LEAST_ENDS <= share < 1 for share in shares)
+    if unsure or NUMBERS_ROWS.fullmatch(of_ids[0]) or counted:
         raise UserError(advice)
     return of_ids[0], of_ids[1]
 

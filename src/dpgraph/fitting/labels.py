@@ -66,6 +66,9 @@ def read_labels(
     for text, none, count in zip(texts, absent, counts.tolist(), strict=True):
         if none and text:
             said[text] = said.get(text, 0) + count
+    if given is None and len(known) < 2 and said:
+        raise UserError(f"{where}: classes={', '.join(known) or 'none'}: expected at least 2: labels {', '.join(said)} "
+                        "mean none, unless --classes names them")  # fmt: skip
     return Labels(places[codes], tuple(given) if given is not None else tuple(known), said)
 
 

@@ -98,9 +98,16 @@ BUGS = (
     edit(
         "row numbers and weights are ends",
         EDGES + "_chosen",
-        "len(of_ids) != 2",
-        "len(of_ids) < 2",
+        "unsure or NUMBERS_ROWS.fullmatch(of_ids[0])",
+        "NUMBERS_ROWS.fullmatch(of_ids[0])",
         LINE.format("weights that are ids, no header"),
+    ),
+    edit(
+        "a column of ends with a wrong one is a weight",
+        EDGES + "_chosen",
+        "LEAST_ENDS <= share < 1",
+        "False",
+        LINE.format("a wrong end beside weights that are ids"),
     ),
     edit(
         "a column that numbers rows is an end",
