@@ -223,6 +223,7 @@ REFUSED = {
     "indices as a mask": (data(train_mask=torch.arange(SIZE)), "train_mask of shape .* expected true or false for"),
     "indices out of range": (data(train_idx=torch.tensor([0, 9])), "train_idx of shape .*: expected indices of"),
     "negative indices": (data(train_idx=torch.tensor([-1])), "expected indices of nodes, 0..5"),
+    "an index again": (data(train_idx=torch.tensor([1, 1])), "train_idx: a node again: expected the index of each"),
     "mask of texts": (data(train_mask=["a"] * SIZE), "train_mask of shape .*: expected true or false"),
     "two of a role": (data(**masks("val"), valid_mask=torch.ones(SIZE) > 0), "valid_mask: val again: expected one"),
     "split of no role": (beside(ENDS, split={"first": [0]}), "split.first: expected train, val or test"),
@@ -474,3 +475,10 @@ def test_a_file_of_two_graphs_is_refused(tmp_path):
     (tmp_path / "g.graphml").write_text(text.replace(one, one + one))
     with pytest.raises(UserError, match=r"g.graphml: 2 graphs: expected one"):
         own_graph(tmp_path / "g.graphml")
+
+
+def test_an_attribute_that_is_called_as_indices_is_no_mask():
+    made = graph(**NUMBERS, test_idx=[0, 2, 1, 3, 5, 4])
+    own = own_graph(made)
+    assert own.split is None
+    assert own.columns == ("a", "b", "test_idx")

@@ -51,6 +51,8 @@ def _mask(array: np.ndarray, kind: str, size: int, what: str) -> np.ndarray:
                         "nodes (of indices: split={'train': indices})")  # fmt: skip
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and not 0 <= array.min() <= array.max() < size):
         raise UserError(f"{what} of shape {array.shape}, type {array.dtype}: expected indices of nodes, 0..{size - 1}")
+    if len(np.unique(array)) < len(array):
+        raise UserError(f"{what}: a node again: expected the index of each node once")
     mask = np.zeros(size, dtype=bool)
     mask[array.astype(np.int64)] = True
     return mask

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpgraph.errors import UserError, shown
+from dpgraph.errors import UserError, meant, shown
 from dpgraph.fitting.arrays import as_array, from_arrays, in_words, is_tensor
 from dpgraph.fitting.masks import MASK, mask_roles
 from dpgraph.fitting.own_graph import OwnGraph, in_order
@@ -63,41 +63,23 @@ def from_networkx(
     known = list(dict.fromkeys(chain.from_iterable(values for _, values in nodes)))
     of = {name: [values.get(name) for _, values in nodes] for name in known}
 
-    def attribute(name: Any, option: str) -> list[Any]:
-        if not isinstance(name, str):
-            raise UserError(f"{where}: {option} of type {type(name).__name__}: expected the name of an attribute")
-        if name not in of:
-            here = ", ".join(map(shown, known[:20])) or "none"
-            raise UserError(f"{where}: no attribute {shown(name)} of nodes ({option}): they have {here}")
-        return of[name]
-
     label = "label" if label is None else label
-    y = np.fromiter((_one(value, where) for value in attribute(label, "--label")), dtype=object, count=len(nodes))
-    masks = {name: as_array(of[name], f"{where}: {name}") for name in known if MASK.fullmatch(str(name))}
+    y = np.fromiter(
+        (_one(value, where) for value in _attribute(of, label, "--label", where)), dtype=object, count=len(nodes)
+    )
+    masks = {name: as_array(of[name], f"{where}: {name}") for name in known if _is_mask(name)}
     if split is None and "split" in of and masks:
         raise UserError(f"{where}: split and {next(iter(masks))}: expected one of them, or split= in their place")
     by = split if isinstance(split, str) else "split" if split is None and "split" in of else None
     if by is not None:
-        roles: Any = [_one(value, where) for value in attribute(by, "--split")]
+        roles: Any = [_one(value, where) for value in _attribute(of, by, "--split", where)]
     else:
         roles = mask_roles(masks, len(nodes), where) if split is None else split
     for name in ignored:
-        attribute(name, "--ignore")
+        _attribute(of, name, "--ignore", where)
     read = {label, by or "split", *masks}
     by = by or ("split=" if split is not None else ", ".join(map(str, masks)) or "none")
-    if features is None:
-        asked = [name for name in known if name not in {*read, *ignored} and not ID_LIKE.fullmatch(str(name))]
-    else:
-        asked = list(features) if isinstance(features, list | tuple) else [features]
-    rows = {name: _numbers(attribute(name, "--features"), str(name), ids, where) for name in asked}
-    columns = {name: row for name, row in rows.items() if row is not None}
-    if features is not None and len(columns) < len(rows):
-        name = next(name for name in rows if name not in columns)
-        raise UserError(f"{where}: attribute {shown(name)}: expected a number for each node")
-    for name, row in columns.items():
-        if features is None and len(row) >= LEAST and row.ndim == 1 and row[0] in (0, 1) and (np.diff(row) == 1).all():
-            raise UserError(f"{where}: attribute {shown(name)} is no feature: it numbers the nodes, whose order may "
-                            "tell labels: leave it out (--ignore)")  # fmt: skip
+    columns = _columns(of, features, {*read, *ignored}, ids, where)
     weights = {name for *_, values in graph.edges(data=True) for name in values}
     not_read = [str(name) for name in known if name not in columns and name not in read]
     not_read += [f"{name} of edges" for name in sorted(map(str, weights))]
@@ -107,6 +89,44 @@ def from_networkx(
         read=in_words({"label": label, "features": ", ".join(map(str, columns)) or "none", "split": by}, not_read),
     )  # fmt: skip
     return in_order(found)
+
+
+def _attribute(of: Mapping[Any, list[Any]], name: Any, option: str, where: str) -> list[Any]:
+    """Return the values of an attribute of nodes. Raises UserError where no node has it."""
+    if not isinstance(name, str):
+        raise UserError(f"{where}: {option} of type {type(name).__name__}: expected the name of an attribute")
+    if name not in of:
+        here = ", ".join(shown(one) for one in list(of)[:20]) or "none"
+        raise UserError(f"{where}: no attribute {shown(name)} of nodes ({option}): they have {here}"
+                        f"{meant(name, map(str, of))}")  # fmt: skip
+    return of[name]
+
+
+def _columns(of: Mapping[Any, list[Any]], names: Any, others: set[Any], ids: list[str], where: str) -> dict[Any, Any]:
+    """Return (N,) or (N, F) numbers by attribute: those of `names`, or all but `others`, texts, ids and row numbers."""
+    if names is not None:
+        asked = names if isinstance(names, list | tuple) else [names]
+        columns = {name: _numbers(_attribute(of, name, "--features", where), name, ids, where) for name in asked}
+        for name, row in columns.items():
+            if row is None:
+                raise UserError(f"{where}: attribute {shown(name)}: expected a number for each node")
+        return columns
+    columns = {}
+    for name in of:
+        row = None if name in others or ID_LIKE.fullmatch(str(name)) else _numbers(of[name], str(name), ids, where)
+        if row is None:
+            continue
+        if len(row) >= LEAST and row.ndim == 1 and row[0] in (0, 1) and (np.diff(row) == 1).all():
+            raise UserError(f"{where}: attribute {shown(name)} is no feature: it numbers the nodes, whose order may "
+                            "tell labels: leave it out (--ignore)")  # fmt: skip
+        columns[name] = row
+    return columns
+
+
+def _is_mask(name: Any) -> bool:
+    """Return whether an attribute is a mask; indices of nodes are not at nodes."""
+    found = MASK.fullmatch(str(name))
+    return found is not None and found[2].startswith("mask")
 
 
 def _names(columns: dict[str, np.ndarray]) -> list[str]:

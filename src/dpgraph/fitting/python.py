@@ -16,8 +16,10 @@ from dpgraph.fitting import fit as fitting
 
 log = logging.getLogger("dpgraph")
 F = TypeVar("F", bound=Callable[..., Any])
+RANGE = re.compile(r"--range '?([^=']+)'?=(LOW:HIGH|as-is)")
+IGNORE = re.compile(r"--ignore\b( '[^']*'| COLUMN)?")
 OPTION = re.compile(r"(?<![\w-])--(no-)?([a-z][a-z-]*)")
-ARGUMENTS = {"label": "labels", "ignore": "features", "range": "ranges"}  # that are not called as the option
+ARGUMENTS = {"label": "labels", "range": "ranges"}  # that are not called as the option
 
 DATA = """data: The graph, as one of these. What was read, and what was left, is said before anything is trained.
             A `Data` of PyTorch Geometric, or a data set of one graph: `edge_index` or `adj_t`, `y`, `x`, masks.
@@ -101,7 +103,11 @@ def as_arguments(text: str) -> str:
 
     >>> as_arguments("--degree-bound=0: expected an integer in 1..100 (or --no-signed)")
     'degree_bound=0: expected an integer in 1..100 (or signed=False)'
+    >>> as_arguments("column age: give the public range (--range age=LOW:HIGH) or leave it out (--ignore)")
+    "column age: give the public range (ranges={'age': (LOW, HIGH)}) or leave it out (features without it)"
     """
+    text = RANGE.sub(lambda found: f"ranges={{{found[1]!r}: {'None' if found[2] == 'as-is' else '(LOW, HIGH)'}}}", text)
+    text = IGNORE.sub(lambda found: f"features without{found[1] or ' it'}", text)
     return OPTION.sub(lambda found: _argument(found[2]) + ("=False" if found[1] else ""), text)
 
 

@@ -63,6 +63,13 @@ BUGS = (
         REFUSED.format("negative indices"),
     ),
     edit(
+        "numbers of nodes are indices of a part",
+        MASKS + "_mask",
+        "len(np.unique(array)) < len(array)",
+        "False",
+        REFUSED.format("an index again"),
+    ),
+    edit(
         "masks beside a split are not seen",
         ARRAYS + "from_named",
         "split is None and 'split' in found and masks",
@@ -114,7 +121,7 @@ BUGS = (
     edit(
         "a matrix may have other nodes than labels",
         ARRAYS + "matrix_ends",
-        "tuple(shape) != (size, size)",
+        "shape != (size, size)",
         "False",
         REFUSED.format("SciPy of another size"),
     ),
@@ -190,14 +197,14 @@ BUGS = (
     ),
     edit(
         "an id is a feature",
-        NETWORKX + "from_networkx",
-        "not ID_LIKE.fullmatch(str(name))",
-        "True",
+        NETWORKX + "_columns",
+        "ID_LIKE.fullmatch(str(name))",
+        "False",
         OF_SHAPES + "test_numbers_of_nodes_are_no_feature",
     ),
     edit(
         "the number of a node is a feature",
-        NETWORKX + "from_networkx",
+        NETWORKX + "_columns",
         "(np.diff(row) == 1).all()",
         "False",
         OF_SHAPES + "test_numbers_of_nodes_are_no_feature",
