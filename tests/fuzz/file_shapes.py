@@ -226,6 +226,7 @@ WEIGHTED = "% sym weighted\n% 9 9 9\n"
 OTHER_EDGES: dict[str, Write] = {
     "numbers of edges first, no header": after(more("number"), as_cells(header=False)),
     "a comment, numbers of edges first, no header": after(more("number"), as_cells(header=False, before=REMARK)),
+    "ids that begin like comments, no header": as_cells(header=False),
     "weights first, no header": after(more("weight"), as_cells(header=False)),
     "shares first, no header": after(more("share"), as_cells(header=False)),
     "weights behind, no header": after(more(last="weight"), as_cells(header=False)),
@@ -383,7 +384,7 @@ OTHER_NODES: dict[str, Write] = {
     "ids of 17 digits as floats": after(typed("float", "id"), as_pandas()),
     "two columns of ids": after(both(named(("node", "label")), more("number", name="id")), as_pandas()),
     "a short row": short_row,
-    "Neo4j": after(named(("userId:ID", ":LABEL")), as_pandas()),
+    "Neo4j, names with types": after(named(("userId:ID", ":LABEL")), as_pandas()),
     "a list in each cell": after(in_lists, as_pandas()),
     "pipes": as_pandas(sep="|"),
     "spaces": as_pandas(sep=" "),

@@ -77,6 +77,7 @@ def alike(kind: dict[str, Any], *names: str) -> dict[str, dict[str, Any]]:
 TWO: dict[str, Any] = {"columns": 2, "split": False}
 KINDS: dict[str, dict[str, Any]] = {  # of graphs that have what the shape is about
     **alike({"ids": ["count", "ints", "names"]}, *(name for name in OTHER_EDGES if "no header" in name)),
+    "ids that begin like comments, no header": {"ids": ["hashes"]},
     **alike({"ids": ["count", "ints"]}, "ids as floats", "numbers as names, with an index"),
     "numbers as names": {"ids": ["ints"]},  # where nodes 0 and 1 exist, the names are an edge for all that is known
     "ids of 17 digits as floats": {"ids": ["long"]},

@@ -20,9 +20,9 @@ EXPORTS = "tests/fitting/test_compare.py::test_every_export_of_a_known_seed_says
 BUGS = (
     edit(
         "a comment among rows is a row",
-        FILES + "_without_comments",
-        "frame.drop(index=rows)",
-        "frame",
+        FILES + "_lines",
+        "frame[~later & filled]",
+        "frame[filled]",
         SAME.format("a comment among rows"),
     ),
     edit(
@@ -98,8 +98,8 @@ BUGS = (
     edit(
         "row numbers and weights are ends",
         EDGES + "_chosen",
-        "unsure or NUMBERS_ROWS.fullmatch(of_ids[0])",
-        "NUMBERS_ROWS.fullmatch(of_ids[0])",
+        "unsure or NUMBERS_ROWS.fullmatch(of_ids[0]) or counted",
+        "NUMBERS_ROWS.fullmatch(of_ids[0]) or counted",
         LINE.format("weights that are ids, no header"),
     ),
     edit(
