@@ -1,6 +1,7 @@
 """New nodes: read as the old ones were, whatever the model was made of."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -39,9 +40,11 @@ def found():
 
 def test_an_edge_of_an_undirected_graph_may_name_either_end_first(old):
     header = fit(old, 4.0, seed=0).model.header
-    new("id,a,b,c\nx,1,0,0\ny,0,1,0\n", "new,old\nx,n1\nn2,x\nn4,n4\n")
-    with pytest.raises(UserError, match=r"new-edges.csv, row 4: new=n4, old=n4: expected an id of new.csv at one end"):
-        read_new_nodes(header, "new.csv", "new-edges.csv")
+    for wrong in ("n4,n5", "x,y"):
+        new("id,a,b,c\nx,1,0,0\ny,0,1,0\n", f"new,old\nx,n1\nn2,x\n{wrong}\n")
+        one, other = wrong.split(",")
+        with pytest.raises(UserError, match=rf"new-edges.csv, row 4: new={one}, old={other}: expected an id of new"):
+            read_new_nodes(header, "new.csv", "new-edges.csv")
     new("id,a,b,c\nx,1,0,0\ny,0,1,0\n", "new,old\nx,n1\nn2,x\nn4,y\n")
     assert read_new_nodes(header, "new.csv", "new-edges.csv").lists == [["n1", "n2"], ["n4"]]
     with pytest.raises(UserError, match=r"row 3: new=n2, old=x: expected an id of new.csv first"):
@@ -51,13 +54,38 @@ def test_an_edge_of_an_undirected_graph_may_name_either_end_first(old):
         read_new_nodes(header, "new.csv", None)
 
 
-def test_old_nodes_have_the_lists_that_fit_read(old):
+def test_an_id_of_an_old_node_is_refused_in_any_form(old, capsys):
+    header = fit(old, 4.0, seed=0, out="mine").model.header
+    new("id,a,b,c\nx,1,0,0\nn2,0,1,0\n")
+    with pytest.raises(UserError, match=r"new.csv, row 3: id=n2: the model was trained with this node: expected new"):
+        read_new_nodes(header, "new.csv", None)
+    numbered = header.model_copy(update={"ids": tuple(name.removeprefix("n") for name in header.ids)})
+    new("id,a,b,c\n2.0,1,0,0\n61.0,0,1,0\n")
+    with pytest.raises(UserError, match=r"row 2: id=2.0: the model was trained"):
+        read_new_nodes(numbered, "new.csv", None)
+    assert main(["predict", "mine", *new("id,a,b,c\nn2,0,1,0\n")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_lists_of_new_nodes_are_those_of_the_file_in_either_order(old):
+    """The old nodes again, under other names: their lists are those that fit read."""
     header = fit(old, 4.0, seed=0).model.header
-    lists = read_new_nodes(header, "nodes.csv", "edges.csv").lists
-    graph = old.graph()
-    for place, one in enumerate(lists):
+    table = pd.read_csv("nodes.csv", dtype=str, keep_default_na=False)
+    edges = pd.read_csv("edges.csv", dtype=str, keep_default_na=False)
+    table["id"] = "new " + table["id"]
+    flipped = np.arange(len(edges)) % 2 == 0
+    ends = edges.to_numpy()
+    ends[:, 0] = "new " + ends[:, 0]
+    ends[flipped] = ends[flipped, ::-1]
+    table.to_csv("again.csv", index=False)
+    pd.DataFrame(ends).to_csv("again-edges.csv", index=False, header=False)
+    lists = read_new_nodes(header, "again.csv", "again-edges.csv").lists
+    graph = replace(old, directed=True).graph()
+    order = table["id"].str.removeprefix("new ").tolist()
+    for name, one in zip(order, lists, strict=True):
+        place = old.ids.index(name)
         there = graph.out_idx[graph.out_ptr[place] : graph.out_ptr[place + 1]]
-        assert sorted(set(one)) == sorted(old.ids[other] for other in there)
+        assert sorted(set(one) - {name}) == sorted(old.ids[other] for other in there)
 
 
 def test_without_features_the_lengths_of_lists_are_read(old):

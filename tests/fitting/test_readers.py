@@ -11,6 +11,7 @@ from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.errors import UserError
 from dpgraph.fitting.arrays import read_npz
 from dpgraph.fitting.objects import own_graph
+from dpgraph.fitting.scales import ranges_of, with_ranges
 from dpgraph.fitting.tables import read_csv_graph
 
 NODES = "id,label,x,split\n" + "".join(f"v{i},{'ab'[i % 2]},{i}.5,{'train' if i % 3 else 'test'}\n" for i in range(8))
@@ -46,7 +47,7 @@ def test_a_whole_file_is_read():
         (NODES.replace("label", "lable", 1), EDGES, "did you mean lable"),
         (NODES, "source\nv1\n", "expected two"),
         (NODES, "source,target\nv0,v1,v2\n", "edges.csv: expected a CSV file"),
-        (NODES, "source,target\nv0\n", "edges.csv, row 2, column target: : expected an id of"),
+        (NODES, "source,target\nv0\n", "edges.csv, row 2: too few cells: expected 2"),
         (NODES, "", "edges.csv: expected a CSV file"),
         (NODES.replace("v3,", ",", 1), EDGES, "row 5: no id"),
     ],
@@ -59,11 +60,11 @@ def test_a_defect_is_named_with_its_place(nodes, edges, named):
 
 
 def test_public_ranges_become_one_scale():
-    own = read(NODES, EDGES, ranges=["x=0.5:4.5"])
+    own = with_ranges(read(NODES, EDGES), ranges_of(["x=0.5:4.5"]))
     assert np.allclose(own.features[:, 0], [-1, -0.5, 0, 0.5, 1, 1, 1, 1])
     for text in ("x=3:3", "z=0:1", "x=a:b", "x"):
         with pytest.raises(UserError, match="COLUMN=LOW:HIGH"):
-            read(NODES, EDGES, ranges=[text])
+            with_ranges(own, ranges_of([text]))
 
 
 def test_classes_that_are_not_listed_are_refused():

@@ -25,6 +25,8 @@ from dpgraph.fitting.arrays import from_arrays, read_npz
 from dpgraph.fitting.fit import fit
 from dpgraph.fitting.model import HEADER, PARAMETERS, SavedModel, load
 from dpgraph.fitting.new_nodes import read_new_npz
+from dpgraph.fitting.scales import ranges_of, with_ranges
+from dpgraph.fitting.summary import what_was_read
 from dpgraph.fitting.tables import read_csv_graph
 from tests.fuzz.harness import SEEDS, files_in, fuzzed, told
 from tests.fuzz.strategies import JSON_NASTY, damaged, mangled
@@ -115,7 +117,14 @@ def read(folder: Path, nodes: bytes, edges: bytes, **options: Any) -> str | None
     (folder / "nodes.csv").write_bytes(nodes)
     (folder / "edges.csv").write_bytes(edges)
     before = files_in(folder)
-    line = told(lambda: sound(read_csv_graph(folder / "edges.csv", folder / "nodes.csv", **options).graph()))
+
+    def scaled() -> None:
+        ranges = ranges_of(options.pop("ranges", ()))
+        own = with_ranges(read_csv_graph(folder / "edges.csv", folder / "nodes.csv", kept=ranges, **options), ranges)
+        assert len(what_was_read(own)) == 5
+        sound(own.graph())
+
+    line = told(scaled)
     assert files_in(folder) == before
     return line
 

@@ -129,7 +129,9 @@ def predict(
     *,
     nodes: Path | None = None,
     edges: Path | None = None,
-    id_column: Annotated[str, Parameter(name="--id")] = "id",
+    id_column: Annotated[str | None, Parameter(name="--id")] = None,
+    source: str | None = None,
+    target: str | None = None,
     graph: Path | None = None,
     out: Path,
 ) -> None:
@@ -141,7 +143,9 @@ def predict(
         model: Folder that fit made, or its release/.
         nodes: CSV file of new nodes: id and the model's features.
         edges: CSV file: a new node and an old one (directed: in that order).
-        id_column: Column of --nodes.
+        id_column: Column of --nodes (default: id, or another usual name).
+        source: Column of --edges: the first end (default: source, or another usual name).
+        target: Column of --edges: the second end.
         graph: In place of --nodes and --edges, for a model of --graph or --dataset: .npz file with x of the new nodes
             and edge_index, in which they follow the old ones.
         out: CSV file.
@@ -156,12 +160,13 @@ def predict(
     loaded = load(model)
     header = loaded.header
     if graph is not None:
-        for name, there in (("--nodes", nodes), ("--edges", edges), ("--id", id_column != "id")):
-            if there:
+        for name, there in (("--nodes", nodes), ("--edges", edges), ("--id", id_column), ("--source", source),
+                            ("--target", target)):  # fmt: skip
+            if there is not None:
                 raise UserError(f"--graph, {name}: expected one of them: a .npz file holds its own nodes and edges")
         new = read_new_npz(header, graph)
     elif nodes is not None:
-        new = read_new_nodes(header, nodes, edges, id_column)
+        new = read_new_nodes(header, nodes, edges, id_column, source, target)
     else:
         raise UserError("predict: expected new nodes: --nodes (CSV) or --graph (.npz)")
     rows = loaded.predict(new.features, new.lists)

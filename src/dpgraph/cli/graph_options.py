@@ -20,16 +20,20 @@ class GraphOptions:
     """Options that say what the graph is: --edges with --nodes, --graph or --dataset.
 
     Attributes:
-        edges: CSV file with a header; the first two columns are ids (with --nodes).
-        nodes: CSV file: an id, a label (empty: to be predicted), numbers as features.
+        edges: Table of two columns of ids, CSV or Parquet (with --nodes).
+        nodes: Table with a header: an id, a label (empty: to be predicted), numbers as features.
         graph: .npz file with arrays edge_index (2, E), y, and x, split, directed; or .graphml, .graphml.gz.
         dataset: A data set of the registry: dpgraph list datasets.
-        id_column: Column of --nodes.
-        label_column: Column of --nodes.
+        id_column: Column of --nodes (default: id, or another usual name).
+        label_column: Column of --nodes (default: label).
+        source: Column of --edges: the first end (default: source, or another usual name).
+        target: Column of --edges: the second end.
+        missing: Label that means none, besides empty, nan, NA, None, null, ?, - and -1; may be repeated.
         split_column: Column of --nodes: train, val or test (default: split, if there is one). With --relation
             node-remove: train votes, all others receive.
         ignored: Column of --nodes that is no feature; may be repeated.
-        ranges: COLUMN=LOW:HIGH: public range of a column of --nodes, which becomes -1..1; may be repeated.
+        ranges: COLUMN=LOW:HIGH: public range of a column of features, which becomes -1..1; COLUMN=as-is: it has
+            nearly all of the norm, and may; may be repeated.
         directed: An edge is in the list of its first end alone.
         classes: The public class list, separated by commas (default: with --dataset the registry's, else chosen by
             noisy counts, which a tenth of epsilon pays for).
@@ -39,8 +43,11 @@ class GraphOptions:
     nodes: Path | None = None
     graph: Path | None = None
     dataset: str | None = None
-    id_column: Annotated[str, Parameter(name="--id")] = "id"
-    label_column: Annotated[str, Parameter(name="--label")] = "label"
+    id_column: Annotated[str | None, Parameter(name="--id")] = None
+    label_column: Annotated[str | None, Parameter(name="--label")] = None
+    source: str | None = None
+    target: str | None = None
+    missing: tuple[str, ...] = ()
     split_column: Annotated[str | None, Parameter(name="--split")] = None
     ignored: Annotated[tuple[str, ...], Parameter(name="--ignore")] = ()
     ranges: Annotated[tuple[str, ...], Parameter(name="--range")] = ()
@@ -49,6 +56,14 @@ class GraphOptions:
 
     def read(self) -> Any:
         """Return the graph."""
+        from dpgraph.fitting.scales import ranges_of, with_ranges
+
+        only_one({"--edges": self.edges, "--graph": self.graph, "--dataset": self.dataset})
+        ranges = ranges_of(self.ranges)
+        return with_ranges(self._unscaled(list(ranges)), ranges)
+
+    def _unscaled(self, kept: list[str]) -> Any:
+        """Return the graph with features as they are. `kept`: columns that are features, whatever they look like."""
         from dpgraph.data.records import SPLIT_NAMES
         from dpgraph.fitting.arrays import from_arrays, read_npz
         from dpgraph.fitting.networkx_graphs import GRAPHML, read_graphml
@@ -56,17 +71,16 @@ class GraphOptions:
         from dpgraph.fitting.tables import read_csv_graph
 
         classes = None if self.classes is None else [name.strip() for name in self.classes.split(",")]
-        only_one({"--edges": self.edges, "--graph": self.graph, "--dataset": self.dataset})
         if self.edges is not None:
             if self.nodes is None:
                 raise UserError("--edges: expected --nodes with it: a CSV file with an id and a label for each node")
             return read_csv_graph(
                 self.edges, self.nodes, id_column=self.id_column, label_column=self.label_column,
-                split_column=self.split_column, ignored=list(self.ignored),
-                ranges=list(self.ranges), classes=classes, directed=self.directed,
+                split_column=self.split_column, source=self.source, target=self.target, ignored=self.ignored,
+                kept=kept, missing=self.missing, classes=classes, directed=self.directed,
             )  # fmt: skip
         if self.graph is not None and self.graph.name.endswith(GRAPHML):
-            replace(self, label_column=GraphOptions.label_column, split_column=None, ignored=())._refuse_columns()
+            replace(self, label_column=None, split_column=None, ignored=())._refuse_columns()
             return read_graphml(
                 self.graph, label=self.label_column, split=self.split_column, ignored=self.ignored,
                 classes=classes, directed=self.directed or None,
@@ -87,11 +101,11 @@ class GraphOptions:
         """Raise UserError for an option about --nodes, which would be ignored for another source."""
         if self.nodes is not None:
             raise invalid("--nodes", self.nodes, "--edges with it")
-        usual = GraphOptions()
-        for name, field in (("id", "id_column"), ("label", "label_column"), ("split", "split_column"),
-                            ("ignore", "ignored"), ("range", "ranges")):  # fmt: skip
-            if getattr(self, field) != getattr(usual, field):
-                raise UserError(f"--{name}: expected --edges and --nodes with it: it is about a column of --nodes")
+        for name, given in (("id", self.id_column), ("label", self.label_column), ("split", self.split_column),
+                            ("source", self.source), ("target", self.target), ("missing", self.missing),
+                            ("ignore", self.ignored)):  # fmt: skip
+            if given:
+                raise UserError(f"--{name}: expected --edges and --nodes with it: it is about their columns")
 
 
 @Parameter(name="*")

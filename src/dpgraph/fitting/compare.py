@@ -38,6 +38,8 @@ from dpgraph.fitting.fit import check_asked, check_features, model_of
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.risk import gaussian_budget
+from dpgraph.fitting.scales import Given, check_scales, with_ranges
+from dpgraph.fitting.summary import what_was_read
 from dpgraph.fitting.training import sides, train
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.own_graphs import RULE, RULES, rule_for
@@ -146,6 +148,7 @@ def compare(
     words: float | None = None,
     signed: bool | None = None,
     degree_bound: int | None = None,
+    ranges: Given | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> MethodsCompared:
     """Every method that states settings for own graphs, or each of `methods`, that promises `epsilon` under `relation`
@@ -163,9 +166,12 @@ def compare(
     for name in methods or ():
         if name not in (*known, LEARNT):
             raise invalid("--methods", name, f"one of {', '.join((*known, LEARNT))}")
-    own = own_graph(data, labels, features, classes=classes, directed=directed)
+    own = with_ranges(own_graph(data, labels, features, classes=classes, directed=directed), ranges or {})
+    for text in what_was_read(own, f"held out: {HELD_OUT:.0%} of the nodes, drawn anew for each seed"):
+        say(f"read: {text}")
     about = Relation(relation)
     check_features(own, about)
+    check_scales(own)
     sure = checked_delta(delta, len(own.ids))
     if epsilon is None:  # methods have curves of several kinds, and all are compared at one epsilon and delta
         epsilon = gaussian_budget(advantage or 0.0, sure)

@@ -40,6 +40,8 @@ from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.fitting.release import PREDICTIONS, write_release, write_rows
 from dpgraph.fitting.releases import charge, cost_of
 from dpgraph.fitting.risk import epsilon_with_classes, in_words, risk_warnings, rounded_up, weakness
+from dpgraph.fitting.scales import Given, check_scales, largest_shares, with_ranges
+from dpgraph.fitting.summary import what_was_read
 from dpgraph.fitting.training import Trained, train
 from dpgraph.methods.votes.readers import READERS
 from dpgraph.privacy.mechanisms.votes import CappedVotes
@@ -119,6 +121,7 @@ def fit(
     signed: bool | None = None,
     degree_bound: int | None = None,
     public_column: Sequence[str] = (),
+    ranges: Given | None = None,
     seed: int | None = None,
     audit: bool = True,
     out: str | Path | None = None,
@@ -130,7 +133,8 @@ def fit(
 
     `labels` to `directed` say how `data` is read (`fitting.objects.own_graph`); classes that are not stated are chosen
     by noisy counts, which epsilon and delta pay for (`fitting.classes`). The budget is `epsilon`, or the `advantage` of
-    an attacker that it has. All else is as in `dpgraph fit --help`.
+    an attacker that it has. `ranges`: (low, high), public, of columns, which become -1..1; None: a column stays as it
+    is. All else is as in `dpgraph fit --help`.
     `audit`: whether audits of the mechanism's code are run for the card of a release that is written.
     Raises UserError for data, budgets and scopes that nothing can be promised for.
     """
@@ -138,9 +142,12 @@ def fit(
     about = Relation(relation)
     folder = None if out is None else check_out(Path(out))
     own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
-    own = replace(own, public_columns=tuple(public_column))
+    own = replace(with_ranges(own, ranges or {}), public_columns=tuple(public_column))
+    for text in what_was_read(own):
+        say(f"read: {text}")
     check_features(own, about)
     check_edge_features(own, about)
+    check_scales(own)
     check_split(own, about, method)
     train_side = own.roles == TRAIN
     if not (train_side & (own.labels >= 0)).any():
@@ -312,4 +319,5 @@ def private_checks(own: OwnGraph, rows: np.ndarray) -> dict[str, Any]:
         "self_loops_left_out": int((own.source == own.target).sum()),
         "edges_given": len(own.source),
         "list_entries_kept": int(degrees.sum()),
+        "largest_shares_of_norm": largest_shares(own),
     }

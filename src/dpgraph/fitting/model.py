@@ -70,7 +70,7 @@ class Header(Finite):
                 raise ValueError(f"{name}: expected each one once")
         if self.columns and len(self.columns) != self.num_features:
             raise ValueError(f"columns: expected none or {self.num_features}, found {len(self.columns)}")
-        if any(name not in self.columns or not low < high for name, low, high in self.ranges):
+        if any(name not in self.names or not low < high for name, low, high in self.ranges):
             raise ValueError("ranges: expected columns, each with LOW < HIGH")
         return self
 
@@ -128,7 +128,7 @@ class SavedModel:
         rows = np.array(features, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1] != self.header.num_features:
             raise invalid("features", rows.shape, f"rows of {self.header.num_features} numbers")
-        scale_columns(rows, self.header.columns, self.header.ranges)
+        scale_columns(rows, self.header.names, self.header.ranges)
         own = self._own(rows)
         if lists is not None and self.header.relation is Relation.NODE_REMOVE:
             raise UserError("lists of new nodes: expected none: under node-remove buckets are for their owners alone")

@@ -9,9 +9,10 @@ import numpy as np
 
 from dpgraph.errors import UserError, invalid, shown
 from dpgraph.fitting.arrays import arrays_of
+from dpgraph.fitting.edge_tables import EdgeTable, find_ids, read_edges
 from dpgraph.fitting.model import Header
-from dpgraph.fitting.own_graph import DEGREES, MOST_NUMBERS, places_of
-from dpgraph.fitting.tables import column_of, ids_of, numbers_of, read_ends, read_table
+from dpgraph.fitting.own_graph import DEGREES, MOST_NUMBERS
+from dpgraph.fitting.tables import ids_of, numbers_of, read_nodes
 
 NEW_NPZ = ("x", "edge_index", "num_nodes")
 
@@ -23,40 +24,52 @@ class NewNodes:
     lists: list[list[str]] | None  # of ids of old nodes
 
 
-def read_new_nodes(header: Header, nodes: Path, edges: Path | None, id_column: str = "id") -> NewNodes:
+def read_new_nodes(
+    header: Header,
+    nodes: Path,
+    edges: Path | None,
+    id_column: str | None = None,
+    source: str | None = None,
+    target: str | None = None,
+) -> NewNodes:
     """`edges`: a new and an old node in a row, the new one first if the model's graph is directed.
 
-    Raises UserError for ids that are neither, and for a model without features that is given no lists.
+    Raises UserError for new nodes of old ids, ids that are neither, and a model without features that is given no
+    lists.
     """
-    table = read_table(nodes)
-    ids = ids_of(table, nodes, id_column)
+    table, id_name = read_nodes(Path(nodes), id_column)
+    ids = ids_of(table, id_name)
+    again = np.flatnonzero(find_ids(ids, header.ids) >= 0)
+    if len(again):
+        row = int(again[0])
+        raise UserError(f"{nodes}, row {row + table.first}: id={shown(ids[row])}: the model was trained with this "
+                        "node: expected new ids (old nodes have their rows in owners/)")  # fmt: skip
     features = None
     if not header.degree_features:
         for name in header.names:
-            column_of(table, name, nodes, "a feature of the model")
-        features = numbers_of(table, header.names, nodes)
+            table.texts(name, "a feature of the model")
+        features = numbers_of(table, header.names)
     elif edges is None:
         raise UserError("--edges: expected with a model without features, which reads the lengths of lists")
-    return NewNodes(ids, features, None if edges is None else _lists(header, edges, ids, nodes))
+    if edges is None:
+        return NewNodes(ids, features, None)
+    return NewNodes(ids, features, _lists(header, read_edges(edges, [*ids, *header.ids], source, target), ids, nodes))
 
 
-def _lists(header: Header, edges: Path, ids: list[str], nodes: Path) -> list[list[str]]:
-    names, ends = read_ends(edges)
-    new = [places_of(texts, ids) for texts in ends]
-    old = [places_of(texts, header.ids) for texts in ends]
+def _lists(header: Header, edges: EdgeTable, ids: list[str], nodes: Path) -> list[list[str]]:
+    new = [find_ids(texts, ids) for texts in edges.ends]
+    old = [find_ids(texts, header.ids) for texts in edges.ends]
     forth = (new[0] >= 0) & (old[1] >= 0)
     back = (new[1] >= 0) & (old[0] >= 0) & (not header.directed)
     wrong = np.flatnonzero(~(forth | back))
     if len(wrong):
         row = int(wrong[0])
-        found = ", ".join(f"{name}={shown(texts[row])}" for name, texts in zip(names, ends, strict=True))
+        found = ", ".join(f"{name}={shown(texts[row])}" for name, texts in zip(edges.names, edges.ends, strict=True))
         order = "first" if header.directed else "at one end"
-        raise UserError(f"{edges}, row {row + 2}: {found}: expected an id of {nodes} {order}, and at the other end "
+        raise UserError(f"{edges.row(row)}: {found}: expected an id of {nodes} {order}, and at the other end "
                         "one of a node that the model was trained with")  # fmt: skip
-    ours = np.concatenate([new[0][forth], new[1][back]])
-    theirs = np.concatenate([old[1][forth], old[0][back]])
-    loop = np.concatenate([_same(ends, forth), _same(ends, back)])  # an old node may be asked for again
-    return _grouped(header, ours[~loop], theirs[~loop], len(ids))
+    return _grouped(header, np.concatenate([new[0][forth], new[1][back]]),
+                    np.concatenate([old[1][forth], old[0][back]]), len(ids))  # fmt: skip
 
 
 def _grouped(header: Header, ours: np.ndarray, theirs: np.ndarray, size: int) -> list[list[str]]:
@@ -64,11 +77,6 @@ def _grouped(header: Header, ours: np.ndarray, theirs: np.ndarray, size: int) ->
     known = np.asarray(header.ids, dtype=object)[theirs[np.argsort(ours, kind="stable")]]
     cuts = np.cumsum(np.bincount(ours, minlength=size))[:-1]
     return [part.tolist() for part in np.split(known, cuts)]
-
-
-def _same(ends: list[list[str]], rows: np.ndarray) -> np.ndarray:
-    one, other = (np.asarray(texts, dtype=object)[rows] for texts in ends)
-    return np.asarray(one == other, dtype=bool)
 
 
 def read_new_npz(header: Header, path: Path) -> NewNodes:

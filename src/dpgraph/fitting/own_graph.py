@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +39,9 @@ class OwnGraph:
     ranges: Ranges = ()  # of columns that were brought to -1..1
     public_columns: tuple[str, ...] = ()  # that the user confirms to be public, though they tell a degree
     files: tuple[Path, ...] = ()  # that it was read from
+    as_they_are: tuple[str, ...] = ()  # columns that may have nearly all of the norm
     read: tuple[str, ...] = ()  # how files were read, in words: for the curator's screen alone
+    missing: Mapping[str, int] = field(default_factory=dict)  # texts that mean no label, and how many: as `read`
 
     def __post_init__(self) -> None:
         size, where = len(self.ids), self.where
@@ -149,11 +151,11 @@ def places_of(values: Sequence[str], known: Sequence[str]) -> np.ndarray:
     return pd.Index(known, dtype=object).get_indexer(pd.Index(values, dtype=object)).astype(np.int64)
 
 
-def split_of(values: Sequence[str], where: str) -> np.ndarray:
+def split_of(values: Sequence[str], where: str, first: int = 2) -> np.ndarray:
     array = np.asarray(values, dtype=object)
     found = places_of([str(value).lower() for value in values], list(SPLIT_NAMES))
     wrong = np.flatnonzero(found < 0)
     if len(wrong):
         names = ", ".join(SPLIT_NAMES)
-        raise UserError(f"{where}, row {wrong[0] + 2}: split={shown(array[wrong[0]])}: expected one of {names}")
+        raise UserError(f"{where}, row {wrong[0] + first}: split={shown(array[wrong[0]])}: expected one of {names}")
     return np.asarray([TRAIN, VALIDATION, TEST], dtype=np.uint8)[found]

@@ -1,4 +1,4 @@
-"""What surrounds a release: edge-made features, the releases file, who may read a folder, and large deltas."""
+"""What surrounds a release: how files are read, edge-made features, the releases file, modes, and large deltas."""
 
 from __future__ import annotations
 
@@ -9,9 +9,267 @@ RELEASES, CARD = "dpgraph.fitting.releases:", "dpgraph.fitting.card:"
 OF_FEATURES, OF_RELEASES = "tests/fitting/test_edge_features.py::", "tests/fitting/test_releases.py::"
 OF_READABLE, OF_DELTA = "tests/fitting/test_readable.py::", "tests/fitting/test_delta.py::"
 PLANTED = OF_FEATURES + "test_a_column_that_tells_the_degree_is_refused_in_one_line[edge-{}]"
+FILES, EDGES = "dpgraph.fitting.table_files:", "dpgraph.fitting.edge_tables:"
+NODES, LABELS = "dpgraph.fitting.tables:", "dpgraph.fitting.labels:"
+SCALES, OF_SCALES = "dpgraph.fitting.scales:", "tests/fitting/test_scales.py::"
+OF_FILES = "tests/fitting/test_table_files.py::"
+SAME, LINE = (OF_FILES + name for name in ("test_a_graph_is_the_same_in_every_form[{}]",
+                                           "test_what_is_not_sure_is_one_line_with_the_way_out[{}]"))  # fmt: skip
 EXPORTS = "tests/fitting/test_compare.py::test_every_export_of_a_known_seed_says_that_it_is_not_private"
 
 BUGS = (
+    edit(
+        "a comment among rows is a row",
+        FILES + "_lines",
+        "frame[~later & filled]",
+        "frame[filled]",
+        SAME.format("a comment among rows"),
+    ),
+    edit(
+        "a row of counts is an edge",
+        EDGES + "read_edges",
+        "[first[0], second[0]] == [str(len(ids)), str(len(first) - 1)]",
+        "False",
+        LINE.format("how many there are"),
+    ),
+    edit(
+        "a row after a comment is counted without it",
+        FILES + "_lines",
+        "len(above) + 1 + header",
+        "1 + header",
+        LINE.format("a row after a comment"),
+    ),
+    edit(
+        "names in a comment are lost",
+        FILES + "_lines",
+        "known is not True and len(said) == len(cells) and judge(said)",
+        "False",
+        OF_FILES + "test_names_in_a_comment_decide",
+    ),
+    edit(
+        "packed files are texts",
+        FILES + "_unpacked",
+        "data = unpack(data)",
+        "pass",
+        SAME.format("gz"),
+    ),
+    edit(
+        "a sign of order is a part of a name",
+        FILES + "_unpacked",
+        "data.removeprefix(b'\\xef\\xbb\\xbf')",
+        "data",
+        SAME.format("a comment before the header"),
+    ),
+    edit(
+        "ids in the index of Parquet are lost",
+        FILES + "_parquet",
+        "isinstance(index, dict)",
+        "False",
+        SAME.format("Parquet with an index"),
+    ),
+    edit(
+        "a first row of ids is a header",
+        EDGES + "read_edges",
+        "return False if data else None",
+        "return None",
+        SAME.format("no header"),
+    ),
+    edit(
+        "a header that is partly ids is taken",
+        EDGES + "read_edges",
+        "among.sum() == 1",
+        "False",
+        LINE.format("a header that is partly ids"),
+    ),
+    edit(
+        "names that are ids are taken",
+        EDGES + "read_edges",
+        "not among[list(pairs[0])].any()",
+        "True",
+        LINE.format("names that are ids"),
+    ),
+    edit(
+        "the first two columns are the ends",
+        EDGES + "_chosen",
+        "len(names) == 2",
+        "len(names) >= 2",
+        LINE.format("weights first, and other names"),
+    ),
+    edit(
+        "row numbers and weights are ends",
+        EDGES + "_chosen",
+        "unsure or NUMBERS_ROWS.fullmatch(of_ids[0]) or counted",
+        "NUMBERS_ROWS.fullmatch(of_ids[0]) or counted",
+        LINE.format("weights that are ids, no header"),
+    ),
+    edit(
+        "a column of ends with a wrong one is a weight",
+        EDGES + "_chosen",
+        "LEAST_ENDS <= share < 1",
+        "False",
+        LINE.format("a wrong end beside weights that are ids"),
+    ),
+    edit(
+        "a column that numbers rows is an end",
+        EDGES + "_chosen",
+        "any((NUMBERS_ROWS.fullmatch(name) for name in names))",
+        "False",
+        LINE.format("row numbers and one end"),
+    ),
+    edit(
+        "the order of columns is the order of ends",
+        EDGES + "_chosen",
+        "return (names[pairs[0][0]], names[pairs[0][1]])",
+        "return (names[min(pairs[0])], names[max(pairs[0])])",
+        SAME.format("the target first"),
+    ),
+    edit(
+        "floats are rounded to ids",
+        EDGES + "without_decimals",
+        "numbers.abs().max() >= EXACT",
+        "False",
+        OF_FILES + "test_floats_that_are_not_exact_stay_texts",
+    ),
+    edit(
+        "a float is another id",
+        EDGES + "find_ids",
+        "plain is texts and known is ids",
+        "True",
+        SAME.format("ids are floats in the edges"),
+    ),
+    edit(
+        "edges that are not read are not named",
+        EDGES + "read_edges",
+        "[name for name in names if name not in chosen]",
+        "[]",
+        OF_FILES + "test_what_was_read_is_said",
+    ),
+    edit(
+        "row numbers are a feature",
+        NODES + "read_csv_graph",
+        "NUMBERS_ROWS.fullmatch(name)",
+        "False",
+        SAME.format("row numbers of pandas"),
+    ),
+    edit(
+        "numbers that are out of order are left out",
+        NODES + "read_csv_graph",
+        "not _numbers_rows(table, name)",
+        "False",
+        LINE.format("row numbers out of order"),
+    ),
+    edit(
+        "row numbers of another name are a feature",
+        NODES + "_check_columns",
+        "len(table) >= LEAST_ROWS",
+        "False",
+        LINE.format("row numbers by another name"),
+    ),
+    edit(
+        "masks are features",
+        NODES + "_check_columns",
+        "MASKS.fullmatch(name)",
+        "False",
+        LINE.format("masks"),
+    ),
+    edit(
+        "an id is a feature",
+        NODES + "_check_columns",
+        "ID_LIKE.fullmatch(name)",
+        "False",
+        LINE.format("a second column of ids"),
+    ),
+    edit(
+        "one id has two rows",
+        NODES + "ids_of",
+        "without_decimals(ids)",
+        "ids",
+        LINE.format("one id in two forms"),
+    ),
+    edit(
+        "missing labels are a class",
+        LABELS + "read_labels",
+        "text.casefold() in MISSING",
+        "not text",
+        SAME.format("labels of NA"),
+    ),
+    edit(
+        "a class that is stated is missing",
+        LABELS + "read_labels",
+        "text not in known",
+        "True",
+        OF_FILES + "test_classes_that_are_stated_are_classes",
+    ),
+    edit(
+        "1.0 is another class than 1",
+        LABELS + "_whole",
+        "found[1] if found else text",
+        "text",
+        OF_FILES + "test_classes_that_are_stated_are_classes",
+    ),
+    edit(
+        "forms of a class are classes",
+        LABELS + "_check_classes",
+        "other != text",
+        "False",
+        LINE.format("labels of two cases"),
+    ),
+    edit(
+        "numbers are classes",
+        LABELS + "_check_classes",
+        "decimal is not None",
+        "False",
+        OF_FILES + "test_numbers_as_labels_leave_nothing_behind",
+    ),
+    edit(
+        "names are classes",
+        LABELS + "_check_classes",
+        "len(classes) > MANY",
+        "False",
+        LINE.format("names as labels"),
+    ),
+    edit(
+        "an old node is new",
+        "dpgraph.fitting.new_nodes:read_new_nodes",
+        "if len(again): ...",
+        "if False: ...",
+        "tests/fitting/test_new_nodes.py::test_an_id_of_an_old_node_is_refused_in_any_form",
+    ),
+    edit(
+        "no column is too large",
+        FIT + "fit",
+        "check_scales(own)",
+        "None",
+        OF_SCALES + "test_it_is_refused_before_the_budget_is_spent_and_each_way_out_is_one",
+    ),
+    edit(
+        "compare has no column that is too large",
+        "dpgraph.fitting.compare:compare",
+        "check_scales(own)",
+        "None",
+        OF_SCALES + "test_ranges_in_python_are_those_of_the_command_line",
+    ),
+    edit(
+        "one column alone is too large",
+        SCALES + "check_scales",
+        "sizes > LARGE * np.quantile(there, 0.25, method='lower')",
+        "sizes == sizes.max()",
+        OF_SCALES + "test_others_are_not[most have one word]",
+    ),
+    edit(
+        "two columns that are too large are none",
+        SCALES + "check_scales",
+        "float(norm_shares(own.features)[large].sum())",
+        "float(norm_shares(own.features).max())",
+        OF_SCALES + "test_columns_with_nearly_all_of_the_norm_are_named[columns1-column feature 7, feature 0: 100.0 %]",
+    ),
+    edit(
+        "nothing is said of what was read",
+        FIT + "fit",
+        "what_was_read(own)",
+        "()",
+        OF_FILES + "test_it_is_on_the_screen_and_in_no_file_for_others",
+    ),
     edit(
         "no column is refused",
         FIT + "fit",

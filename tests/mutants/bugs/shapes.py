@@ -1,0 +1,75 @@
+"""Readers of files that take one shape for another: each is noticed by the fuzz over shapes."""
+
+from __future__ import annotations
+
+from tests.mutants.bugs.shorthand import edit
+
+FILES, TABLES = "dpgraph.fitting.table_files:", "dpgraph.fitting.tables:"
+EDGES = "dpgraph.fitting.edge_tables:"
+SHAPE = "tests/fuzz/test_shapes.py::test_a_shape_is_read_as_it_was_written_or_refused_in_one_line[{}]"
+
+BUGS = (
+    edit(
+        "every table is refused",
+        FILES + "read_table",
+        "not path.is_file()",
+        "True",
+        SHAPE.format("of_edges pandas to_csv()"),
+    ),
+    edit(
+        "a row that ends too early is filled up",
+        FILES + "_lines",
+        "if len(short): ...",
+        "if False: ...",
+        SHAPE.format("of_nodes a short row"),
+    ),
+    edit(
+        "a row whose id begins with # is a comment",
+        FILES + "_comments_and_filled",
+        "~whole & (frame.iloc[:, 1:] == '').all(axis=1).to_numpy()",
+        "(frame.iloc[:, 1:] == '').all(axis=1).to_numpy()",
+        SHAPE.format("of_nodes no edges, hashtags and nothing else"),
+    ),
+    edit(
+        "an edge whose id begins with # is a comment",
+        EDGES + "_check_top",
+        "if table.comments and pd.Series(ids, dtype=str).str.startswith(('#', '%')).any(): ...",
+        "if False: ...",
+        SHAPE.format("of_edges ids that begin like comments, no header"),
+    ),
+    edit(
+        "names that are ids are an edge",
+        EDGES + "_check_top",
+        "not first[0]",
+        "False",
+        SHAPE.format("of_edges numbers as names, with an index"),
+    ),
+    edit(
+        "row numbers after a comment are ends",
+        EDGES + "_chosen",
+        "of_ids[:2] == names[:2] and (not counted)",
+        "of_ids[:2] == names[:2]",
+        SHAPE.format("of_edges a comment, numbers of edges first, no header"),
+    ),
+    edit(
+        "masks without the word are features",
+        TABLES + "_check_columns",
+        "_are_truths(table.columns[name])",
+        "False",
+        SHAPE.format("of_nodes masks named train, val, test"),
+    ),
+    edit(
+        "a second column of ids is a feature",
+        TABLES + "_check_columns",
+        "_plain(name) in ID_NAMES",
+        "False",
+        SHAPE.format("of_nodes two columns of ids"),
+    ),
+    edit(
+        "truth values have other names in Parquet",
+        FILES + "_parquet",
+        "found.str.capitalize()",
+        "found",
+        SHAPE.format("of_nodes Parquet of truth values"),
+    ),
+)
