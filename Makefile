@@ -4,8 +4,7 @@
 # make test-mutants: planted privacy bugs, each of which a test must notice.
 # make test-record: predictions and epsilons of the recorded commit and of this tree, on this machine. make test-all: these
 # five. make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
-# make test-wheel: build a wheel and use it in an environment of its own. make test-matrix: each Python that is found, with
-# the lowest and the newest dependencies (hours, gigabytes).
+# make test-matrix: each Python that is found, with the newest dependencies, and the oldest with the lowest (an hour, gigabytes).
 # DEVICE=cuda, with any of these: PyTorch's CUDA build. It stays until DEVICE=cpu. TORCH_INDEX=URL: an index of CPU builds.
 CORES ?= $(shell nproc)
 PYTHON3 ?= python3
@@ -14,7 +13,7 @@ TORCH_INDEX ?=
 PIP = .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 RUN = .venv/bin/dpgraph run --cores $(CORES)
 
-.PHONY: demo cpu paper test test-slow test-fuzz test-mutants test-record test-all test-slurm lint clean setup
+.PHONY: demo cpu paper test test-slow test-fuzz test-mutants test-record test-all test-slurm test-matrix lint clean setup
 demo: setup
 	$(RUN) --suite demo
 	@echo "$(CURDIR)/results/demo/index.html"
@@ -48,6 +47,9 @@ test-slurm: setup
 	tests/slurm/install.sh
 	slurm=$$(tests/slurm/start.sh) || exit 1; trap tests/slurm/stop.sh EXIT; trap 'exit 130' INT TERM; eval "$$slurm"; \
 	  OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n 6 --dist loadfile tests/slurm
+
+test-matrix:
+	$(PYTHON3) envs/matrix.py
 
 lint: setup
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .

@@ -1,11 +1,11 @@
 """Installs the package with its lowest and its newest dependencies on each Python, and runs a quick selection of tests.
 
-    python envs/matrix.py                                      # all of it: about an hour, up to 7 GB for each environment
+    python envs/matrix.py                                      # all: about an hour, up to 7 GB for each environment
     python envs/matrix.py --python python3.13 --bounds newest
     python envs/matrix.py --list                               # what would be tried here
 
-`lowest` takes the lower bounds of pyproject.toml, on the oldest Python alone, because for later ones such old versions have no
-wheels. `newest` takes what pip finds without constraints. PyTorch is the CPU build where its index can be reached
+`lowest` takes the lower bounds of pyproject.toml, on the oldest Python alone, because such old versions have no wheels
+for later ones. `newest` takes what pip finds without constraints. PyTorch is the CPU build where its index answers
 (envs/torch_build.py). An environment is removed once its tests have passed. The exit status is 1 if any of them fails.
 """
 
@@ -41,7 +41,7 @@ def lower_bounds(pyproject: str) -> list[str]:
     """Return `name==bound` for each dependency of the package and of its extra `dev` that has a lower bound."""
     project = tomllib.loads(pyproject)["project"]
     lines = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    return [re.sub(r"\[.*?\]|>=", lambda found: "==" if found[0] == ">=" else "", line) for line in lines if ">=" in line]
+    return [re.sub(r"\[.*?\]", "", line).replace(">=", "==") for line in lines if ">=" in line]
 
 
 def pythons() -> dict[str, str | None]:
@@ -95,11 +95,11 @@ def attempt(python: str, bound: str, folder: Path, tests: list[str]) -> str:
 def main() -> int:
     """Try the combinations one by one and print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--python", action="append", default=[], help="interpreter; may be repeated (default: all found)")
+    parser.add_argument("--python", action="append", default=[], help="may be repeated (default: all that are found)")
     parser.add_argument("--bounds", action="append", choices=BOUNDS, help="may be repeated (default: both)")
     parser.add_argument("--list", action="store_true", help="list the combinations and the lower bounds")
     parser.add_argument("--folder", type=Path, help="for the environments, which are kept (default: a temporary one)")
-    parser.add_argument("tests", nargs="*", default=list(TESTS), help="tests or options of pytest (default: a selection)")
+    parser.add_argument("tests", nargs="*", default=list(TESTS), help="or options of pytest (default: a selection)")
     given = parser.parse_args()
     tried = combinations(tuple(given.bounds or BOUNDS), given.python)
     if given.list:

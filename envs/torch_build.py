@@ -1,8 +1,8 @@
 """Prints the words with which pip is asked for PyTorch: its CPU build, or with `cuda` the CUDA build.
 
-The Python package index has one build of PyTorch for each platform: for macOS without CUDA, for Linux with CUDA. CPU builds for
-Linux are in an index of PyTorch's own. It is used where it answers within seconds and has the wanted version for this
-Python, and where pip is not told to use another index in place of the public one.
+The public package index has one build of PyTorch for each platform: for macOS without CUDA, for Linux with CUDA. CPU
+builds for Linux are in an index of PyTorch's own. It is used where it answers within seconds and has the wanted version
+for this Python, unless pip is told to use another index in place of the public one.
 
     pip install $(python envs/torch_build.py cpu --version 2.13.0)
 
@@ -79,7 +79,7 @@ def choose(device: str, version: str, index: str, wheels: str | None, mirror: st
     if device == "cuda":  # === is not met by 2.13.0+cpu
         return [f"torch==={version}" if version else "torch"], f"PyTorch with CUDA, from pip's own index: {SIZE}"
     if wheels is None:
-        return [plain], f"PyTorch from {mirror}, as pip is configured ({SIZE}; TORCH_INDEX=URL: an index with CPU builds)"
+        return [plain], f"PyTorch from {mirror}, as pip is configured ({SIZE}; TORCH_INDEX=URL names another index)"
     python = f"cp{sys.version_info.major}{sys.version_info.minor}"
     wheel = rf"torch-{re.escape(version) or '[0-9.]+'}(?:\+|%2B)cpu-{python}-[^\"'<>#]*_{machine}\.whl"
     if re.search(wheel, wheels):

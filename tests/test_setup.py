@@ -1,4 +1,4 @@
-"""`make` asks pip for the build of PyTorch that the machine and DEVICE call for, whatever else pip's configuration says.
+"""`make` asks pip for the build of PyTorch that the machine and DEVICE call for.
 
 Indexes are small servers of this machine, and the configuration is a clean one: nothing of this machine's own is read.
 """

@@ -38,7 +38,7 @@ def files_in(folder):
 def test_a_new_project_has_few_files_and_plans_its_suite(tmp_path):
     said = dpgraph(tmp_path, "new-project", "club")
     club = tmp_path / "club"
-    assert "own/ has a made-up graph" in said
+    assert "with a made-up graph in own/" in said
     assert files_in(club) == WRITTEN
     assert sum(len((club / name).read_text().splitlines()) for name in WRITTEN if not name.endswith(".csv")) < 120
     planned = dpgraph(club, "run", "-n")

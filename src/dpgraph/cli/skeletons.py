@@ -30,7 +30,7 @@ def new_project(folder: Path, /) -> None:
     _write("dataset", folder / "own", {"NAME": "mine", "FOLDER": "own"})
     _example(folder / "own")
     shutil.copytree(HOME / "project/slurm", folder / "slurm")
-    print(f"{folder}: made. own/ has a made-up graph: put your files there, and their sizes in own/datasets.yaml. Then:")
+    print(f"{folder}: made, with a made-up graph in own/: put yours there, and its sizes into own/datasets.yaml. Then:")
     print(f"  cd {folder}")
     print("  dpgraph run    # tables, figures and the first page, results/mine/index.html")
 
