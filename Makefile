@@ -4,11 +4,16 @@
 # make test-mutants: planted privacy bugs, each of which a test must notice.
 # make test-record: predictions and epsilons of the recorded commit and of this tree, on this machine. make test-all: these
 # five. make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
+# make test-matrix: each Python that is found, with the newest dependencies, and the oldest with the lowest (an hour, gigabytes).
+# DEVICE=cuda, with any of these: PyTorch's CUDA build. It stays until DEVICE=cpu. TORCH_INDEX=URL: an index of CPU builds.
 CORES ?= $(shell nproc)
 PYTHON3 ?= python3
+DEVICE ?= $(patsubst .venv/.ready-%,%,$(firstword $(wildcard .venv/.ready-*) .venv/.ready-cpu))
+TORCH_INDEX ?=
+PIP = .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 RUN = .venv/bin/dpgraph run --cores $(CORES)
 
-.PHONY: demo cpu paper test test-slow test-fuzz test-mutants test-record test-all test-slurm lint clean setup
+.PHONY: demo cpu paper test test-slow test-fuzz test-mutants test-record test-all test-slurm test-matrix lint clean setup
 demo: setup
 	$(RUN) --suite demo
 	@echo "$(CURDIR)/results/demo/index.html"
@@ -43,21 +48,26 @@ test-slurm: setup
 	slurm=$$(tests/slurm/start.sh) || exit 1; trap tests/slurm/stop.sh EXIT; trap 'exit 130' INT TERM; eval "$$slurm"; \
 	  OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q -n 6 --dist loadfile tests/slurm
 
+test-matrix:
+	$(PYTHON3) envs/matrix.py
+
 lint: setup
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .
 	.venv/bin/mypy
 	.venv/bin/snakefmt --check Snakefile rules workflow/Snakefile
 	.venv/bin/snakemake --lint
 
-setup: .venv/.ready
+setup: .venv/.ready-$(DEVICE)
 
 # torch comes first and pinned: a later resolver would replace it by a build with gigabytes of CUDA packages
-.venv/.ready: constraints.txt pyproject.toml
+.venv/.ready-%: constraints.txt pyproject.toml
 	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "error: $(PYTHON3) is too old: expected Python >= 3.11 (set PYTHON3=...)"; exit 2; }
 	$(PYTHON3) -m venv .venv
-	.venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt torch
-	.venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@rm -f .venv/.ready-*
+	@torch=$$(.venv/bin/python envs/torch_build.py '$*' --version "$$(sed -n 's/^torch==//p' constraints.txt)" \
+	  --index '$(TORCH_INDEX)') && echo pip install $$torch && $(PIP) $$torch
+	$(PIP) -e '.[dev]'
 	@touch $@
 
 clean:

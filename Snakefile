@@ -1,4 +1,5 @@
-# Entry of the workflow. Rules are thin: each calls one stage of `python -m dpgraph`.
+# Entry of the workflow. Rules are thin: each calls one stage of `python -m dpgraph`. A checkout has it in its root; the
+# installed package has it as dpgraph/project/Snakefile, which the Snakefile of `dpgraph new-project` includes.
 import os
 import sys
 from pathlib import Path
@@ -7,10 +8,11 @@ from snakemake.utils import min_version
 
 min_version("9.0")
 
-# the package next to this file, whether or not it is installed
 HERE = Path(str(workflow.current_basedir)).resolve()
-SOURCES = HERE / "src"
-sys.path.insert(0, str(SOURCES))
+# of a checkout: the package next to this file, whether or not it is installed
+SOURCES = HERE / "src" if (HERE / "src").is_dir() else None
+if SOURCES:
+    sys.path.insert(0, str(SOURCES))
 
 from dpgraph import outside
 from dpgraph.data.registry import entry, registry
@@ -38,7 +40,7 @@ from dpgraph.pipeline.interruptible import check_cluster
 from dpgraph.pipeline.locks import remove_ended, sign
 from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.fallback import provide
-from dpgraph.planning.plan import load_plan
+from dpgraph.planning.plan import WORKFLOW, load_plan
 from dpgraph.reporting.baselines.compared import compared, seeds_by_task
 from dpgraph.reporting.claimed import checks_noted
 from dpgraph.reporting.inputs import (
@@ -68,9 +70,9 @@ try:
     outside.use(CONFIG.registry)
     # which jobs there are depends on what can be had, so it is fetched before they are planned, and once only
     if workflow.is_main_process and CONFIG.when_data_is_missing == "record":
-        if said := provide(CONFIG, HERE / "workflow", os.environ):
+        if said := provide(CONFIG, WORKFLOW, os.environ):
             print(said, file=sys.stderr, flush=True)
-    PLAN = load_plan(CONFIG, HERE / "workflow")
+    PLAN = load_plan(CONFIG, WORKFLOW)
     for task in PLAN.suite.tasks:
         entry(PLAN.task(task).dataset)  # refuses unknown data sets
     TRAINING_BUNDLES = training_bundles(PLAN)
@@ -145,8 +147,10 @@ TABLES = artefact_outputs(PLAN, [name for name in KINDS if KINDS[name] == "table
 FIGURES = artefact_outputs(PLAN, [name for name in KINDS if KINDS[name] == "figure"])
 # tables of hyper-parameter searches: `snakemake search` trains their cells only
 SEARCHES = [name for name, spec in PLAN.artefacts.items() if spec.view == "search"]
-# a demonstration is compared with nothing but itself
-BASELINES = [] if PLAN.suite.demonstration or not compared(PLAN) else [PATHS.baselines]
+# a demonstration is compared with itself alone, and so is a project without numbers of the literature
+PRINTED = WORKFLOW / "baselines.yaml"
+COMPARED = not PLAN.suite.demonstration and PRINTED.is_file() and compared(PLAN)
+BASELINES = [PATHS.baselines] if COMPARED else []
 
 
 # what a plain `snakemake` makes; the report is made from the others, but a deleted figure is to be drawn again

@@ -30,7 +30,7 @@ rule reference:
 rule baselines:
     input:
         SUITE_FILES,
-        "workflow/baselines.yaml",
+        PRINTED,
         results=PATHS.results,
         references=[PATHS.reference(Task.from_folder(folder)) for folder in REFERENCES],
     output:

@@ -22,14 +22,14 @@ ROOT = Path(__file__).resolve().parents[1]
 OF_PYTHON = {"pip", "setuptools", "wheel"}  # of the interpreter's installation, not pinned
 
 
-def generator():
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "envs/generate.py")
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / f"envs/{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-GENERATE = generator()
+GENERATE, MATRIX = script("generate"), script("matrix")
 LINES = GENERATE.pins((ROOT / "constraints.txt").read_text())
 PINNED = {canonicalize_name(name): Version(version) for name, version in (line.split("==") for line in LINES)}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -81,3 +81,27 @@ def test_pins_meet_each_others_requirements():
             assert needed in PINNED, f"{name} needs {needed}"
             assert wanted.specifier.contains(PINNED[needed], prereleases=True), f"{name} needs {line}"
     assert checked > 90
+
+
+def test_lower_bounds_are_those_of_the_project():
+    text = '[project]\ndependencies = ["one>=2.6", "two"]\noptional-dependencies.dev = ["three[cpu]>=1"]'
+    assert MATRIX.lower_bounds(text) == ["one==2.6", "three==1"]
+    named = {Requirement(line).name for line in MATRIX.lower_bounds((ROOT / "pyproject.toml").read_text())}
+    assert named == {
+        Requirement(line).name
+        for line in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+        if Requirement(line).specifier
+    }
+
+
+def test_each_python_is_tried_and_the_oldest_with_the_lowest_bounds_too(monkeypatch, capsys):
+    assert all(f"{version}.9" in SpecifierSet(PROJECT["requires-python"]) for version in MATRIX.PYTHONS)
+    assert f"{MATRIX.PYTHONS[0]}" in PROJECT["requires-python"]
+    monkeypatch.setattr(MATRIX, "pythons", lambda: {"3.11": "a", "3.12": "b", "3.13": None})
+    assert MATRIX.combinations(MATRIX.BOUNDS, []) == [("a", "lowest"), ("a", "newest"), ("b", "newest")]
+    assert capsys.readouterr().out == "Python 3.13: not found\n"
+    assert MATRIX.combinations(("lowest",), ["b"]) == [("b", "lowest")]
+
+
+def test_what_the_matrix_runs_is_there():
+    assert [name for name in MATRIX.TESTS if not (ROOT / name).exists()] == []

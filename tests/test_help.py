@@ -45,7 +45,7 @@ def test_examples_of_help_work(tmp_path, monkeypatch):
         ran.append(stage)
     for name in ("RATES", "STEPS"):
         monkeypatch.setattr(f"dpgraph.privacy.planner.{name}", 1)  # sooner
-    for stage in ("new", "plan", "epsilon", "noise"):
+    for stage in ("new", "new-project", "plan", "epsilon", "noise"):
         assert main(example(stage)) == 0
         ran.append(stage)
     monkeypatch.chdir(ROOT)

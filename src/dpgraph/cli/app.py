@@ -34,8 +34,9 @@ GROUPS = {  # by the module that has the commands
     "graph": CommandGroup("Your graph", ("fit", "predict", "compare", "afford", "export")),
     "workflow": CommandGroup(
         "Workflow",
-        ("run", "list", "explain", "cost", "ship", "render", "verify", "status", "new", "settings", "schemas"),
+        ("run", "list", "explain", "cost", "ship", "render", "verify", "status", "settings", "schemas"),
     ),
+    "skeletons": CommandGroup("Your own workflow", ("new-project", "new")),
     "stages": CommandGroup(
         "Stages, as the rules of the workflow call them",
         ("fetch", "preprocess", "calibrate", "train", "aggregate", "artefacts", "page", "references"),
@@ -89,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command(name: str) -> Callable[..., int | None]:
     """Return the function of a command."""
     module = import_module(f"dpgraph.cli.{COMMANDS[name]}")
-    found = getattr(module, name, None) or getattr(module, f"{name}_")  # `list` is Python's
+    found = getattr(module, name.replace("-", "_"), None) or getattr(module, f"{name}_")  # `list` is Python's
     return found  # type: ignore[no-any-return]
 
 

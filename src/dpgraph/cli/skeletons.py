@@ -1,16 +1,51 @@
-"""Skeletons of a user's own data sets and methods, for `dpgraph new`."""
+"""Commands that write a project, a data set or a method of one's own, which runs as it is."""
 
 from __future__ import annotations
 
 import csv
 import importlib.util
 import re
+import shutil
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 from dpgraph.errors import UserError, invalid
 
+HOME = Path(str(files("dpgraph")))
 NODES = 200  # of the example's graph
+
+
+def new_project(folder: Path, /) -> None:
+    """Write a folder in which `dpgraph run` works: a small graph of your own, a suite, and the package's workflow.
+
+    Example: dpgraph new-project club. Then as it says; docs/extend-from-outside.md.
+
+    Args:
+        folder: Folder, new or empty.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder}: there already: expected a folder that is new or empty")
+    _write("project", folder, {})
+    _write("dataset", folder / "own", {"NAME": "mine", "FOLDER": "own"})
+    _example(folder / "own")
+    shutil.copytree(HOME / "project/slurm", folder / "slurm")
+    print(f"{folder}: made, with a made-up graph in own/: put yours there, and its sizes into own/datasets.yaml. Then:")
+    print(f"  cd {folder}")
+    print("  dpgraph run    # tables, figures and the first page, results/mine/index.html")
+
+
+def new(what: Literal["method", "dataset"], name: str, /, *, out: Path = Path("own")) -> None:
+    """Write the skeleton of a method or a data set of your own, which runs as it is.
+
+    Example: dpgraph new method mine. Then as it says; docs/extend-from-outside.md.
+
+    Args:
+        what: What to write.
+        name: Small letters and digits: mine.
+        out: Folder, to be named in `registry:` of config.yaml.
+    """
+    (write_method if what == "method" else write_dataset)(name, out)
 
 
 def write_method(name: str, out: Path) -> None:
@@ -50,16 +85,17 @@ def _check_name(name: str) -> None:
 
 def _write(kind: str, folder: Path, words: dict[str, str]) -> None:
     """Write the templates of one kind with `words` for their placeholders; no file is overwritten."""
-    found = [one for one in files("dpgraph").joinpath("templates", kind).iterdir() if one.name.endswith(".txt")]
-    for one in found:
-        if (folder / one.name.removesuffix(".txt")).exists():
-            raise UserError(f"{folder / one.name.removesuffix('.txt')}: there already: expected another name or --out")
-    folder.mkdir(parents=True, exist_ok=True)
-    for one in found:
-        text = one.read_text(encoding="utf-8")
+    home = HOME / "templates" / kind
+    made = {folder / path.relative_to(home).with_suffix(""): path for path in sorted(home.rglob("*.txt"))}
+    for path in made:
+        if path.exists():
+            raise UserError(f"{path}: there already: expected another name or --out")
+    for path, template in made.items():
+        text = template.read_text(encoding="utf-8")
         for placeholder, word in words.items():
             text = re.sub(rf"(?<![A-Z]){placeholder}(?![A-Z][A-Z])", word, text)
-        (folder / one.name.removesuffix(".txt")).write_text(text, encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
 
 
 def _example(folder: Path) -> None:

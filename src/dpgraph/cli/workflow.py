@@ -234,21 +234,6 @@ def status(*, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
     print(json.dumps(found.json(), indent=1, ensure_ascii=False) if as_json else found.page())
 
 
-def new(what: Literal["method", "dataset"], name: str, /, *, out: Path = Path("own")) -> None:
-    """Write the skeleton of a method or a data set of your own, which runs as it is.
-
-    Example: dpgraph new method mine. Then as it says; docs/extend-from-outside.md.
-
-    Args:
-        what: What to write.
-        name: Small letters and digits: mine.
-        out: Folder, to be named in `registry:` of config.yaml.
-    """
-    from dpgraph.cli.skeletons import write_dataset, write_method
-
-    (write_method if what == "method" else write_dataset)(name, out)
-
-
 def settings(*, out: Path | None = None, suite: PlanOptions = ANY_SUITE) -> None:
     """Write the settings that a suite's searches chose, for other suites to read.
 

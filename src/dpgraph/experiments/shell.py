@@ -9,13 +9,14 @@ from pathlib import Path
 from dpgraph.experiments.config import Config
 
 
-def export_interpreter(sources: Path) -> None:
-    """Make `python -m dpgraph` in a rule mean this interpreter and the package in `sources`, installed or not.
+def export_interpreter(sources: Path | None) -> None:
+    """Make `python -m dpgraph` in a rule mean this interpreter and the package in `sources`; None: the installed one.
 
     An activated conda environment still puts its own `python` in front.
     """
     _prepend("PATH", Path(sys.executable).parent)
-    _prepend("PYTHONPATH", sources)
+    if sources is not None:
+        _prepend("PYTHONPATH", sources)
 
 
 def export_config(config: Config) -> None:
