@@ -109,7 +109,7 @@ def _named(names: Sequence[str], asked: str | None, usual: Sequence[str]) -> str
 
 
 def ids_of(table: FileTable, id_name: str) -> list[str]:
-    """An id in each row, each once."""
+    """Return the ids, one in each row. Raises UserError for an empty one and for one that is there twice."""
     import pandas as pd
 
     ids = table.texts(id_name, "--id")
