@@ -176,6 +176,10 @@ def in_any_order(frame: pandas.DataFrame, random: Random) -> pandas.DataFrame:
     return frame[random.sample(list(frame.columns), frame.shape[1])]
 
 
+def sorted_by_source(frame: pandas.DataFrame, random: Random) -> pandas.DataFrame:
+    return frame.sort_values("source")  # in which # and % come before @
+
+
 def both(*changes: Change) -> Change:
     def change(frame: pandas.DataFrame, random: Random) -> pandas.DataFrame:
         for one in changes:
@@ -226,7 +230,7 @@ WEIGHTED = "% sym weighted\n% 9 9 9\n"
 OTHER_EDGES: dict[str, Write] = {
     "numbers of edges first, no header": after(more("number"), as_cells(header=False)),
     "a comment, numbers of edges first, no header": after(more("number"), as_cells(header=False, before=REMARK)),
-    "ids that begin like comments, no header": as_cells(header=False),
+    "ids that begin like comments, no header": after(sorted_by_source, as_cells(header=False)),
     "weights first, no header": after(more("weight"), as_cells(header=False)),
     "shares first, no header": after(more("share"), as_cells(header=False)),
     "weights behind, no header": after(more(last="weight"), as_cells(header=False)),

@@ -65,7 +65,7 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
         return False if data else None
 
     table = read_table(path, judge)
-    _check_top(table, ids)
+    _check_first(table)
     names = [name for name in table.names if not (name in table.empty and UNNAMED.fullmatch(name))]
     if len(names) < 2:
         raise UserError(f"{path}: {len(names)} column: expected two with the ids of the ends, separated by commas, "
@@ -84,17 +84,12 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
     return EdgeTable(path, chosen, (first, second), table.first, read)
 
 
-def _check_top(table: FileTable, ids: Sequence[str]) -> None:
-    """Raise UserError where the first line is taken for an edge or a comment, and may be something else."""
-    import pandas as pd
-
+def _check_first(table: FileTable) -> None:
+    """Raise UserError where the first row is taken for an edge and has names that are ids, such as 0 and 1."""
     first = [column.iloc[0] for column in table.columns.values() if len(column)]
     if not table.header and first and not first[0] and any(first):
         raise UserError(f"{table.path}, row {table.first}: {', '.join(map(shown, first[:20]))}: names of columns "
                         "that are ids? Expected others, such as source,target")  # fmt: skip
-    if table.comments and pd.Series(ids, dtype=str).str.startswith(("#", "%")).any():
-        raise UserError(f"{table.path}: are lines that begin with # or % comments? So do ids: expected names of "
-                        "columns in the first row, such as source,target, and no comments")  # fmt: skip
 
 
 def _chosen(

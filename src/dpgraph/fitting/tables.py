@@ -119,7 +119,7 @@ def _are_truths(column: Any) -> bool:
 
 
 def ids_of(table: FileTable, id_name: str) -> list[str]:
-    """An id in each row, each once."""
+    """Return the ids, one in each row. Raises UserError for an empty one and for one that is there twice."""
     import pandas as pd
 
     ids = table.texts(id_name, "--id")

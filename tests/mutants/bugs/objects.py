@@ -196,7 +196,7 @@ BUGS = (
         REFUSED.format("number that a node lacks"),
     ),
     edit(
-        "an id is a feature",
+        "an id of NetworkX is a feature",
         NETWORKX + "_columns",
         "ID_LIKE.fullmatch(str(name))",
         "False",

@@ -98,8 +98,8 @@ BUGS = (
     edit(
         "row numbers and weights are ends",
         EDGES + "_chosen",
-        "unsure or NUMBERS_ROWS.fullmatch(of_ids[0]) or counted",
-        "NUMBERS_ROWS.fullmatch(of_ids[0]) or counted",
+        "len(of_ids) != 2",
+        "len(of_ids) < 2",
         LINE.format("weights that are ids, no header"),
     ),
     edit(

@@ -31,15 +31,8 @@ BUGS = (
         SHAPE.format("of_nodes no edges, hashtags and nothing else"),
     ),
     edit(
-        "an edge whose id begins with # is a comment",
-        EDGES + "_check_top",
-        "if table.comments and pd.Series(ids, dtype=str).str.startswith(('#', '%')).any(): ...",
-        "if False: ...",
-        SHAPE.format("of_edges ids that begin like comments, no header"),
-    ),
-    edit(
         "names that are ids are an edge",
-        EDGES + "_check_top",
+        EDGES + "_check_first",
         "not first[0]",
         "False",
         SHAPE.format("of_edges numbers as names, with an index"),
@@ -47,8 +40,8 @@ BUGS = (
     edit(
         "row numbers after a comment are ends",
         EDGES + "_chosen",
-        "of_ids[:2] == names[:2] and (not counted)",
-        "of_ids[:2] == names[:2]",
+        "not counted",
+        "True",
         SHAPE.format("of_edges a comment, numbers of edges first, no header"),
     ),
     edit(
