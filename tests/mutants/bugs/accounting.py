@@ -194,7 +194,7 @@ BUGS = (
     edit(
         "the release of rows is charged half",
         "dpgraph.privacy.mechanisms.pagerank:PagerankSteps.release_mu",
-        "2 * self.num_roots",
+        "2 * self.rows",
         "self.num_roots",
         OF_PAGERANK_MECHANISMS + "test_rigorous_example",
     ),
