@@ -1,5 +1,6 @@
 """Training on tuples: learns where there is something to learn, and resumes bit by bit."""
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -91,6 +92,24 @@ def test_the_base_encoder_is_where_fine_tuning_starts(monkeypatch):
     assert np.array_equal(run(job).logits, start)
 
 
+@pytest.mark.parametrize(("steps", "share", "rates"), [
+    (8, 0.25, [0, 1 / 2, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6]),
+    (4, 0.0, [1, 3 / 4, 2 / 4, 1 / 4]),
+    (3, 0.5, [0, 1 / 2, 1]),  # two steps of it: a part of a step counts as a whole one
+])  # fmt: skip
+def test_the_learning_rate_rises_and_falls_linearly(monkeypatch, steps, share, rates):
+    """As transformers 4.57 computes it by get_linear_schedule_with_warmup."""
+    seen, original = [], PlainRelationStep.__call__
+
+    def noted(self):
+        seen.append(self.optimizer.param_groups[0]["lr"])
+        return original(self)
+
+    monkeypatch.setattr(PlainRelationStep, "__call__", noted)
+    run(job_of("relation-head", {}, steps, training={"warm_up": share})[0])
+    assert seen == pytest.approx([0.01 * rate for rate in rates])
+
+
 @pytest.mark.parametrize(
     ("name", "model", "kind", "privacy"),
     [
@@ -104,9 +123,11 @@ def test_the_base_encoder_is_where_fine_tuning_starts(monkeypatch):
 def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, name, model, kind, privacy):
     """Same batches, negatives and noise after the checkpoint, and what ran is what was accounted for."""
     others = {"privacy": privacy, "texts": model.get("encoder") == "texts"}
+    warm_up = None if kind is PlainRelationStep and not others["texts"] else 0.4  # the rate's schedule goes on, too
+    others["training"] = {"warm_up": warm_up}
     if others["texts"]:
         model = {"encoder": str(install(monkeypatch, tmp_path)), "rank": 2, "max_tokens": 8}
-    unbroken = run(job_of(name, model, 6, **others)[0]).logits
+    unbroken = run(job_of(name, model, 6, **copy.deepcopy(others))[0]).logits
     monkeypatch.setenv("DPGRAPH_CHECKPOINT_SECONDS", "0")
     original, calls = kind.__call__, []
 
@@ -119,7 +140,7 @@ def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, name, model, kin
     with monkeypatch.context() as patch:
         patch.setattr(kind, "__call__", killed)
         with pytest.raises(KeyboardInterrupt):
-            run(job_of(name, model, 6, tmp_path / "state", **others)[0])
+            run(job_of(name, model, 6, tmp_path / "state", **copy.deepcopy(others))[0])
     job, _, _ = job_of(name, model, 6, tmp_path / "state", **others)
     outcome = run(job)
     assert outcome.resumed_at == 4

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -40,6 +41,37 @@ def _eager(kind: type[torch.optim.Optimizer]) -> Any:
     plain = {name: getattr(method := getattr(kind, name), "__wrapped__", method) for name in names}
     step = torch.no_grad()(getattr(kind.step, "__wrapped__", kind.step))
     return type(kind.__name__, (kind,), {**plain, "step": step})
+
+
+@dataclass
+class WarmedUpStep:
+    """A step whose learning rate rises linearly from 0 over the first `warm_up` steps, then falls linearly to 0 at T.
+
+    As transformers' get_linear_schedule_with_warmup has it: the first of t = 0..T - 1 has rate 0 if `warm_up` > 0. The
+    rate is a public function of t.
+    """
+
+    step: Callable[[], int]
+    optimizer: torch.optim.Optimizer
+    learning_rate: float
+    steps: int
+    warm_up: int
+    done: int = 0
+
+    def start_at(self, step: int) -> None:
+        self.done = step
+
+    def share(self, done: int) -> float:
+        """Return which part of the learning rate the step after `done` ones has."""
+        if done < self.warm_up:
+            return done / self.warm_up
+        return max(0.0, (self.steps - done) / max(1, self.steps - self.warm_up))
+
+    def __call__(self) -> int:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.learning_rate * self.share(self.done)
+        self.done += 1
+        return self.step()
 
 
 def apply_gradient(optimizer: torch.optim.Optimizer, sums: Sequence[Tensor], divisor: float) -> None:

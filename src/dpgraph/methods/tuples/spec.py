@@ -37,6 +37,11 @@ class TupleTraining(RootBatches):
     loss: Literal["infonce", "hinge"] = Field(default="infonce", description="Of the scores of a tuple")
     temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
     margin: Annotated[float, Field(gt=0, le=1000, description="m of the hinge loss")] = 0.2
+    warm_up: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the steps in which the learning rate rises from 0, before it falls to 0, both linearly "
+        "(Huang et al.); null: it is constant",
+    )
 
 
 class PlainTupleTraining(TupleTraining):
@@ -110,7 +115,7 @@ class EncoderCell(Cell):
 
 
 NOISE_IGNORES = {
-    "training": (*Cell.NOISE_IGNORES["training"], "loss", "temperature", "margin"),
+    "training": (*Cell.NOISE_IGNORES["training"], "loss", "temperature", "margin", "warm_up"),
     "privacy": ("clip_norm",),
 }
 

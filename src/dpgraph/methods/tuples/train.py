@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,7 @@ from dpgraph.randomness import entropy, numpy_generator, torch_generator
 from dpgraph.sampling.batches import Draws, FixedSizeSampler
 from dpgraph.sampling.tuples import Negatives, TupleBatches, Tuples, capped_tuples, owned_pairs
 from dpgraph.training.checkpoint import Generator
-from dpgraph.training.optimizers import make_optimizer
+from dpgraph.training.optimizers import WarmedUpStep, make_optimizer
 from dpgraph.training.relation_heads import Head, HeadModel
 from dpgraph.training.steps import Step
 from dpgraph.training.tower_clipping import TowerModel
@@ -50,7 +52,12 @@ def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, A
     step, generators = (
         prepared_step(job, model, optimizer) if job.prepared is not None else plain(job, model, optimizer)
     )
-    return run_loop(Run(job, bench, step, generators, notes or {}, inference=EntityStates(model)), observe)
+    run = Run(job, bench, step, generators, notes or {}, inference=EntityStates(model))
+    training = job.cell.training
+    if training.warm_up is not None:
+        warm_up = math.ceil(training.warm_up * run.steps)
+        run = replace(run, step=WarmedUpStep(step, optimizer, training.learning_rate, run.steps, warm_up))
+    return run_loop(run, observe)
 
 
 def prepared_step(
