@@ -483,5 +483,5 @@ def test_dp_mlp_has_two_readings_of_its_noise() -> None:
 
 
 def test_the_noise_of_the_text_is_of_records_alone() -> None:
-    with pytest.raises(UserError, match="^hops=1: expected 0: records are read without their neighbours"):
+    with pytest.raises(UserError, match=r"^hops=1: expected 0: records are read without their neighbours"):
         printed_records(hops=1, max_degree=7)
