@@ -68,10 +68,11 @@ class DpGnnCell(NetworkCell):
     privacy: DpTreePrivacy
 
 
+MlpVariant = Literal["rigorous", "node-remove", "rigorous-fixed-size", "published", "published-text"]
+
+
 class DpMlpPrivacy(DpTreePrivacy):
-    variant: Literal[  # type: ignore[assignment]
-        "rigorous", "node-remove", "rigorous-fixed-size", "published", "published-text"
-    ] = Field(
+    variant: MlpVariant = Field(  # type: ignore[assignment]
         default="rigorous",
         description="As of dp-gnn; node-remove: as rigorous, stated for a node that leaves with its edges, of which "
         "nothing here reads any; published: noise std / C and the accountant of the released code; published-text: "
