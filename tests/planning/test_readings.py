@@ -36,7 +36,11 @@ def test_the_clipped_readings_stand_beside_the_released_code(paper: Plan, name: 
             noise = {f"{one}-per-node" for one in artefact.methods if one in ("pure-noise-sgd", "pure-noise-adam")}
             wanted |= noise if released and "confusion" not in artefact_id and artefact_id != "table4" else set()
             assert wanted <= set(artefact.methods), artefact_id
-    said = {"released": "nothing clipped", "published": "one clipped gradient", "per-node": "each node's gradient clipped"}
+    said = {
+        "released": "nothing clipped",
+        "published": "one clipped gradient",
+        "per-node": "each node's gradient clipped",
+    }
     for method, row in experiment.methods.items():
         for reading, words in said.items():
             if method.startswith(("dp-gcn-sgd", "dp-gcn-adam", "dp-split-")) and reading in method:
@@ -81,9 +85,7 @@ def test_rows_as_printed_have_what_the_paper_prints() -> None:
     for entry in entries:
         row = plan.experiments["daigavane"].methods[entry.method_id]
         table = "table11" if "gin" in entry.method_id or "gat" in entry.method_id else "table9"
-        printed = hyperparameters(
-            "daigavane2022-node-level-dp-gnn", table, row.published[table]["model"], "ogbn-arxiv"
-        )
+        printed = hyperparameters("daigavane2022-node-level-dp-gnn", table, row.published[table]["model"], "ogbn-arxiv")
         cell = entry.cell.model_dump()
         for part, values in printed.items():
             assert {name: (cell[part] or {}).get(name) for name in values} == values, entry.method_id
