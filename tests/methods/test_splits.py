@@ -14,7 +14,9 @@ from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.pipeline.stages import train_cell
 from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.training.checkpoint import Checkpoint
+from dpgraph.training.early_stopping import Watched
 from dpgraph.training.loop import Diverged
 from tests.contract.cells import cell as any_cell
 from tests.contract.cells import split_cell as calibrated_cell
@@ -211,3 +213,36 @@ def test_baselines():
     few = any_cell("majority", 0, None, train_share=0.1)
     (job,) = make_jobs(replace(graph, labels=labels), few, [0], calibrate(few, 40), CPU)
     assert method("majority").run(job, lambda step, logits: {}).logits[0].sum() == 4
+
+
+@pytest.mark.parametrize("variant", ["rigorous", "cut"])
+def test_patience_is_refused_where_something_is_proved(variant):
+    with pytest.raises(UserError, match=f"patience=2: expected null for variant {variant}: validation labels"):
+        split_cell("dp-subgraph", variant, 2, patience=2)
+
+
+def prepared_job(cell, graph):
+    (job,) = make_jobs(graph, cell, [0], calibrate(cell, len(graph.train_nodes)), CPU)
+    return job
+
+
+@pytest.mark.parametrize("variant", ["published", "per-node", "released"])
+def test_a_private_run_stops_and_is_accounted_for(variant):
+    """After so many epochs without a better validation loss; its steps are compared up to there, and prove nothing."""
+    graph = toy_graph()
+    cell = split_cell("dp-subgraph", variant, 2, patience=2, steps=80, learning_rate=0.3)
+    job = prepared_job(cell, graph)
+    assert job.calibration.statement.rigorous.epsilon is None
+    outcome = method(cell.method).run(job, lambda step, logits: {"step": step})
+    stopped = outcome.notes["stopped_at"]
+    assert 4 <= stopped < 80
+    ran = job.prepared.check()
+    assert (ran.steps, ran.noise_draws, ran.terms[0].draws) == (stopped, stopped, stopped)
+    with pytest.raises(NotAsAccounted, match="ran 0, accounted"):
+        prepared_job(cell, graph).prepared.check()
+
+
+def test_no_run_stops_whose_mechanism_does_not_say_so():
+    job = prepared_job(split_cell("dp-subgraph", "published", 2), toy_graph())
+    with pytest.raises(NotAsAccounted, match="stops on validation labels, which the mechanism does not state"):
+        job.prepared.stops(Watched(torch.nn.Linear(1, 1), None))

@@ -17,7 +17,7 @@ from dpgraph.privacy.accountants.renyi import theorem1_epsilon, theorem1_rdp
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Mechanism, mechanism_from
 from dpgraph.privacy.mechanisms.none import NonPrivate, NoRecord
-from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees, PrintedRecords
 from dpgraph.privacy.mechanisms.removed_records import RemovedRecords
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
@@ -58,6 +58,11 @@ def fixed_trees(**changes: Any) -> FixedBatchTrees:
         "groups": 3,
     }
     return FixedBatchTrees(**{**settings, **changes})
+
+
+def printed_records(**changes: Any) -> PrintedRecords:
+    fields = {**dict(fixed_trees(hops=0, max_degree=None, groups=2)), "kind": "printed-records"}
+    return PrintedRecords(**{**fields, **changes})
 
 
 def residual_trees(**changes: Any) -> ResidualTrees:
@@ -456,3 +461,27 @@ def test_own_records_cost_the_same_when_a_node_leaves_with_its_edges() -> None:
 def test_whoever_reads_an_edge_has_no_such_statement(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         removed_records(**changes)
+
+
+def test_dp_mlp_has_two_readings_of_its_noise() -> None:
+    """The text's lambda = sigma / (2 C N(K, 0)), N(K, 0) = 1, with Theorem 1; the released code's sigma = lambda C."""
+    text, code = printed_records(noise_multiplier=1.0), fixed_trees(noise_multiplier=1.0, hops=0, max_degree=None)
+    assert (text.noise_std_over_clip, code.noise_std_over_clip) == (2.0, 1.0)
+    rate, steps, epsilons = 10000 / 90941, 12, []
+    for order in [tenth / 10 for tenth in range(11, 100)]:  # of a root that is drawn with probability m / N
+        step = math.log1p(rate * math.expm1(order * (order - 1) / 2)) / (order - 1)
+        tail = math.log1p(-1 / order) - math.log(ARXIV["delta"] * order) / (order - 1)
+        epsilons.append(steps * step + tail)
+    published = text.with_steps(steps).published()
+    assert published.epsilon == pytest.approx(min(epsilons), rel=1e-9)
+    assert published.epsilon < 12 < (text.with_steps(steps + 1).published().epsilon or 0)
+    assert published.unmet == ()
+    assert code.published().unmet != ()  # a Poisson formula for batches of fixed size
+    assert text.rigorous().epsilon is None
+    assert "percentiles" in text.rigorous().reason
+    assert "Poisson" not in text.rigorous().reason
+
+
+def test_the_noise_of_the_text_is_of_records_alone() -> None:
+    with pytest.raises(UserError, match=r"^hops=1: expected 0: records are read without their neighbours"):
+        printed_records(hops=1, max_degree=7)

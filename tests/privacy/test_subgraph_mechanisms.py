@@ -219,7 +219,7 @@ def test_the_cells_mechanism():
         ({"method": "dp-gnn", "model": {"dropout": 0.5}}, "architecture=gcn, dropout=0.5: expected 0 but for kipf"),
         ({"method": "dp-pure-noise", "variant": "published", "model": {"dropout": 0.5}}, "dropout=0.5: expected less"),
         ({"method": "random", "model": MLP, "training": {"train_share": 0.5}}, "training.train_share=0.5: unknown key"),
-        ({"training": {"patience": 5}}, "training.patience=5: unknown key"),
+        ({"training": {"patience": 5}}, "patience=5: expected null for variant rigorous: validation labels"),
         ({"training": {"weight_decay": 0.1}}, "training.weight_decay=0.1: unknown key"),
         ({"training": {"batch_size": 5}}, "training.batch_size=5: unknown key"),
         ({"training": {"num_splits": None}}, "training.num_splits=None: expected a valid integer"),
@@ -256,3 +256,28 @@ def test_what_is_not_clipped_has_the_papers_epsilon_and_no_other() -> None:
     assert "clipped: ran nothing, presumed each root's gradient" in released.published().unmet
     assert released.rigorous().epsilon is None
     assert "clipped" in released.rigorous().reason
+
+
+@pytest.mark.parametrize(
+    "kind", [MaskedSubgraphs, NodeClippedSubgraphs, UnclippedSubgraphs], ids=lambda one: one.__name__
+)
+def test_a_run_that_stops_on_validation_labels_proves_nothing(kind):
+    """Igamberdiev and Habernal, section 5.2: validation labels are read after each epoch, and nothing is charged."""
+    whole = splits(kind, 48.0, 2000, num_splits=1)
+    stopped = mechanism_from(kind, {**whole.model_dump(), "stops_early": True})
+    statement = stopped.statement()
+    assert statement.rigorous.epsilon is None
+    assert "validation labels are read after each epoch" in statement.rigorous.reason
+    assert statement.published.epsilon == whole.published().epsilon
+    assert "validation labels" in statement.published.unmet[-1]
+    if kind is not UnclippedSubgraphs:
+        with pytest.raises(UserError, match="nothing is guaranteed: validation labels"):
+            stopped.rdp((2.0,))
+    assert "stops_early" not in whole.model_dump()  # records of runs that do not stop stay as they were
+    assert stopped.model_dump()["stops_early"]
+
+
+def test_a_proved_mechanism_may_not_stop_on_validation_labels():
+    for kind in (CutSubgraphs, PoissonSubgraphs, PureNoise, NodeNoise):
+        with pytest.raises(UserError, match=r"^stops_early=True: expected False: validation labels"):
+            kind(**{**dict(splits(kind, 48.0, 2000)), "stops_early": True})

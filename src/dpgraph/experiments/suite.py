@@ -34,8 +34,8 @@ class SuiteTask(Finite):
     )
     published_statistics: str | None = Field(
         default=None,
-        description="The paper's name of the data set whose printed statistics stand beside this one's, where no "
-        "result can be compared; null: that of published",
+        description="The paper's name of the data set whose printed statistics stand beside this one's, and whose "
+        "printed hyper-parameters a rule may take, where no result can be compared; null: that of published",
     )
 
     constructed: Annotated[str, Field(min_length=1, max_length=300)] | None = Field(

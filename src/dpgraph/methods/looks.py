@@ -34,7 +34,7 @@ class Look:
 
 
 ANY = Look(BLACK, "d", "-")  # of a method that proposes none
-DASHED, DASH_DOT = (0, (4, 2)), (0, (6, 1.5, 1, 1.5))
+DASHED, DASH_DOT, DOTTED = (0, (4, 2)), (0, (6, 1.5, 1, 1.5)), (0, (2, 1.5))
 LONG_DASHES = (0, (14, 2))
 MARKERS_PUBLISHED = {"o": "X", "s": "P", "^": "*"}
 MARKERS_FIXED_SIZE = {"o": "8", "s": "H", "^": "d"}
@@ -60,8 +60,8 @@ def adapted(base: Look, cell: Any) -> Look:
     """The look of a cell's variant and optimiser."""
     marker, line = base.marker, base.line
     variant = "none" if cell.privacy is None else cell.privacy.variant
-    if variant == "published":
-        marker, line = MARKERS_PUBLISHED.get(marker, marker), DASHED
+    if variant.startswith("published"):
+        marker, line = MARKERS_PUBLISHED.get(marker, marker), DOTTED if variant == "published-text" else DASHED
     if variant == "rigorous-fixed-size":
         marker, line = MARKERS_FIXED_SIZE.get(marker, marker), DASH_DOT
     if variant == "node-remove":

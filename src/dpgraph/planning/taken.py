@@ -42,8 +42,8 @@ def chosen_setting(
 def published_part(
     experiment: Experiment, row: MethodRow, table: str, task: SuiteTask, where: str
 ) -> dict[str, dict[str, object]]:
-    if task.published is None or "model" not in row.published.get(table, {}):
+    """Return what the paper prints for the method on the data set, or on the one that this data set stands in for."""
+    data_set = task.dataset_in_paper or task.published_statistics
+    if data_set is None or "model" not in row.published.get(table, {}):
         raise UserError(f"{where}: hyperparameter_table={table}: the paper has no such row")
-    return published.hyperparameters(
-        experiment.published, table, row.published[table]["model"], str(task.dataset_in_paper)
-    )
+    return published.hyperparameters(experiment.published, table, row.published[table]["model"], data_set)

@@ -19,9 +19,10 @@ from dpgraph.privacy.mechanisms.subgraphs import (
     PoissonSubgraphs,
     UnclippedSubgraphs,
 )
-from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Procedure
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, NotAsAccounted, Procedure
 from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, Schedule, equal_parts, nodes_in_use, parts_by_id
 from dpgraph.training.checkpoint import Generator
+from dpgraph.training.early_stopping import Watched
 from dpgraph.training.kipf import BlockCache, GraphSource, NoSource, Privatizer, Source
 
 MASKING = (MaskedSubgraphs, UnclippedSubgraphs, NodeClippedSubgraphs)
@@ -53,11 +54,26 @@ class PreparedParts(PreparedStep):
         self.noise = order.noise(order.noise_std)
         self._source: Source | None = None
         self._privatizer: Privatizer | None = None
+        self._watched: Watched | None = None
 
     @property
     def masks_the_loss(self) -> bool:
         """Whether messages cross the whole graph."""
         return isinstance(self.mechanism, MASKING)
+
+    def stops(self, watched: Watched) -> None:
+        """Note what may end the run early; raises NotAsAccounted where the mechanism does not say that it may."""
+        if not isinstance(self.mechanism, GraphSplits) or not self.mechanism.stops_early:
+            raise NotAsAccounted("the run stops on validation labels, which the mechanism does not state")
+        self._watched = watched
+
+    def check(self, resumed_at: int = 0) -> Procedure:
+        """As of all steps; a run that stopped is compared with as many as it made."""
+        stopped = 0 if self._watched is None else int(self._watched.stopped_at)
+        if stopped:
+            self.mechanism = self.mechanism.with_steps(stopped)
+            resumed_at = min(resumed_at, stopped)
+        return super().check(resumed_at)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
         source, privatizer = self._source, self._privatizer

@@ -1,6 +1,7 @@
-"""Early stopping of a run without privacy, whose best parameters on validation nodes, or its last ones, are kept.
+"""Early stopping of a run, whose best parameters on validation nodes, or its last ones, are kept.
 
-It reads validation labels at every look, which no epsilon of this package covers: private methods have no such setting.
+It reads validation labels at every look, which no epsilon of this package covers: a private run that stops so is a
+paper's own mechanism, and states no rigorous epsilon.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpgraph.methods.asked import Asked
-from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees, PrintedRecords
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees
 
 
@@ -25,11 +25,20 @@ def fixed_size_trees(asked: Asked) -> FixedSizeStableTrees:
 
 
 def published_trees(asked: Asked) -> FixedBatchTrees:
+    return FixedBatchTrees(**published_fields(asked))
+
+
+def printed_records(asked: Asked) -> PrintedRecords:
+    return PrintedRecords(**published_fields(asked))
+
+
+def published_fields(asked: Asked) -> dict[str, Any]:
+    """Fields of the paper's mechanism; K has no meaning without hops."""
     hops = asked.cell.model.hops
-    return FixedBatchTrees(
+    return {
         **asked.common(asked.num_train),
-        hops=hops,
-        max_degree=asked.privacy.max_degree if hops else None,
-        batch_size=asked.batch_size,
-        groups=1 + bool(hops) + bool(asked.cell.model.encoder_layers),  # decoder, aggregation, encoder
-    )
+        "hops": hops,
+        "max_degree": asked.privacy.max_degree if hops else None,
+        "batch_size": asked.batch_size,
+        "groups": 1 + bool(hops) + bool(asked.cell.model.encoder_layers),  # decoder, aggregation, encoder
+    }

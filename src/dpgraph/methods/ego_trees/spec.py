@@ -10,12 +10,12 @@ from pydantic import Field
 from dpgraph.experiments.cell import LARGE, MlpModel, Model, NetworkCell, RootBatches, TreePrivacy
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.ego_trees import look
-from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees, published_trees
+from dpgraph.methods.ego_trees.mechanism import fixed_size_trees, poisson_trees, printed_records, published_trees
 from dpgraph.methods.ego_trees.removed import removed_records
 from dpgraph.methods.free import StoppedTraining
 from dpgraph.methods.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
 from dpgraph.methods.spec import MethodSpec, Variant, scored_along_edges
-from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees, PrintedRecords
 from dpgraph.privacy.mechanisms.removed_records import RemovedRecords
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -68,11 +68,15 @@ class DpGnnCell(NetworkCell):
     privacy: DpTreePrivacy
 
 
+MlpVariant = Literal["rigorous", "node-remove", "rigorous-fixed-size", "published", "published-text"]
+
+
 class DpMlpPrivacy(DpTreePrivacy):
-    variant: Literal["rigorous", "node-remove", "rigorous-fixed-size", "published"] = Field(  # type: ignore[assignment]
+    variant: MlpVariant = Field(  # type: ignore[assignment]
         default="rigorous",
         description="As of dp-gnn; node-remove: as rigorous, stated for a node that leaves with its edges, of which "
-        "nothing here reads any",
+        "nothing here reads any; published: noise std / C and the accountant of the released code; published-text: "
+        "noise std / 2 C and Theorem 1, as the paper's text has it with N(K, 0) = 1",
     )
 
 
@@ -86,7 +90,11 @@ VARIANTS = {
     "rigorous-fixed-size": Variant(FixedSizeStableTrees, fixed_size_trees, scored_along_edges),
     "published": Variant(FixedBatchTrees, published_trees, scored_along_edges, target="published"),
 }
-MLP_VARIANTS = {**VARIANTS, "node-remove": Variant(RemovedRecords, removed_records, scored_along_edges)}
+MLP_VARIANTS = {
+    **VARIANTS,
+    "node-remove": Variant(RemovedRecords, removed_records, scored_along_edges),
+    "published-text": Variant(PrintedRecords, printed_records, scored_along_edges, target="published"),
+}
 PLAIN, PRIVATE = "dpgraph.methods.ego_trees.plain:Gnn", "dpgraph.methods.ego_trees.train:DpGnn"
 RECORDS = ("node-classification", "images")
 PLAIN_SUMMARY = "GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size."
@@ -141,8 +149,11 @@ def attacks(hops: int) -> tuple[AttackCase, ...]:
         relation=Relation.NONE,
     )
     fixed_size = replace(proved, variant="rigorous-fixed-size", batches=Batches.FIXED_SIZE, noise_unit="2 C R")
+    if hops:
+        return (proved, fixed_size, published)
     removed = replace(proved, variant="node-remove", relation=Relation.NODE_REMOVE)
-    return (proved, fixed_size, published) if hops else (proved, removed, fixed_size, published)
+    text = replace(published, variant="published-text", noise_unit="2 C N(K, r)")
+    return (proved, removed, fixed_size, published, text)
 
 
 SPECS = (

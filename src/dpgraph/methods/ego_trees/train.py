@@ -16,7 +16,9 @@ class DpGnn(TreeMethod):
     `rigorous`: stable sampler, Poisson batches, one public clip norm for the joint gradient, one noise draw;
     `rigorous-fixed-size`: the same with batches of fixed size.
     `published`: Algorithm 1, batches of fixed size without replacement, each parameter group clipped at the percentile
-    of its initial gradient norms, noise std 2 C_l N(K, r) lambda for group l. With 0 hops this is DP-MLP.
+    of its initial gradient norms, noise std 2 C_l N(K, r) lambda for group l. With 0 hops this is DP-MLP, of noise std
+    C_l lambda as in the released code; `published-text`: 2 C_l lambda, as in the paper's text.
+    A GCN layer has a skip connection, as in the released code and unlike the paper's text (models/gcn.py).
     """
 
     def prepare(self, job: Job) -> Run:

@@ -15,6 +15,7 @@ def parts(kind: type[S]) -> Callable[[Asked], S]:
     def build(asked: Asked) -> S:
         training = asked.cell.training
         used = nodes_with_loss(num_train=asked.num_train, train_share=training.train_share)
-        return kind(**asked.common(used), num_splits=training.num_splits)
+        stops = getattr(training, "patience", None) is not None
+        return kind(**asked.common(used), num_splits=training.num_splits, stops_early=stops)
 
     return build

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from dpgraph.experiments.cell import LARGE, Model, NetworkCell, NodeParts, Privacy
 from dpgraph.methods.attacks import AttackCase
@@ -14,6 +14,7 @@ from dpgraph.methods.spec import MethodSpec, Public, ScoreReads, Variant, scored
 from dpgraph.methods.subgraphs import look
 from dpgraph.methods.subgraphs.mechanism import parts
 from dpgraph.privacy.mechanisms.subgraphs import (
+    UNPAID_STOPPING,
     CutSubgraphs,
     MaskedSubgraphs,
     NodeClippedSubgraphs,
@@ -36,11 +37,14 @@ class UndroppedModel(KipfModel):
     dropout: Annotated[float, Field(ge=0, le=0)] = 0.0
 
 
-class PlainPartTraining(NodeParts):
-    weight_decay: Annotated[float, Field(ge=0, description="L2 penalty")] = 0.0
+class StoppedParts(NodeParts):
     patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="Epochs without a better validation loss before stopping"
+        default=None, description="Epochs without a better validation loss before stopping; the last parameters count"
     )
+
+
+class PlainPartTraining(StoppedParts):
+    weight_decay: Annotated[float, Field(ge=0, description="L2 penalty")] = 0.0
 
 
 class KipfGcnCell(NetworkCell):
@@ -61,8 +65,15 @@ class SubgraphPrivacy(Privacy):
 
 class DpSubgraphCell(NetworkCell):
     model: KipfModel
-    training: NodeParts
+    training: StoppedParts
     privacy: SubgraphPrivacy
+
+    @model_validator(mode="after")
+    def _stops(self) -> Self:
+        patience, variant = self.training.patience, self.privacy.variant
+        if patience is not None and not VARIANTS[variant].mechanism.may_stop:  # type: ignore[attr-defined]
+            raise ValueError(f"patience={patience}: expected null for variant {variant}: {UNPAID_STOPPING}")
+        return self
 
 
 class NoisePrivacy(Privacy):
@@ -118,8 +129,8 @@ def _parameters(cell: Any, size: Size) -> int:
 
 
 def contract(variants: tuple[str | None, ...], dropout: float) -> dict[str, dict[str, Any]]:
-    """Cells that the tests put through the contract of methods."""
-    return {
+    """Cells that the tests put through the contract of methods; one may stop, and has no time to."""
+    cells: dict[str, dict[str, Any]] = {
         f"{parts}-{variant or 'none'}": {
             "model": {"architecture": "kipf", "hops": 2, "width": 8, "dropout": dropout},
             "training": {"num_splits": parts, "train_share": 0.5},
@@ -128,6 +139,10 @@ def contract(variants: tuple[str | None, ...], dropout: float) -> dict[str, dict
         for variant in variants
         for parts in (1, 3)
     }
+    if "released" in variants:
+        released = cells["1-released"]
+        cells["1-released-stopping"] = {**released, "training": {**released["training"], "patience": 6}}
+    return cells
 
 
 def attack(variant: str, batches: Batches, clipping: Clipped, relation: Relation) -> AttackCase:

@@ -43,6 +43,8 @@ class DpSubgraph(KipfGcn):
 
     `per-node`: Eq. 5 with a node for x_i. Parts as in `published`; the gradient of the loss of each of their nodes is
     clipped, the noisy sum divided by L = N / s.
+
+    With `patience` these three stop on validation nodes: no rigorous epsilon is left, as nothing charges for it.
     """
 
 
@@ -87,7 +89,7 @@ def prepared_run(job: Job) -> Run:
     step = KipfStep(network, optimizer, source, cell.model.dropout, masks, privatizer)
     bench = Bench(network, optimizer, network.theta.new_empty(0), masks)
     run = Run(job, bench, step, generators, notes, inference=WholeGraph(blocks.whole()))
-    return _stopping(run, blocks)
+    return _stopping(run, blocks, prepared)
 
 
 def plain_source(job: Job, blocks: GraphBlocks) -> GraphSource:
@@ -99,16 +101,19 @@ def plain_source(job: Job, blocks: GraphBlocks) -> GraphSource:
     return GraphSource(FixedParts(parts, job.names("batches")), BlockCache(blocks.masked).of)
 
 
-def _stopping(run: Run, blocks: GraphBlocks) -> Run:
+def _stopping(run: Run, blocks: GraphBlocks, prepared: PreparedParts | None) -> Run:
     """Return the run with early stopping, if its cell has any: the last parameters count, not the best."""
     job, network = run.job, run.bench.network
     patience = getattr(job.cell.training, "patience", None)
     if patience is None:
         return run
-    nodes = np.flatnonzero((job.graph.split == VALIDATION) & (np.asarray(job.graph.labels) >= 0))
+    graph = job.graph if prepared is None else prepared.data.graph
+    nodes = np.flatnonzero((graph.split == VALIDATION) & (np.asarray(graph.labels) >= 0))
     if not len(nodes):
         raise invalid("patience", patience, "null: the split has no validation nodes")
     validation, watched = blocks.masked(nodes), Watched(network, None)
+    if prepared is not None:
+        prepared.stops(watched)
 
     def scores() -> tuple[float, float]:
         return -float(network.loss(validation)), 0.0

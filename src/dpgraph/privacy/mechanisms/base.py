@@ -354,3 +354,4 @@ def published_theorem1(
 # what the published formulas presume
 RELEASED_MLP = Shape(lists=Lists.NONE, batches=Batches.POISSON, clipped=Clipped.ROOT)
 THEOREM_1 = Shape(lists=Lists.ALGORITHM_1, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT_GROUPS)
+PRINTED_MLP = Shape(lists=Lists.NONE, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT_GROUPS)

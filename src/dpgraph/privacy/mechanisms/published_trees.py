@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from dpgraph.errors import invalid
 from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
@@ -19,7 +20,8 @@ class FixedBatchTrees(FixedBatches):
     """DP-GNN and DP-MLP as published (Daigavane et al. 2022, Algorithms 1, 4 and 5): for comparison only.
 
     `noise_multiplier` is the paper's lambda: the noise std of group l is 2 C_l N(K, r) lambda; without hops it is
-    C_l lambda, as in the released code. No proof covers it, so `rigorous` gives the reasons instead of a number.
+    C_l lambda, as in the released code (`PrintedRecords`: 2 C_l lambda, as in the text). No proof covers it, so
+    `rigorous` gives the reasons instead of a number.
     """
 
     relation: ClassVar[Relation] = Relation.NONE
@@ -27,6 +29,7 @@ class FixedBatchTrees(FixedBatches):
 
     prepared: ClassVar[str] = "dpgraph.preparation.trees:PreparedTrees"
     proves: ClassVar[bool] = False
+    presumed: ClassVar[base.Shape] = base.THEOREM_1
     kind: Literal["fixed-batch-trees"] = "fixed-batch-trees"
     hops: int
     max_degree: int | None = Field(default=None, description="K of Algorithm 1; None without hops")
@@ -42,15 +45,20 @@ class FixedBatchTrees(FixedBatches):
         return tree_size(max_degree=self.max_degree or 0, hops=self.hops) if self.hops else 1
 
     @property
+    def theorem_1(self) -> bool:
+        """Whether noise and epsilon are Theorem 1's; without hops the released code has another formula."""
+        return self.hops > 0
+
+    @property
     def noise_std_over_clip(self) -> float | None:
         """Of each group: noise std of group l divided by C_l."""
         if self.noise_multiplier is None:
             return None
-        return 2 * self.affected_roots * self.noise_multiplier if self.hops else self.noise_multiplier
+        return 2 * self.affected_roots * self.noise_multiplier if self.theorem_1 else self.noise_multiplier
 
     def published(self) -> Guarantee:
         steps, noise = self.closed()
-        if self.hops == 0:
+        if not self.theorem_1:
             rate = self.batch_size / self.num_roots
             return base.published_mlp(
                 rate=rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(base.RELEASED_MLP)
@@ -63,7 +71,7 @@ class FixedBatchTrees(FixedBatches):
             steps=steps,
             delta=self.delta,
             remark=ONE_MULTIPLIER,
-            unmet=self._unmet(base.THEOREM_1),
+            unmet=self._unmet(self.presumed),
         )
 
     def rigorous(self) -> Guarantee:
@@ -76,7 +84,7 @@ class FixedBatchTrees(FixedBatches):
                 f"{self.groups} groups with one noise multiplier each: the joint multiplier is smaller by "
                 f"sqrt({self.groups})"
             )
-        if self.hops == 0:
+        if not self.theorem_1:
             reasons.append("batches have a fixed size while the formula assumes Poisson sampling")
         return self._none("rigorous", "; ".join(reasons), HYPERGEOMETRIC.filled({"m": self.batch_size}).sampling)
 
@@ -88,3 +96,23 @@ class FixedBatchTrees(FixedBatches):
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """`clip_norms`: one for each group, percentiles of private gradient norms."""
         return (self._term(clip_norms, hops=self.hops, max_degree=self.max_degree, batch_size=self.batch_size),)
+
+
+class PrintedRecords(FixedBatchTrees):
+    """DP-MLP at the noise of the paper's text: lambda = sigma / (2 C N(K, r)), and N(K, 0) = 1.
+
+    The noise std of group l is 2 C_l lambda, twice that of the released code, and Theorem 1 at one affected root gives
+    its epsilon. The clip norms are percentiles here as well, so that nothing is proved.
+    """
+
+    presumed: ClassVar[base.Shape] = base.PRINTED_MLP
+    kind: Literal["printed-records"] = "printed-records"  # type: ignore[assignment]
+
+    def _check(self) -> None:
+        super()._check()
+        if self.hops:
+            raise invalid("hops", self.hops, "0: records are read without their neighbours")
+
+    @property
+    def theorem_1(self) -> bool:
+        return True

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from dpgraph.errors import invalid
+from dpgraph.errors import UserError, invalid
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
     from dpgraph.privacy.accountants.renyi import Orders
 
+UNPAID_STOPPING = "validation labels are read after each epoch, to decide when to stop, without a charge to the budget"
 TRAINING_ONLY = "training reads training nodes with a loss and the edges between them, no others"
 
 
@@ -38,10 +39,18 @@ class GraphSplits(NoisySteps):
     """T steps over s parts of the training nodes; `noise_multiplier` is noise std / clip norm."""
 
     prepared: ClassVar[str] = "dpgraph.preparation.parts:PreparedParts"
+    may_stop: ClassVar[bool] = False  # a paper's own mechanism may stop on validation labels, which nobody proves
     num_splits: int = Field(description="s, parts; 1: all training nodes in every step")
+    stops_early: bool = Field(
+        default=False,
+        exclude_if=lambda stops: not stops,
+        description="Whether a run may end before T steps, by validation labels",
+    )
 
     def _check(self) -> None:
         super()._check()
+        if self.stops_early and not self.may_stop:
+            raise invalid("stops_early", True, f"False: {UNPAID_STOPPING}")
         if not 1 <= self.num_splits <= self.num_roots:
             raise invalid("num_splits", self.num_splits, f"an integer from 1 to num_roots = {self.num_roots}")
 
@@ -63,7 +72,8 @@ class GraphSplits(NoisySteps):
         stated = statement.filled({"lambda_max": MOST_MOMENTS, "q": f"1/{self.num_splits}"}).also(
             "q = 1/s, T = epochs times s: not stated for splits, but Table 3 (q = 1) comes out digit by digit"
         )
-        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(presumed))
+        unmet = (*self._unmet(presumed), *([UNPAID_STOPPING] if self.stops_early else []))
+        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=unmet)
 
     @property
     def epochs(self) -> int:
@@ -74,6 +84,8 @@ class GraphSplits(NoisySteps):
     def _rigorous(
         self, epsilon: float, method: str, sampling: str, *assumptions: str, vector: str = ONE_VECTOR
     ) -> Guarantee:
+        if self.stops_early:
+            return self._none("rigorous", UNPAID_STOPPING, sampling)
         stated = Statement(method=method, relation=self.relation, sampling=sampling, assumptions=(vector, *assumptions))
         return self._proved(stated, epsilon, *remark_on_zero(epsilon))
 
@@ -94,6 +106,8 @@ class GraphSplits(NoisySteps):
 
     def _gaussian_rdp(self, steps: int, orders: Orders, vectors: int = 1) -> np.ndarray:
         _, noise = self.closed()
+        if self.stops_early:
+            raise UserError(f"mechanism={self.kind}: nothing is guaranteed: {UNPAID_STOPPING}")
         return steps * np.asarray(orders) * (2 * vectors / noise) ** 2 / 2
 
 
@@ -115,6 +129,7 @@ class MaskedSubgraphs(GraphSplits):
 
     relation: ClassVar[Relation] = GAUSSIAN.relation
     refuses_delta: ClassVar[bool] = False
+    may_stop: ClassVar[bool] = True
 
     kind: Literal["masked-subgraphs"] = "masked-subgraphs"
 
@@ -143,11 +158,13 @@ class UnclippedSubgraphs(GraphSplits):
 
     relation: ClassVar[Relation] = Relation.NONE
     refuses_delta: ClassVar[bool] = False
+    may_stop: ClassVar[bool] = True
 
     kind: Literal["unclipped-subgraphs"] = "unclipped-subgraphs"
 
     def rigorous(self) -> Guarantee:
         reason = "nothing is clipped, so one node may move a gradient without bound"
+        reason = f"{reason}; {UNPAID_STOPPING}" if self.stops_early else reason
         return self._none("rigorous", reason, "none: every step may read every node")
 
     def rdp(self, orders: Orders) -> np.ndarray:
@@ -170,6 +187,7 @@ class NodeClippedSubgraphs(GraphSplits):
 
     relation: ClassVar[Relation] = GAUSSIAN.relation
     refuses_delta: ClassVar[bool] = False
+    may_stop: ClassVar[bool] = True
 
     kind: Literal["node-clipped-subgraphs"] = "node-clipped-subgraphs"
 

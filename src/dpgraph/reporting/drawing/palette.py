@@ -51,7 +51,7 @@ def looks_of_methods(entries: Iterable[Entry]) -> dict[str, Look]:
     published = set()
     for entry in entries:
         proposed.setdefault(entry.method_id, []).append(spec(entry.cell.method).look(entry.cell))
-        if entry.cell.privacy is not None and entry.cell.privacy.variant == "published":
+        if entry.cell.privacy is not None and entry.cell.privacy.variant.startswith("published"):
             published.add(entry.method_id)
     first = sorted(proposed, key=lambda method: method in published)  # what a paper claims gives way to what is proved
     looks = allocate({method: Counter(proposed[method]).most_common(1)[0][0] for method in first})
