@@ -39,6 +39,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dp-mlp node-remove": ((), ()),
     "dp-mlp rigorous-fixed-size": ((), ()),
     "dp-mlp published": ((NO_EPSILON,), (NO_EPSILON,)),
+    "dp-mlp published-text": ((NO_EPSILON,), (NO_EPSILON,)),
     "dp-residual rigorous": ((EDGES,), ()),
     "dp-lots rigorous": ((), ()),
     "dp-lots components": ((), ()),
