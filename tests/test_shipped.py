@@ -9,7 +9,8 @@ import pytest
 
 from dpgraph.experiments.literature import read_baselines
 from dpgraph.reporting.baselines.table import TOLERANCE
-from dpgraph.reporting.claims.verdicts import ENOUGH, LEVEL, NOT_RUN, UNDERPOWERED, VERDICTS
+from dpgraph.reporting.claims.parts import ENOUGH, NOT_RUN, UNDERPOWERED, VERDICTS
+from dpgraph.reporting.claims.verdicts import LEVEL
 from dpgraph.reporting.leaderboard.guide import VALUES
 from dpgraph.reporting.shipping import FOLDER
 

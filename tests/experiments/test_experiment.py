@@ -9,7 +9,8 @@ import yaml
 from pydantic import ValidationError
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.claim import Claim, Monotone, WeightedSum, uses
+from dpgraph.experiments.claim import Claim
+from dpgraph.experiments.claim_tests import Monotone, WeightedSum, uses
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Artefact, Experiment
 from dpgraph.experiments.paths import Paths

@@ -24,7 +24,7 @@ from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.aggregate import COLUMNS, GRAPH, TRAIN_NODES, _numbers
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.table import claims_table
-from dpgraph.reporting.claims.verdicts import VERDICTS
+from dpgraph.reporting.claims.parts import VERDICTS
 from dpgraph.reporting.protection import COLUMNS as PROTECTION
 from dpgraph.reporting.views.registry import derived_metrics
 

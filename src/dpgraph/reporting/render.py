@@ -71,7 +71,7 @@ def render(plan: Plan, rows: Path, workflow: Path = WORKFLOW) -> Path:
         shutil.copyfile(rows, paths.results)
     for name in drawn(plan):
         write_artefact(plan, name, frame if inputs_of(plan.artefacts[name].view).reads else None)
-    write_claims(plan, frame, paths.claims, paths.claims.with_suffix(".html"), workflow)
+    write_claims(plan, frame, paths.claims, paths.claims.with_suffix(".html"))
     write_runtimes(plan, frame, paths.suite / "runtimes.html")
     links = Links(cells=False, held_back=held_back(plan), files=PAGES)
     write_index(plan, frame, read_claims(paths.claims), paths.index, links)

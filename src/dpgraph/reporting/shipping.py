@@ -63,7 +63,7 @@ def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Pat
         for baselines in (paths.baselines, out / name / "baselines.csv"):
             if baselines.is_file() and not (folder / "baselines.csv").is_file():
                 shutil.copyfile(baselines, folder / "baselines.csv")
-        write_claims(plan, results, folder / "claims.csv", Path(temporary) / "claims.html", workflow)
+        write_claims(plan, results, folder / "claims.csv", Path(temporary) / "claims.html")
         captions = _draw(plan, results, folder)
         _write_pages(plan, results, commits, folder, captions)
         _check_size(out, folder)

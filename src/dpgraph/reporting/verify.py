@@ -109,7 +109,7 @@ def unlike_pages(root: Path = Path(), claims: bool = True) -> Iterator[str]:
             yield f"{readme}: expected what {ROWS} gives: run `dpgraph ship --suite {suite} --rows {path}`"
         if claims:
             with TemporaryDirectory() as made:
-                write_claims(plan, rows, Path(made) / "claims.csv", Path(made) / "claims.html", root / WORKFLOW)
+                write_claims(plan, rows, Path(made) / "claims.csv", Path(made) / "claims.html")
                 if not _same(*(read_claims(one / "claims.csv")[VERDICT] for one in (path.parent, Path(made)))):
                     yield f"{path.with_name('claims.csv')}: expected the verdicts of {ROWS}"
     if guide(folder) != (folder.parent / GUIDE).read_text(encoding="utf-8"):

@@ -12,7 +12,8 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import ttest_1samp
 
-from dpgraph.experiments.claim import Claim, Constant, Greater, WeightedSum
+from dpgraph.experiments.claim import Claim
+from dpgraph.experiments.claim_tests import Constant, Greater, WeightedSum
 from dpgraph.experiments.suite import SuiteTask
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.averaging import data_sets_of

@@ -9,7 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.claim import AllOf, Computed, NotTested
+from dpgraph.experiments.claim import AllOf
+from dpgraph.experiments.claim_tests import Computed, NotTested
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.suite import SuiteTask
 from dpgraph.planning.cost import train_seconds
@@ -20,7 +21,8 @@ from dpgraph.reporting.claims.elsewhere import cost_elsewhere
 from dpgraph.reporting.claims.page import _shown, strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.power import Strength
 from dpgraph.reporting.claims.table import claims_table, write_claims
-from dpgraph.reporting.claims.verdicts import VERDICTS, Comparison, Comparisons, decide
+from dpgraph.reporting.claims.parts import VERDICTS
+from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, decide
 from dpgraph.reporting.claims.words import would_contradict, would_reproduce
 from dpgraph.reporting.page import template
 from tests.reporting.conftest import WORKFLOW

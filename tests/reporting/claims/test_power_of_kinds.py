@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpgraph.experiments.claim import Constant, GrowingGap, Monotone, NearBest, PeakInside, SmallerRange
+from dpgraph.experiments.claim_tests import Constant, GrowingGap, Monotone, NearBest, PeakInside, SmallerRange
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.curves import _near_best, _on_curve, _smaller_range
 from dpgraph.reporting.claims.kinds import compare
