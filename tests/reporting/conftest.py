@@ -23,8 +23,8 @@ from dpgraph.planning.plan import Entry, Plan, load_plan
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.aggregate import COLUMNS, GRAPH, TRAIN_NODES, _numbers
 from dpgraph.reporting.claims import computed
-from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.claims.parts import VERDICTS
+from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.protection import COLUMNS as PROTECTION
 from dpgraph.reporting.views.registry import derived_metrics
 
@@ -235,7 +235,7 @@ SMALL_SUITE = """
 name: small
 title: Two of the paper's data sets
 note: For tests.
-seeds: 4
+seeds: 5
 tasks:
   arxiv:
     label: ogbn-arxiv
@@ -243,7 +243,7 @@ tasks:
     published: ogbn-arxiv
   reddit:
     label: reddit
-    task: {dataset: reddit}
+    task: {dataset: reddit-saint}
     published: reddit
 papers:
   daigavane:
@@ -424,7 +424,7 @@ VIEWS_SUITE = """
 name: views
 title: Views
 note: For tests.
-seeds: 4
+seeds: 5
 tasks:
   arxiv:
     label: ogbn-arxiv

@@ -64,7 +64,7 @@ class PartResult:
     def holds(self) -> tuple[str, str]:
         """Return the verdict on a premise: shown at 5 %, or it fails; a premise that was not run is not shown."""
         if self.missing or not self.tested:
-            return NOT_RUN, self.missing or self.reason
+            return (PREMISE_FAILS, self.reason) if self.p_for >= LEVEL else (NOT_RUN, self.missing or self.reason)
         return (REPRODUCED, self.reason) if self.p_for < LEVEL else (PREMISE_FAILS, self.reason)
 
     def decided(self, adjusted: float) -> tuple[str, str]:

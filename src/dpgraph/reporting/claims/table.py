@@ -147,9 +147,12 @@ def _decided_on(plan: Plan, paper: str, claim: Claim, results: Results | None, o
         found = not_run(missing)
         absent = any(one.absent for one in parts.values())
         return replace(found, data=DATA_MISSING if absent else "") if absent else found
-    premises = {}
+    premises, shown = {}, Coverage()
     for premise in claim.premises:
-        _run(plan, paper, premise, results, premises.setdefault(premise.part, Comparisons()), Coverage(), own)
+        _run(plan, paper, premise, results, premises.setdefault(premise.part, Comparisons()), shown, own)
+    without = [label for label in scope.shown if label not in shown.shown]
+    if premises and without:  # data on which no premise was looked at decide nothing
+        next(iter(premises.values())).missing.append(f"not tested on {', '.join(without)}")
     return decide(parts, scope.text(plan.suite.demonstration), claim.asserts, premises, given)
 
 
@@ -222,7 +225,7 @@ def _compared(
     wanted = test.tasks or _paper_tasks(plan, first)
     left = [name for name in wanted if not any(task.is_called((name,)) for task in tasks.values())]
     if own and left:  # what a sentence says of data sets that nothing tests is not run
-        comparisons.missing.append(f"not tested on {', '.join(left)}")
+        comparisons.left |= dict.fromkeys(left)
         comparisons.absent += [one for one in left if not any(task.is_called((one,)) for task in every.values())]
     scope.add(tasks.values(), left if own else [t.label for i, t in named.items() if i not in tasks])
     if isinstance(test, kinds.RarerClasses):

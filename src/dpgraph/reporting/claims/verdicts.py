@@ -17,6 +17,7 @@ from dpgraph.reporting.claims.parts import (
     DATA_MISSING,
     NOT_RUN,
     REPRODUCED,
+    UNDERPOWERED,
     PartResult,
     judged,
 )
@@ -128,6 +129,7 @@ class Comparisons:
 
     made: list[Comparison] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    left: dict[str, None] = field(default_factory=dict)  # the paper's data sets that the suite does not test
     private: dict[tuple[str, str], Place] = field(default_factory=dict)  # compared, with a budget, each once
     absent: list[str] = field(default_factory=list)  # data sets that the claim names and the suite has not
     plain: dict[str, None] = field(default_factory=dict)  # methods without privacy that are compared, each once
@@ -135,6 +137,7 @@ class Comparisons:
     def add(self, others: Comparisons) -> None:
         self.made += others.made
         self.missing += others.missing
+        self.left |= others.left
         self.private |= others.private
         self.absent += others.absent
         self.plain |= others.plain
@@ -177,7 +180,9 @@ def decide(
     parts, premises: by name. asserted: the difference that the statement names. given: parts that need no results.
     """
     results = [_result(name, one, asserted) for name, one in parts.items()]
-    results += [replace(_result(name, one, None), premise=True) for name, one in (premises or {}).items()]
+    results += [
+        replace(_result(name, replace(one, left={}), None), premise=True) for name, one in (premises or {}).items()
+    ]
     verdict, reason, judged_parts = judged([*results, *given])
     whole = Comparisons()
     for one in parts.values():
@@ -209,11 +214,13 @@ def decide(
 def _result(name: str, comparisons: Comparisons, asserted: float | None) -> PartResult:
     made = _weakest_first(comparisons, asserted)
     testable = [one for one in made if one.n >= 2]
-    missing = comparisons.missing[0] if comparisons.missing else ""
+    left = [f"not tested on {', '.join(comparisons.left)}"] * bool(comparisons.left)
+    missing = next(iter([*comparisons.missing, *left]), "")
     if not testable:
-        return PartResult(
-            name, missing=missing or ("one seed only: no test is possible" if made else "nothing to compare")
-        )
+        if made and not missing:
+            seen = f"one seed only: no test is possible; what was seen: {made[0].sentence}"
+            return PartResult(name, UNDERPOWERED, seen, comparisons=len(made), n=made[0].n)
+        return PartResult(name, missing=missing or "nothing to compare")
     p_against = min(1.0, len(testable) * min(one.p_below for one in testable))
     refutes = min(testable, key=lambda one: one.p_below)
     tested = _strength(made)
