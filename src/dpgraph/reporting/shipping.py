@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -136,13 +137,13 @@ def _write_pages(
     links = Links(cells=False, held_back=held_back(plan), shown=shown, files=files)
     counted = {"cells": _cells(results), "cpu_hours": _cpu_hours(results)}
     write_values(page_values(plan, table, claims, links, commits) | counted, folder / VALUES)
-    write_text(folder / "README.md", _readme(plan, table, claims, commits, captions))
+    write_text(folder / "README.md", _readme(plan, table, claims, commits, captions, processors_of(results)))
 
 
 def readme_before_figures(plan: Plan, results: pd.DataFrame, claims: pd.DataFrame) -> str:
     """Return how the suite's README.md begins: its finding, the best proved results and its claims."""
     commits = _checked_commits(results, plan.suite.name)
-    return _readme(plan, standings(plan, results), claims, commits, {})
+    return _readme(plan, standings(plan, results), claims, commits, {}, processors_of(results))
 
 
 def _figure(link: str, caption: list[str]) -> str:
@@ -185,12 +186,23 @@ def _cpu_hours(results: pd.DataFrame) -> float:
     return round(float(seeds["cpu_seconds"].fillna(seeds["seconds"]).sum()) / 3600, 2)
 
 
+def processors_of(results: pd.DataFrame) -> list[str]:
+    """Return the kinds of processor that the rows are from; those of old rows are not recorded."""
+    return sorted({str(text) for text in results["processor"].dropna() if text})
+
+
 def _readme(
-    plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commits: list[str], captions: dict[str, list[str]]
+    plan: Plan,
+    table: pd.DataFrame,
+    claims: pd.DataFrame,
+    commits: list[str],
+    captions: dict[str, list[str]],
+    processors: Sequence[str] = (),
 ) -> str:
     tested, best = held(plan, claims), overview(table)
     return template("suite.md").render(
         suite=plan.suite,
+        processors=processors,
         finding=finding(plan, table, claims),
         note=" ".join(plan.suite.note.split()),
         commits=commits,

@@ -143,7 +143,8 @@ def _decided_on(plan: Plan, paper: str, claim: Claim, results: Results | None, o
             else:
                 _run(plan, paper, test, results, parts.setdefault(name, Comparisons()), scope, own)
     if own is not False and not scope.shown:  # no part could even be looked up
-        missing = next((one.missing[0] for one in parts.values() if one.missing), "")
+        reasons = [one.missing[0] for one in parts.values() if one.missing] + [one.missing for one in given]
+        missing = next(filter(None, reasons), "nothing to compare")
         found = not_run(missing)
         absent = any(one.absent for one in parts.values())
         return replace(found, data=DATA_MISSING if absent else "") if absent else found
