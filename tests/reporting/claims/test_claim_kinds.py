@@ -133,9 +133,8 @@ def test_rarer_classes(verdict, of, monkeypatch):
     row = verdict(RARE | {"of": of}, {})
     assert row["verdict"] == "underpowered"
     assert "what was seen is for it: " in row["reason"]
-    assert "seen is against" in verdict(RARE | {"of": of}, {}, losses=(0.3, 0.2, 0.1, 0.0))["reason"]
     with monkeypatch.context() as patched:
-        patched.setattr("dpgraph.reporting.claims.verdicts.ENOUGH", 0.0)
+        patched.setattr("dpgraph.reporting.claims.parts.ENOUGH", 0.0)
         assert verdict(RARE | {"of": of}, {})["verdict"] == "reproduced"
         assert verdict(RARE | {"of": of}, {}, losses=(0.3, 0.2, 0.1, 0.0))["verdict"] == "contradicted"
     assert verdict(RARE | {"of": of}, {}, losses=(0.0, 0.2, 0.1, 0.3))["verdict"] == "underpowered"

@@ -200,7 +200,7 @@ def test_a_smaller_drop_on_one_task(verdict):
     assert re.search(
         r"sgd on pokec;features=BoWs − dp-sgd on pokec;features=BoWs at target ε = 2 .*: \+(19|20)\.", row["evidence"]
     )
-    assert row["scope"] == "on the paper's data sets pokec;features=BoWs, pokec;features=BERT"
+    assert row["scope"] == "on Pokec, bag of words, Pokec, BERT"
     assert verdict(DROPS, means | {("sgd", "bert"): 0.99, ("dp-sgd", "bert", 2.0): 0.1})["verdict"] == "contradicted"
 
 

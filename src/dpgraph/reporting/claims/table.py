@@ -215,6 +215,8 @@ def _compared(
         return f"no data set of this suite has all of {', '.join(names)}"
     # what the suite shows and cannot run is no data of its claims, either; what it has no time for decides nothing
     can_run = [task_id for task_id in tasks if not _cannot_run(plan, paper, test, task_id)]
+    if own and not can_run:
+        comparisons.absent += [task.label for task in tasks.values()]
     tasks = {task_id: task for task_id, task in tasks.items() if task_id in can_run} or tasks
     knowns = {
         task_id: {name: _known(plan, name, task_id, test, results) for name in dict.fromkeys([first, *artefacts])}
