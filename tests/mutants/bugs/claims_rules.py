@@ -6,7 +6,9 @@ from tests.mutants.bugs.shorthand import edit
 
 PARTS = "dpgraph.reporting.claims.parts:"
 TABLE = "dpgraph.reporting.claims.table:"
+RANKING = "dpgraph.reporting.ranking:"
 OF_RULES = "tests/reporting/claims/test_rules.py::"
+OF_NAMES = "tests/reporting/leaderboard/test_names.py::"
 
 BUGS = (
     edit(
@@ -92,5 +94,19 @@ BUGS = (
         "one[1].power if one[1].power >= 0 else -1.0",
         "-one[1].p_for",
         OF_RULES + "test_each_part_is_taken_from_the_suite_with_most_power",
+    ),
+    edit(
+        "one mechanism has a name in each file",
+        RANKING + "label_of",
+        'getattr(cell.privacy, "neighbour_clip_ratio", None) != 0',
+        "True",
+        OF_NAMES + "test_one_mechanism_has_one_name_in_all_files",
+    ),
+    edit(
+        "a row below the floor of its relation is ranked as if it were worth its epsilon",
+        RANKING + "below_floor",
+        "<",
+        ">",
+        OF_NAMES + "test_a_row_at_edge_level_below_an_mlp_says_so[edge-84.7-public-True]",
     ),
 )
