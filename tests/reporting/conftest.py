@@ -235,7 +235,7 @@ SMALL_SUITE = """
 name: small
 title: Two of the paper's data sets
 note: For tests.
-seeds: 5
+seeds: 4
 tasks:
   arxiv:
     label: ogbn-arxiv
@@ -424,7 +424,7 @@ VIEWS_SUITE = """
 name: views
 title: Views
 note: For tests.
-seeds: 5
+seeds: 4
 tasks:
   arxiv:
     label: ogbn-arxiv

@@ -22,7 +22,7 @@ BUGS = (
         "another mechanism is taken for the paper's own",
         "dpgraph.experiments.claim:OwnResults.covers",
         'f"{cell.method}{variant}"',
-        'f"{cell.method}/{pattern.partition("/")[2]}".rstrip("/")',
+        'pattern if pattern.startswith(cell.method) else ""',
         OF_RULES + "test_what_is_not_named_is_a_substitute",
     ),
     edit(
@@ -92,7 +92,7 @@ BUGS = (
         "a part is taken from the suite that agrees most",
         "dpgraph.reporting.claims.overview:_strongest",
         "one[1].power if one[1].power >= 0 else -1.0",
-        "-one[1].p_for",
+        "-one[1].power",
         OF_RULES + "test_each_part_is_taken_from_the_suite_with_most_power",
     ),
     edit(
@@ -105,8 +105,8 @@ BUGS = (
     edit(
         "a row below the floor of its relation is ranked as if it were worth its epsilon",
         RANKING + "below_floor",
-        "<",
-        ">",
+        'rows["mean"].astype(float) < own',
+        'rows["mean"].astype(float) > own',
         OF_NAMES + "test_a_row_at_edge_level_below_an_mlp_says_so[edge-84.7-public-True]",
     ),
 )
