@@ -76,7 +76,7 @@ def test_the_folder_can_be_read_on_its_own(made, results, shipped):
         assert f"| {about['data']} | {about['relation']}; {about['scope']} |" in text
         for row in best.values():
             assert f"{row['mean']:.1f}" in text
-    assert "4 are tested with a power of 0.5 or more, which is two thirds of them." in text
+    assert "6 are tested with a power of 0.5 or more and 5 seeds in each part, which is two thirds of them." in text
     contents = (shipped / "README.md").read_text()
     assert f"[{made.suite.name}]({made.suite.name}/README.md)" in contents
     assert "0123456789ab" in contents

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -95,8 +94,8 @@ def _artefacts(plan: Plan) -> list[Row]:
 def _claims(plan: Plan) -> list[Row]:
     """A claim's sentence with its parts, premises and readings; its verdict over all suites where docs/results is."""
     path = Path("docs/results/claims.csv")
-    with path.open(encoding="utf-8") if path.is_file() else nullcontext([]) as lines:
-        decided = {row["claim"]: row["verdict"] for row in csv.DictReader(lines)}
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
+    decided = {row["claim"]: row["verdict"] for row in csv.DictReader(lines)}
     return [
         {
             "claim": name,

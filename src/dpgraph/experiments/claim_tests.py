@@ -33,13 +33,13 @@ Over = Annotated[
 End = Annotated[str | None, Field(description="First or last label of the part that is meant; null: the whole curve")]
 
 
-class Part(Finite):
+class PartTest(Finite):
     """A test of a part of the claim's sentence; tests of one name are one part."""
 
     part: Annotated[str, Field(max_length=160)] = Field(default="", description="What it tests, in a few words")
 
 
-class OnDataSets(Part):
+class OnDataSets(PartTest):
     """A test that is made on every data set of its artefact alike."""
 
     tasks: Tasks = None
@@ -190,7 +190,7 @@ class Acted(OnDataSets):
     at: At = "largest-epsilon"
 
 
-class RarerClasses(Part):
+class RarerClasses(PartTest):
     """The rarer a class in the training data, the more of its accuracy privacy costs (view class-wise).
 
     Spearman's correlation over classes of training frequency with accuracy(reference) - accuracy(method), means over
@@ -238,7 +238,7 @@ class WeightedSum(OnDataSets):
         return self
 
 
-class Computed(Part):
+class Computed(PartTest):
     """A statement that needs no training: decided by a named function of reporting/claims/computed.py."""
 
     kind: Literal["computed"] = "computed"
@@ -258,7 +258,7 @@ class Computed(Part):
     ]
 
 
-class RiseAndFall(Part):
+class RiseAndFall(PartTest):
     """Along training a metric rises from its first evaluation to one between, and falls from there to its last.
 
     Evaluations at which one seed has no value are left out. The highest one between is chosen for each seed by the
@@ -271,7 +271,7 @@ class RiseAndFall(Part):
     tasks: Tasks = None
 
 
-class EveryClass(Part):
+class EveryClass(PartTest):
     """Of every class the artefact's distance is larger for `higher` than for `lower`, one comparison each."""
 
     kind: Literal["every-class"] = "every-class"
@@ -281,7 +281,7 @@ class EveryClass(Part):
     tasks: Tasks = None
 
 
-class AtEqualAccuracy(Part):
+class AtEqualAccuracy(PartTest):
     """`higher` is above each of `lower` at equal test accuracy, where both reach it.
 
     Each seed's values are joined by straight lines along the accuracy of its runs, and compared at the ends and the
@@ -296,7 +296,7 @@ class AtEqualAccuracy(Part):
     tasks: Tasks = None
 
 
-class NotTested(Part):
+class NotTested(PartTest):
     kind: Literal["not-run"] = "not-run"
     why: str
 

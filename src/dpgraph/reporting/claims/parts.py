@@ -88,11 +88,11 @@ class PartResult:
 
 def judged(results: Sequence[PartResult]) -> tuple[str, str, tuple[PartResult, ...]]:
     """Return the verdict on a claim read in one way, its reason, and its parts and premises with their verdicts."""
-    premises = [replace(one, **_named(one.holds())) for one in results if one.premise]
+    premises = [_with(one, one.holds()) for one in results if one.premise]
     parts = [one for one in results if not one.premise]
     # a part that is not run counts in the correction: which parts a claim has is known before any run
     adjusted = holm(np.array([one.p_against if one.tested else 1.0 for one in parts]))
-    parts = [replace(one, **_named(one.decided(p))) for one, p in zip(parts, adjusted.tolist(), strict=True)]
+    parts = [_with(one, one.decided(p)) for one, p in zip(parts, adjusted.tolist(), strict=True)]
     found = (*premises, *parts)
     for verdict, some in ((PREMISE_FAILS, premises), (NOT_RUN, premises), (CONTRADICTED, parts), (NOT_RUN, parts)):
         first = next((one for one in some if one.verdict == verdict), None)
@@ -121,8 +121,8 @@ def over_readings(verdicts: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
     return max((verdict for verdict, _ in verdicts.values()), key=VERDICTS.index), told
 
 
-def _named(found: tuple[str, str]) -> dict[str, str]:
-    return {"verdict": found[0], "reason": found[1]}
+def _with(one: PartResult, found: tuple[str, str]) -> PartResult:
+    return replace(one, verdict=found[0], reason=found[1])
 
 
 def _said(one: PartResult) -> str:

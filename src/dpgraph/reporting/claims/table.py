@@ -132,7 +132,9 @@ def _verdict(plan: Plan, paper: str, claim: Claim, results: Results | None) -> V
 
 def _decided_on(plan: Plan, paper: str, claim: Claim, results: Results | None, own: bool | None) -> Verdict:
     """own: on what is the paper's own, or on substitutes alone; None: on all, for a claim of this project."""
-    scope, parts, given = Coverage(), {}, []
+    scope, given = Coverage(), []
+    parts: dict[str, Comparisons] = {}
+    premises: dict[str, Comparisons] = {}
     for name, tests in claim.by_part.items():
         for test in tests:
             if isinstance(test, kinds.NotTested):
@@ -148,7 +150,7 @@ def _decided_on(plan: Plan, paper: str, claim: Claim, results: Results | None, o
         found = not_run(missing)
         absent = any(one.absent for one in parts.values())
         return replace(found, data=DATA_MISSING if absent else "") if absent else found
-    premises, shown = {}, Coverage()
+    shown = Coverage()
     for premise in claim.premises:
         _run(plan, paper, premise, results, premises.setdefault(premise.part, Comparisons()), shown, own)
     without = [label for label in scope.shown if label not in shown.shown]
