@@ -122,7 +122,7 @@ def test_rows_alone_make_what_the_workflow_makes(made, shipped, tmp_path):
 def test_a_suite_without_rows_is_refused_in_one_line(made, tmp_path):
     message = r"rows\.parquet: no rows: run `dpgraph run --suite demo`, then `dpgraph ship --suite demo`$"
     with pytest.raises(UserError, match=message):
-        render(made, tmp_path / ROWS, WORKFLOW)
+        render(made, tmp_path / ROWS)
 
 
 def test_results_of_no_commit_or_of_changed_files_are_refused(made, results, tmp_path):
