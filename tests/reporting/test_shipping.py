@@ -114,7 +114,7 @@ def test_standings_come_back_from_the_page(made, results, shipped):
 @pytest.mark.slow
 def test_rows_alone_make_what_the_workflow_makes(made, shipped, tmp_path):
     own = load_plan(Config(seeds=3, results=str(tmp_path)), WORKFLOW)
-    index = render(own, shipped / made.suite.name / ROWS, WORKFLOW)
+    index = render(own, shipped / made.suite.name / ROWS)
     files = [*artefact_outputs(own, drawn(own)), index, Paths(own.config).claims]
     assert [path for path in files if not path.is_file()] == []
 
