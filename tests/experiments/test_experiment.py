@@ -1,6 +1,5 @@
 """What experiment files may say of graph splits: artefacts with a reference, claims on curves, weighted sums."""
 
-import copy
 import shutil
 from pathlib import Path
 
@@ -9,7 +8,8 @@ import yaml
 from pydantic import ValidationError
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.claim import Claim, Monotone, WeightedSum, uses
+from dpgraph.experiments.claim import Claim
+from dpgraph.experiments.claim_tests import Monotone, WeightedSum, uses
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Artefact, Experiment
 from dpgraph.experiments.paths import Paths
@@ -98,16 +98,21 @@ def test_claims_that_make_no_sense_are_refused(test, message):
         Experiment.model_validate(file)
 
 
-def test_a_control_stands_in_an_artefact_of_the_test():
+CLAIM = {"statement": "s", "source": "t",
+         "test": {"kind": "greater", "artefact": "table2", "better": ["dp-sgd"], "worse": ["random"]}}  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"sentence": "The paper says so."}, "expected `own`, the paper's data and mechanisms"),
+    ({"premises": [CLAIM["test"]]}, "premises: expected `part`, the premise in words, in each"),
+    ({"premises": [CLAIM["test"] | {"part": "p", "worse": ["nobody"]}]}, "nobody is not a method of"),
+    ({"readings": {"another": {"-sgd": "-nothing"}}}, r"readings\.another: dp-nothing is not a method of this file"),
+])  # fmt: skip
+def test_what_a_claim_takes_for_granted_is_in_its_file(change, message):
     file = yaml.safe_load((SPLITS / "experiments/igamberdiev.yaml").read_text())
-    claim = {"statement": "s", "source": "t", "control": "noise",
-             "test": {"kind": "greater", "artefact": "table2", "better": ["dp-sgd"], "worse": ["random"]}}  # fmt: skip
-    Experiment.model_validate(file | {"claims": {"I": claim}})
-    other = copy.deepcopy(claim)
-    other["test"]["artefact"] = "table4"
-    other["test"]["worse"] = ["sgd"]
-    with pytest.raises(ValidationError, match=r"claims\.I\.control=noise: expected a method of an artefact"):
-        Experiment.model_validate(file | {"claims": {"I": other}})
+    Experiment.model_validate(file | {"claims": {"I": CLAIM}})
+    with pytest.raises(ValidationError, match=message):
+        Experiment.model_validate(file | {"claims": {"I": CLAIM | change}})
 
 
 def test_uses_of_a_weighted_sum():

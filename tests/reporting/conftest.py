@@ -23,8 +23,8 @@ from dpgraph.planning.plan import Entry, Plan, load_plan
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.aggregate import COLUMNS, GRAPH, TRAIN_NODES, _numbers
 from dpgraph.reporting.claims import computed
+from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
 from dpgraph.reporting.claims.table import claims_table
-from dpgraph.reporting.claims.verdicts import VERDICTS
 from dpgraph.reporting.protection import COLUMNS as PROTECTION
 from dpgraph.reporting.views.registry import derived_metrics
 
@@ -214,8 +214,9 @@ def claims(plan: Plan) -> pd.DataFrame:
         "evidence": "Votes − own records: 1.0 ± 0.2",
         "size": 0.05,
         "power": 0.8,
-        "n": 3,
+        "n": 5,
         "data": "here",
+        "parts": parts_as_text([PartResult("", reason="seen", n=5, power=0.8, p_for=0.5, p_against=0.5)]),
     }
     for row, verdict in enumerate(VERDICTS[:-1]):
         table.loc[row, ["verdict", *decided]] = [verdict, *decided.values()]
@@ -244,7 +245,7 @@ tasks:
     published: ogbn-arxiv
   reddit:
     label: reddit
-    task: {dataset: reddit}
+    task: {dataset: reddit-saint}
     published: reddit
 papers:
   daigavane:

@@ -76,7 +76,7 @@ def test_the_folder_can_be_read_on_its_own(made, results, shipped):
         assert f"| {about['data']} | {about['relation']}; {about['scope']} |" in text
         for row in best.values():
             assert f"{row['mean']:.1f}" in text
-    assert "4 are tested with a power of 0.5 or more, which is two thirds of them." in text
+    assert "6 are tested with a power of 0.5 or more and 5 seeds in each part, which is two thirds of them." in text
     contents = (shipped / "README.md").read_text()
     assert f"[{made.suite.name}]({made.suite.name}/README.md)" in contents
     assert "0123456789ab" in contents
@@ -114,7 +114,7 @@ def test_standings_come_back_from_the_page(made, results, shipped):
 @pytest.mark.slow
 def test_rows_alone_make_what_the_workflow_makes(made, shipped, tmp_path):
     own = load_plan(Config(seeds=3, results=str(tmp_path)), WORKFLOW)
-    index = render(own, shipped / made.suite.name / ROWS, WORKFLOW)
+    index = render(own, shipped / made.suite.name / ROWS)
     files = [*artefact_outputs(own, drawn(own)), index, Paths(own.config).claims]
     assert [path for path in files if not path.is_file()] == []
 
@@ -122,7 +122,7 @@ def test_rows_alone_make_what_the_workflow_makes(made, shipped, tmp_path):
 def test_a_suite_without_rows_is_refused_in_one_line(made, tmp_path):
     message = r"rows\.parquet: no rows: run `dpgraph run --suite demo`, then `dpgraph ship --suite demo`$"
     with pytest.raises(UserError, match=message):
-        render(made, tmp_path / ROWS, WORKFLOW)
+        render(made, tmp_path / ROWS)
 
 
 def test_results_of_no_commit_or_of_changed_files_are_refused(made, results, tmp_path):

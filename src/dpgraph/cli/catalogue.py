@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -91,8 +92,21 @@ def _artefacts(plan: Plan) -> list[Row]:
 
 
 def _claims(plan: Plan) -> list[Row]:
+    """A claim's sentence with its parts, premises and readings; its verdict over all suites where docs/results is."""
+    path = Path("docs/results/claims.csv")
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
+    decided = {row["claim"]: row["verdict"] for row in csv.DictReader(lines)}
     return [
-        {"claim": name, "paper": paper, "source": claim.source, "test": claim.test.kind, "statement": claim.statement}
+        {
+            "claim": name,
+            "paper": paper,
+            "source": claim.source,
+            "verdict": decided.get(name, ""),
+            "sentence": claim.sentence or f"(ours) {claim.statement}",
+            "parts": "; ".join(part or one[0].kind for part, one in claim.by_part.items()),
+            "premises": "; ".join(premise.part for premise in claim.premises),
+            "readings": "; ".join(claim.readings),
+        }
         for name, (paper, claim) in plan.claims().items()
     ]
 

@@ -245,7 +245,7 @@ def _write_page(which: PAGES, plan: Plan, workflow: Path) -> list[str]:
     if which == "claims":
         from dpgraph.reporting.claims.table import write_claims
 
-        write_claims(plan, results, paths.claims, paths.claims.with_suffix(".html"), workflow)
+        write_claims(plan, results, paths.claims, paths.claims.with_suffix(".html"))
     elif which == "index":
         from dpgraph.reporting.claims.table import read_claims
         from dpgraph.reporting.leaderboard.page import write_index

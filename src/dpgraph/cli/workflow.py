@@ -202,7 +202,7 @@ def render(
     from dpgraph.reporting.shipping import FOLDER
 
     suite = PlanOptions(suite=name, changes=(*changes, f"results={out}"))
-    print(render_rows(suite.plan(), rows or FOLDER / name / ROWS, suite.workflow))
+    print(render_rows(suite.plan(), rows or FOLDER / name / ROWS))
 
 
 def verify(*, fast: bool = False) -> int:

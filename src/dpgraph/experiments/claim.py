@@ -1,335 +1,73 @@
-"""Claims of a paper and the kinds of statistical tests that decide them. reporting/claims/kinds.py runs the tests."""
+"""Claims of a paper. A claim has named parts, premises and readings; a paper names what is its own (docs/claims.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from dpgraph.experiments.cell import Cell
+from dpgraph.experiments.claim_tests import Computed, NotTested, OtherTest, Points, SimpleTest
 from dpgraph.experiments.frozen import Finite
-
-Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+([.-][A-Za-z0-9]+)*$", max_length=100)]
-
-Tasks = Annotated[
-    tuple[str, ...] | None,
-    Field(description="Only these tasks, by the paper's name of the data set; null: all of the artefact"),
-]
-At = Annotated[
-    Literal["largest-epsilon", "every-epsilon"] | Annotated[tuple[float, ...], Field(min_length=1)],
-    Field(description="At which target epsilons: the largest, each, or these"),
-]
-Values = Annotated[
-    tuple[str, ...] | None, Field(description="Of a sweep: only at these of its values, by label; null: at each")
-]
-Across = Annotated[
-    Literal["each", "mean"],
-    Field(
-        description="Of which data sets it is true: of each, or of their mean, for a statement that names no data set "
-        "and says nothing of all. Data sets that are not the paper's are always one mean: what is printed of each of "
-        "the paper's own is not said of every other one"
-    ),
-]
-Points = Annotated[float, Field(gt=0, description="Percentage points")]
-Over = Annotated[
-    Literal["values", "epsilon"],
-    Field(description="Along what: the values of the artefact's sweep, or the target epsilons, ascending"),
-]
-End = Annotated[str | None, Field(description="First or last label of the part that is meant; null: the whole curve")]
-
-
-class OnDataSets(Finite):
-    """A test that is made on every data set of its artefact alike."""
-
-    tasks: Tasks = None
-    across: Across = "each"
-
-
-class Greater(OnDataSets):
-    """`better` has the higher mean than each of `worse`, on every task, by more than `margin` (metric's unit).
-
-    A negative margin means that `better` is at least as good: less than so much below.
-    """
-
-    kind: Literal["greater"] = "greater"
-    artefact: Id
-    better: tuple[Id, ...] = Field(min_length=1)
-    worse: tuple[Id, ...] = Field(min_length=1)
-    worse_in: Id | None = Field(default=None, description="Artefact of `worse`; null: the same")
-    margin: float = Field(default=0.0, description="In percentage points")
-    values: Values = None
-    at: At = "largest-epsilon"
-
-
-class Similar(OnDataSets):
-    """In every pair the means differ by less than `within`, on every task: two one-sided tests per pair."""
-
-    kind: Literal["similar"] = "similar"
-    artefact: Id
-    pairs: tuple[tuple[Id, Id], ...] = Field(min_length=1)
-    second_in: Id | None = Field(default=None, description="Artefact of each pair's second method; null: the same")
-    within: Points
-    values: Values = None
-    at: At = "largest-epsilon"
-
-
-class GrowingGap(OnDataSets):
-    """The gap between `better` and each of `worse` grows from the smallest to the largest epsilon, on every task."""
-
-    kind: Literal["growing-gap"] = "growing-gap"
-    artefact: Id
-    better: Id
-    worse: tuple[Id, ...] = Field(min_length=1)
-
-
-class Curve(OnDataSets):
-    """What tests on curves share: each of `methods` over the sweep's values or over epsilon, between two labels.
-
-    Over values a curve is taken at the target epsilons of `at`, over epsilon at the sweep's `values`.
-    """
-
-    artefact: Id
-    methods: tuple[Id, ...] = Field(min_length=1)
-    over: Over = "values"
-    start: End = None
-    end: End = None
-    values: Values = None
-    at: At = "largest-epsilon"
-
-    @model_validator(mode="after")
-    def _one_direction(self) -> Curve:
-        if self.over == "values" and self.values is not None:
-            raise ValueError("values: expected only over epsilon; start and end choose a part of a sweep")
-        if self.over == "epsilon" and self.at != "largest-epsilon":
-            raise ValueError(f"at={self.at}: expected only over the values of a sweep")
-        return self
-
-
-class Monotone(Curve):
-    """Each curve ends above (rising) or below (falling) where it starts, by more than `by` points.
-
-    With a `tolerance` no step between neighbours goes the other way by so much or more.
-    """
-
-    kind: Literal["monotone"] = "monotone"
-    direction: Literal["rising", "falling"] = "rising"
-    by: Annotated[float, Field(ge=0, description="Percentage points between the ends")] = 0.0
-    tolerance: Points | None = None
-
-
-class Constant(Curve):
-    """Any two means of each curve differ by less than `within`: two one-sided tests for each pair."""
-
-    kind: Literal["constant"] = "constant"
-    within: Points
-
-
-class PeakInside(Curve):
-    """Each curve is highest strictly between its ends: some value inside beats both of them."""
-
-    kind: Literal["peak-inside"] = "peak-inside"
-
-
-class NearBest(OnDataSets):
-    """In a sweep, `methods` at each of `values` are less than `within` below the best value."""
-
-    kind: Literal["near-best"] = "near-best"
-    artefact: Id
-    methods: tuple[Id, ...] = Field(min_length=1)
-    values: tuple[str, ...] = Field(min_length=1, description="Labels of the sweep's values")
-    within: Points
-    at: At = "largest-epsilon"
-
-
-class SmallerRange(OnDataSets):
-    """The means of each of `methods` vary less over the sweep `artefact` than over the sweep `than`."""
-
-    kind: Literal["smaller-range"] = "smaller-range"
-    artefact: Id
-    than: Id
-    methods: tuple[Id, ...] = Field(min_length=1)
-
-
-class RarerClasses(Finite):
-    """The rarer a class in the training data, the more of its accuracy privacy costs (view class-wise).
-
-    Spearman's correlation over classes of training frequency with accuracy(reference) - accuracy(method), means over
-    seeds, is below 0; with `of: accuracy`, that with the method's own accuracy is above 0. Classes are the sample; all
-    data sets are one test, of the mean correlation, in which each weighs as much as it has classes less one.
-    """
-
-    kind: Literal["rarer-classes"] = "rarer-classes"
-    artefact: Id
-    methods: tuple[Id, ...] = Field(min_length=1)
-    reference: Id = Field(description="The method without privacy")
-    of: Literal["loss", "accuracy"] = "loss"
-    tasks: Tasks = None
-
-
-class WeightedMean(Finite):
-    """One mean of a weighted sum."""
-
-    method: Id
-    times: float = Field(default=1.0, description="Its weight")
-    artefact: Id | None = Field(default=None, description="null: the test's")
-    task: str | None = Field(default=None, description="By the paper's name; null: the task at hand")
-    value: str | None = Field(default=None, description="Label of the sweep's value; in a sweep required")
-    epsilon: float | None = Field(default=None, description="Target; null: the largest")
-
-
-class WeightedSum(OnDataSets):
-    """A weighted sum of means is above `above` (in the metric's unit, percentage points).
-
-    Says what compares differences or ratios: a smaller drop on one task than on another (weights 1, -1, -1, 1), or at
-    least 87 % of the accuracy without privacy (weights 1 and -0.87). Terms name their tasks, or none does: then the
-    test runs on every task of the artefact.
-    """
-
-    kind: Literal["weighted-sum"] = "weighted-sum"
-    artefact: Id
-    terms: tuple[WeightedMean, ...] = Field(min_length=1)
-    above: float = 0.0
-
-    @model_validator(mode="after")
-    def _tasks(self) -> WeightedSum:
-        named = [term.task is not None for term in self.terms]
-        if any(named) and (not all(named) or self.tasks is not None or self.across != "each"):
-            raise ValueError("terms.task: expected in every term, without tasks and across, or in none")
-        return self
-
-
-class Computed(Finite):
-    """A statement that needs no training: decided by a named function of reporting/claims/computed.py."""
-
-    kind: Literal["computed"] = "computed"
-    function: Literal[
-        "occurrence-bound",
-        "tighter-than-group-privacy",
-        "noise-epsilon-table",
-        "epsilon-one-without-splits",
-        "privacy-bound-factor",
-        "lot-size-accounting",
-        "bound-of-theorem-3",
-        "bounds-elsewhere",
-        "constant-sensitivity",
-        "standard-grows-with-the-batch",
-        "paired-negatives-are-rarely-true",
-        "printed-budgets-of-classes",
-    ]
-
-
-class RiseAndFall(Finite):
-    """Along training a metric rises from its first evaluation to one between, and falls from there to its last.
-
-    Evaluations at which one seed has no value are left out. The highest one between is chosen for each seed by the
-    mean of all other seeds, so that no seed's own noise makes it high.
-    """
-
-    kind: Literal["rise-and-fall"] = "rise-and-fall"
-    artefact: Id = Field(description="Of view training")
-    methods: tuple[Id, ...] = Field(min_length=1)
-    tasks: Tasks = None
-
-
-class EveryClass(Finite):
-    """Of every class the artefact's distance is larger for `higher` than for `lower`, one comparison each."""
-
-    kind: Literal["every-class"] = "every-class"
-    artefact: Id = Field(description="Of view inversion")
-    higher: Id
-    lower: Id
-    tasks: Tasks = None
-
-
-class AtEqualAccuracy(Finite):
-    """`higher` is above each of `lower` at equal test accuracy, where both reach it.
-
-    Each seed's values are joined by straight lines along the accuracy of its runs, and compared at the ends and the
-    middle of what all seeds of both methods reach. Without a common range nothing is compared.
-    """
-
-    kind: Literal["at-equal-accuracy"] = "at-equal-accuracy"
-    artefact: Id = Field(description="Of view matched")
-    higher: Id
-    lower: tuple[Id, ...] = Field(min_length=1)
-    margin: float = Field(default=0.0, description="In the metric's unit")
-    tasks: Tasks = None
-
-
-class NotTested(Finite):
-    kind: Literal["not-run"] = "not-run"
-    why: str
-
-
-SimpleTest = (
-    Greater
-    | Similar
-    | GrowingGap
-    | Monotone
-    | Constant
-    | PeakInside
-    | NearBest
-    | SmallerRange
-    | RarerClasses
-    | WeightedSum
-    | RiseAndFall
-    | EveryClass
-    | AtEqualAccuracy
-)
 
 
 class AllOf(Finite):
-    """Several tests that must all hold; their comparisons count together."""
+    """Several tests that must all hold."""
 
     kind: Literal["all"] = "all"
-    tests: tuple[Annotated[SimpleTest, Field(discriminator="kind")], ...] = Field(min_length=2)
-
-
-def uses(test: SimpleTest) -> list[tuple[Id, tuple[Id, ...]]]:
-    """Artefacts that a test reads, each with the methods that it looks for there."""
-    match test:
-        case Greater():
-            return [(test.artefact, test.better), (test.worse_in or test.artefact, test.worse)]
-        case Similar():
-            first, second = zip(*test.pairs)
-            return [(test.artefact, first), (test.second_in or test.artefact, second)]
-        case GrowingGap():
-            return [(test.artefact, (test.better, *test.worse))]
-        case SmallerRange():
-            return [(test.artefact, test.methods), (test.than, test.methods)]
-        case RarerClasses():
-            return [(test.artefact, (*test.methods, test.reference))]
-        case WeightedSum():
-            methods_of: dict[Id, dict[Id, None]] = {}
-            for term in test.terms:
-                methods_of.setdefault(term.artefact or test.artefact, {})[term.method] = None
-            return [(artefact, tuple(methods)) for artefact, methods in methods_of.items()]
-        case EveryClass():
-            return [(test.artefact, (test.higher, test.lower))]
-        case AtEqualAccuracy():
-            return [(test.artefact, (test.higher, *test.lower))]
-        case _:
-            return [(test.artefact, test.methods)]
+    tests: tuple[Annotated[SimpleTest | OtherTest, Field(discriminator="kind")], ...] = Field(min_length=2)
 
 
 MARGINS = ("margin", "above", "by")  # of kinds that say that something is above it
+Premise = Annotated[SimpleTest, Field(discriminator="kind")]
+
+
+class OwnResults(Finite):
+    """What is a paper's own; all that is not named here is a substitute, and decides no claim of the paper."""
+
+    data: tuple[dict[str, str], ...] = Field(
+        min_length=1, description="Parts of a task: {dataset: cora, split: train-rest}; what is not named may be any"
+    )
+    mechanisms: tuple[str, ...] = Field(
+        min_length=1,
+        description="method, or method/variant for a private one, as the package calls them: dp-gnn/published; "
+        "* matches any characters",
+    )
+
+    def covers(self, cell: Cell) -> bool:
+        """Return whether both the data and the mechanism of a cell are the paper's own."""
+        task = cell.task.model_dump(mode="json")
+        variant = "" if cell.privacy is None else f"/{cell.privacy.variant}"
+        return any(part.items() <= task.items() for part in self.data) and any(
+            fnmatchcase(f"{cell.method}{variant}", pattern) for pattern in self.mechanisms
+        )
 
 
 class Claim(Finite):
+    sentence: Annotated[str, Field(min_length=10, max_length=600)] | None = Field(
+        default=None, description="The paper's own words, shortened by … ; null: a claim of this project, not a paper's"
+    )
     statement: str
     source: str = Field(description="Section, table or figure of the paper")
     own_numbers: str = Field(default="", description="What the paper's own printed numbers say of it")
-    control: Id | None = Field(
-        default=None,
-        description="A method that learns nothing (pure noise): the verdict lists where a private method of the claim "
-        "is not better than it",
+    premises: tuple[Premise, ...] = Field(
+        default=(),
+        description="What the sentence takes for granted, tested on the same data; `part` says it in words. Where one "
+        "is not shown at 5 % the claim has no other verdict than that",
+    )
+    readings: dict[str, dict[str, str]] = Field(
+        default_factory=dict,
+        description="By the name of a reading of the paper: endings of ids of methods and artefacts, each with what "
+        "stands in its place. None: the ids as they are. Each reading has a verdict",
     )
     asserts: Points | None = Field(
         default=None,
         description="The difference that the statement names, where the paper prints none: what power is about. "
         "Larger than the margin of the claim's tests",
     )
-    test: Annotated[SimpleTest | AllOf | Computed | NotTested, Field(discriminator="kind")]
+    test: Annotated[SimpleTest | AllOf | OtherTest, Field(discriminator="kind")]
 
     @model_validator(mode="after")
     def _asserts_more_than_margins(self) -> Claim:
@@ -339,6 +77,12 @@ class Claim(Finite):
                 f"asserts={self.asserts:g}: expected more than the margin of the tests, of greater, "
                 f"weighted-sum or monotone"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _premises_are_sentences(self) -> Claim:
+        if not all(premise.part for premise in self.premises):
+            raise ValueError("premises: expected `part`, the premise in words, in each")
         return self
 
     @model_validator(mode="before")
@@ -353,8 +97,44 @@ class Claim(Finite):
         return value
 
     @property
+    def tests(self) -> tuple[SimpleTest | OtherTest, ...]:
+        """All tests of the sentence."""
+        return self.test.tests if isinstance(self.test, AllOf) else (self.test,)
+
+    @property
     def parts(self) -> tuple[SimpleTest, ...]:
         """The tests on results; none where the claim is computed or not run."""
-        if isinstance(self.test, AllOf):
-            return self.test.tests
-        return () if isinstance(self.test, Computed | NotTested) else (self.test,)
+        return tuple(one for one in self.tests if not isinstance(one, Computed | NotTested))
+
+    @property
+    def by_part(self) -> dict[str, list[SimpleTest | OtherTest]]:
+        """Tests by the name of their part."""
+        found: dict[str, list[SimpleTest | OtherTest]] = {}
+        for one in self.tests:
+            found.setdefault(one.part, []).append(one)
+        return found
+
+    def read_as(self, reading: str) -> Claim:
+        """Return the claim with the ids of a reading."""
+        changes = self.readings.get(reading, {})
+        return Claim.model_validate(_with_endings(self.model_dump(mode="json"), changes)) if changes else self
+
+    @property
+    def read(self) -> dict[str, Claim]:
+        """By reading; one without a name where the paper is read in one way."""
+        return {name: self.read_as(name) for name in self.readings} or {"": self}
+
+
+def _with_endings(value: Any, changes: Mapping[str, str]) -> Any:
+    """Return nested plain data in which texts that end with a key of `changes` end with its value.
+
+    >>> _with_endings({"artefact": "fig5.1-after-q", "methods": ["gm-published"]}, {"-after-q": "", "-published": "-x"})
+    {'artefact': 'fig5.1', 'methods': ['gm-x']}
+    """
+    if isinstance(value, str):
+        end = next((one for one in changes if value.endswith(one)), "")
+        return value.removesuffix(end) + changes[end] if end else value
+    if isinstance(value, Mapping):
+        kept = ("readings", "sentence", "statement", "source", "own_numbers", "part")
+        return {key: part if key in kept else _with_endings(part, changes) for key, part in value.items()}
+    return [_with_endings(part, changes) for part in value] if isinstance(value, list | tuple) else value

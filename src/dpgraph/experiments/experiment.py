@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from dpgraph.experiments import claim as kinds
-from dpgraph.experiments.claim import Claim
+from dpgraph.experiments import claim_tests as kinds
+from dpgraph.experiments.claim import Claim, OwnResults
 from dpgraph.experiments.config import MOST_SEEDS
 from dpgraph.experiments.frozen import Finite
 from dpgraph.experiments.layout import Layout
@@ -294,6 +294,7 @@ class Experiment(Written):
     varies: Varies = Field(default_factory=dict, description=VARIES)
     methods: dict[kinds.Id, MethodRow]
     artefacts: dict[kinds.Id, Artefact]
+    own: OwnResults | None = Field(default=None, description="The paper's own data and mechanisms; required by claims")
     claims: dict[kinds.Id, Claim] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -303,23 +304,29 @@ class Experiment(Written):
                 if method not in self.methods:
                     raise ValueError(f"artefacts.{name}.methods={method}: expected one of {', '.join(self.methods)}")
         for name, claim in self.claims.items():
-            for used, methods in (use for part in claim.parts for use in kinds.uses(part)):
-                if used not in self.artefacts:
-                    raise ValueError(f"claims.{name}.test.artefact={used}: expected an artefact of this file")
-                for method in methods:
-                    if method not in self.artefacts[used].methods:
-                        raise ValueError(f"claims.{name}.test: {method} is not a method of artefact {used}")
-            for part in claim.parts:
+            if claim.sentence is not None and self.own is None:
+                raise ValueError(
+                    f"claims.{name}.sentence: expected `own`, the paper's data and mechanisms, in this file"
+                )
+            for part in (*claim.parts, *claim.premises):
+                for used, methods in kinds.uses(part):
+                    self._known(f"claims.{name}.test", used, methods)
+                    for method in methods:
+                        if method not in self.artefacts[used].methods:
+                            raise ValueError(f"claims.{name}.test: {method} is not a method of artefact {used}")
                 self._view_of(name, part)
-            self._control_of(name, claim)
+            for reading, one in claim.read.items():
+                for used, methods in (use for part in one.parts for use in kinds.uses(part)):
+                    self._known(f"claims.{name}.readings.{reading}", used, methods)
         return self
 
-    def _control_of(self, name: str, claim: Claim) -> None:
-        if claim.control is None:
-            return
-        used = {artefact for part in claim.parts for artefact, _ in kinds.uses(part)}
-        if not any(claim.control in self.artefacts[artefact].methods for artefact in used):
-            raise ValueError(f"claims.{name}.control={claim.control}: expected a method of an artefact of its test")
+    def _known(self, where: str, artefact: kinds.Id, methods: tuple[kinds.Id, ...]) -> None:
+        """Raise ValueError for an artefact or a method that the file has not."""
+        if artefact not in self.artefacts:
+            raise ValueError(f"{where}.artefact={artefact}: expected an artefact of this file")
+        for method in methods:
+            if method not in self.methods:
+                raise ValueError(f"{where}: {method} is not a method of this file")
 
     def _view_of(self, claim: str, test: kinds.SimpleTest) -> None:
         """Raises ValueError where a test needs a sweep, or a class-wise artefact, and its artefact is none."""

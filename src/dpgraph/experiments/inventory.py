@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 from pydantic import Field
 
-from dpgraph.experiments.claim import Id
+from dpgraph.experiments.claim_tests import Id
 from dpgraph.experiments.frozen import Finite
 
 Sentence = Annotated[str, Field(min_length=10)]

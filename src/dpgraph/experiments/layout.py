@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from dpgraph.experiments.claim import Id
+from dpgraph.experiments.claim_tests import Id
 from dpgraph.experiments.frozen import Finite
 
 Line = tuple[Id | None, ...]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from dpgraph.errors import invalid
-from dpgraph.experiments.claim import Id
+from dpgraph.experiments.claim_tests import Id
 from dpgraph.experiments.config import load
 from dpgraph.experiments.frozen import Finite
 

@@ -74,6 +74,7 @@ NEUTRAL: dict[str, str] = {
 PLANNING: dict[str, str] = {
     "pipeline.bundles": "who shares a job",
     "experiments.claim": "what is claimed of results",
+    "experiments.claim_tests": "how it is tested",
     "experiments.experiment": "what a suite may contain; what it sets in a cell is in the cell",
     "planning.plan": "which cells there are",
     "experiments.published": "numbers of the papers",

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from dpgraph.experiments.claim import Id
+from dpgraph.experiments.claim_tests import Id
 from dpgraph.experiments.experiment import Seeds
 from dpgraph.experiments.frozen import Finite
 from dpgraph.experiments.varies import VARIES, Varies

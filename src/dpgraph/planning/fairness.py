@@ -14,7 +14,7 @@ from itertools import combinations
 from typing import Any
 
 from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.claim import uses
+from dpgraph.experiments.claim_tests import uses
 from dpgraph.experiments.expansion import merged
 from dpgraph.experiments.varies import Difference
 from dpgraph.planning.plan import Entry, Plan

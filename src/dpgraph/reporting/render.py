@@ -13,7 +13,7 @@ import pandas as pd
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.paths import Paths
-from dpgraph.planning.plan import WORKFLOW, Plan
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.leaderboard.page import Links, write_index
@@ -60,7 +60,7 @@ def read_rows(path: Path, suite: str) -> pd.DataFrame:
     return read_results(path, MECHANISM)
 
 
-def render(plan: Plan, rows: Path, workflow: Path = WORKFLOW) -> Path:
+def render(plan: Plan, rows: Path) -> Path:
     """Make everything below the plan's folder of results; return the first page.
 
     Figures that show records themselves, such as faces, are left out.
@@ -71,7 +71,7 @@ def render(plan: Plan, rows: Path, workflow: Path = WORKFLOW) -> Path:
         shutil.copyfile(rows, paths.results)
     for name in drawn(plan):
         write_artefact(plan, name, frame if inputs_of(plan.artefacts[name].view).reads else None)
-    write_claims(plan, frame, paths.claims, paths.claims.with_suffix(".html"), workflow)
+    write_claims(plan, frame, paths.claims, paths.claims.with_suffix(".html"))
     write_runtimes(plan, frame, paths.suite / "runtimes.html")
     links = Links(cells=False, held_back=held_back(plan), files=PAGES)
     write_index(plan, frame, read_claims(paths.claims), paths.index, links)

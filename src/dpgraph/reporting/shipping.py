@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,6 +24,9 @@ from dpgraph.files import write_text
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.claims.coverage import elsewhere, held
+from dpgraph.reporting.claims.overview import overview as overview_of_claims
+from dpgraph.reporting.claims.overview import page as page_of_claims
+from dpgraph.reporting.claims.overview import papers_claims
 from dpgraph.reporting.claims.page import strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.dictionary import PRIVATE_COLUMNS
@@ -35,11 +39,13 @@ from dpgraph.reporting.leaderboard.page import Links, page_values, template, wri
 from dpgraph.reporting.leaderboard.standings import read_values, standings, write_values
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.render import ROWS, drawn, held_back, read_rows
+from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.tables import as_html, displayed
 from dpgraph.reporting.views.registry import views_with
 
 FOLDER = Path("docs/results")
 GUIDE = "which-method.md"
+CLAIMS = Path("claims.md")
 LIMIT = 10_000_000  # bytes of all that is in the folder
 PICTURES = 3  # figures of a suite that are kept, the first ones
 ACCURACY = "accuracy/test"  # a metric that is named only where it is another one
@@ -63,13 +69,13 @@ def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Pat
         for baselines in (paths.baselines, out / name / "baselines.csv"):
             if baselines.is_file() and not (folder / "baselines.csv").is_file():
                 shutil.copyfile(baselines, folder / "baselines.csv")
-        write_claims(plan, results, folder / "claims.csv", Path(temporary) / "claims.html", workflow)
+        write_claims(plan, results, folder / "claims.csv", Path(temporary) / "claims.html")
         captions = _draw(plan, results, folder)
         _write_pages(plan, results, commits, folder, captions)
         _check_size(out, folder)
         shutil.rmtree(out / name, ignore_errors=True)
         folder.rename(out / name)
-    write_common(out)
+    write_common(out, workflow)
     return sorted(path for path in (out / name).rglob("*") if path.is_file())
 
 
@@ -83,12 +89,25 @@ def write_rows(source: Path, target: Path) -> None:
     )  # fmt: skip
 
 
-def write_common(out: Path) -> None:
-    """Write what is there once: the page over all suites with its style and scripts, the contents, and the guide."""
+def write_common(out: Path, workflow: Path = WORKFLOW) -> None:
+    """Write what is there once: the pages over all suites, of results and of claims, the contents, and the guide."""
     known = [read_values(path) for path in sorted(out.glob(f"*/{VALUES}"))]
     write_page_of_all(known, out / "index.html")
     write_text(out / "README.md", _contents(out, known))
     write_text(out.parent / GUIDE, guide(out))
+    table, text = claims_of_all(out, workflow)
+    write_csv(table, out / CLAIMS.with_suffix(".csv"))
+    write_text(out / CLAIMS, text)
+
+
+def claims_of_all(out: Path, workflow: Path = WORKFLOW) -> tuple[pd.DataFrame, str]:
+    """Return the papers' claims over all suites whose rows are kept, as a table and as a page."""
+    kept = [path.parent for path in sorted(out.glob(f"*/{ROWS}")) if (path.parent / "claims.csv").is_file()]
+    tables = {folder.name: read_claims(folder / "claims.csv").set_index("claim", drop=False) for folder in kept}
+    claims = papers_claims(workflow)
+    titles = {experiment.paper: experiment.title for experiment, _ in claims.values()}
+    table = overview_of_claims(claims, tables)
+    return table, page_of_claims(table, titles, tables, strong_enough_in_any(tables.values()))
 
 
 def _draw(plan: Plan, results: pd.DataFrame, folder: Path) -> dict[str, list[str]]:
@@ -118,13 +137,13 @@ def _write_pages(
     links = Links(cells=False, held_back=held_back(plan), shown=shown, files=files)
     counted = {"cells": _cells(results), "cpu_hours": _cpu_hours(results)}
     write_values(page_values(plan, table, claims, links, commits) | counted, folder / VALUES)
-    write_text(folder / "README.md", _readme(plan, table, claims, commits, captions))
+    write_text(folder / "README.md", _readme(plan, table, claims, commits, captions, processors_of(results)))
 
 
 def readme_before_figures(plan: Plan, results: pd.DataFrame, claims: pd.DataFrame) -> str:
     """Return how the suite's README.md begins: its finding, the best proved results and its claims."""
     commits = _checked_commits(results, plan.suite.name)
-    return _readme(plan, standings(plan, results), claims, commits, {})
+    return _readme(plan, standings(plan, results), claims, commits, {}, processors_of(results))
 
 
 def _figure(link: str, caption: list[str]) -> str:
@@ -167,12 +186,23 @@ def _cpu_hours(results: pd.DataFrame) -> float:
     return round(float(seeds["cpu_seconds"].fillna(seeds["seconds"]).sum()) / 3600, 2)
 
 
+def processors_of(results: pd.DataFrame) -> list[str]:
+    """Return the kinds of processor that the rows are from; those of old rows are not recorded."""
+    return sorted({str(text) for text in results["processor"].dropna() if text})
+
+
 def _readme(
-    plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, commits: list[str], captions: dict[str, list[str]]
+    plan: Plan,
+    table: pd.DataFrame,
+    claims: pd.DataFrame,
+    commits: list[str],
+    captions: dict[str, list[str]],
+    processors: Sequence[str] = (),
 ) -> str:
     tested, best = held(plan, claims), overview(table)
     return template("suite.md").render(
         suite=plan.suite,
+        processors=processors,
         finding=finding(plan, table, claims),
         note=" ".join(plan.suite.note.split()),
         commits=commits,
@@ -208,6 +238,7 @@ def _value(row: dict | None, column: float | None = None) -> str:
 def _contents(out: Path, known: list[dict[str, Any]]) -> str:
     """README.md over all suites that are there."""
     without = [one["suite"] for one in known if not (out / one["suite"] / ROWS).is_file()]
-    kept = [path for one in known if (path := out / one["suite"] / "claims.csv").is_file()]
+    suites = (out / one["suite"] for one in known if (out / one["suite"] / ROWS).is_file())
+    kept = [path for suite in suites if (path := suite / "claims.csv").is_file()]
     power = strong_enough_in_any([read_claims(path) for path in kept])
     return template("suites.md").render(known=known, without=without, power=power)

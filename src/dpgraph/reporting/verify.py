@@ -21,7 +21,7 @@ from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.leaderboard.guide import VALUES, answers, guide
 from dpgraph.reporting.leaderboard.standings import read_values, standings, standings_of
 from dpgraph.reporting.render import ROWS, read_rows
-from dpgraph.reporting.shipping import FOLDER, GUIDE, readme_before_figures
+from dpgraph.reporting.shipping import CLAIMS, FOLDER, GUIDE, claims_of_all, readme_before_figures
 
 NUMBERS = Path("docs/numbers.yaml")
 DIGITS = 1e-6  # of what eight digits are compared to
@@ -109,9 +109,11 @@ def unlike_pages(root: Path = Path(), claims: bool = True) -> Iterator[str]:
             yield f"{readme}: expected what {ROWS} gives: run `dpgraph ship --suite {suite} --rows {path}`"
         if claims:
             with TemporaryDirectory() as made:
-                write_claims(plan, rows, Path(made) / "claims.csv", Path(made) / "claims.html", root / WORKFLOW)
+                write_claims(plan, rows, Path(made) / "claims.csv", Path(made) / "claims.html")
                 if not _same(*(read_claims(one / "claims.csv")[VERDICT] for one in (path.parent, Path(made)))):
                     yield f"{path.with_name('claims.csv')}: expected the verdicts of {ROWS}"
+    if claims and claims_of_all(folder, root / WORKFLOW)[1] != (folder / CLAIMS).read_text(encoding="utf-8"):
+        yield f"{folder / CLAIMS}: expected what claims.csv of the suites gives: run `dpgraph ship` for one of them"
     if guide(folder) != (folder.parent / GUIDE).read_text(encoding="utf-8"):
         yield f"{folder.parent / GUIDE}: expected what docs/results gives: run `dpgraph ship` for one of its suites"
 

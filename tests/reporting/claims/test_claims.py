@@ -9,18 +9,18 @@ import pytest
 from pydantic import ValidationError
 
 from dpgraph.errors import UserError
-from dpgraph.experiments.claim import AllOf, Computed, NotTested
+from dpgraph.experiments.claim import AllOf
+from dpgraph.experiments.claim_tests import Computed, NotTested
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.suite import SuiteTask
-from dpgraph.planning.cost import train_seconds
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.claims import computed
-from dpgraph.reporting.claims.elsewhere import cost_elsewhere
 from dpgraph.reporting.claims.page import _shown, strong_enough, strong_enough_in_any
+from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
 from dpgraph.reporting.claims.power import Strength
 from dpgraph.reporting.claims.table import claims_table, write_claims
-from dpgraph.reporting.claims.verdicts import VERDICTS, Comparison, Comparisons, decide
+from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, decide
 from dpgraph.reporting.claims.words import would_contradict, would_reproduce
 from dpgraph.reporting.page import template
 from tests.reporting.conftest import WORKFLOW
@@ -31,7 +31,7 @@ from tests.reporting.verdicts import UNDECIDED, assert_not_run
 def claim(rows_of, as_frame):
     """Verdict row of one claim of a plan, where methods have the given mean accuracies (fractions)."""
 
-    def run(plan, name, means, std=0.002, default=0.5, change=None):
+    def run(plan, name, means, std=0.002, default=0.5, change=None, of_paper=False):
         entries = {(entry.artefact, entry.cell.slug): entry for entry in plan.entries}
         rows = {}
         for entry in entries.values():
@@ -41,7 +41,10 @@ def claim(rows_of, as_frame):
             rows[entry.cell.slug] = change(entry, made) if change else made
         frame = as_frame([row for made in rows.values() for row in made])
         experiment = plan.experiments["daigavane"]
-        only = experiment.model_copy(update={"claims": {name: experiment.claims[name]}})
+        tested = experiment.claims[name]
+        if not of_paper:  # as if it were of this project: all data and mechanisms are its own, without premises
+            tested = tested.model_copy(update={"sentence": None, "premises": ()})
+        only = experiment.model_copy(update={"claims": {name: tested}})
         table = claims_table(dataclasses.replace(plan, experiments={"daigavane": only}), frame)
         return table.iloc[0]
 
@@ -68,8 +71,8 @@ def test_greater_reproduced(paper_plan, claim):
     row = claim(paper_plan, "D1", {"dp-gcn-1-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.55})
     assert row["verdict"] == "reproduced"
     assert row["comparisons"] == 4  # two data sets, two baselines
-    assert row["n"] == 4
-    assert row["scope"] == "on the paper's data sets ogbn-arxiv, reddit; not tested on ogbn-products, ogbn-mag"
+    assert row["n"] == 5
+    assert row["scope"] == "on ogbn-arxiv, reddit"
     assert re.search(r"ogbn-arxiv, dp-gcn-1-published − mlp at target ε = 12: \+(9|1\d)\.\d\d points", row["evidence"])
     assert "published 12.0 (node-remove, parameters), rigorous none" in row["evidence"]
 
@@ -126,9 +129,7 @@ def test_failed_cells_are_not_run_unless_another_refutes(paper_plan, claim):
 
     good = {"dp-gcn-1-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.55}
     row = claim(paper_plan, "D1", good, change=fail)
-    assert_not_run(
-        row, "reddit, dp-gcn-1-published − dp-mlp-published at target ε = 12: dp-mlp-published failed: diverged"
-    )
+    assert_not_run(row, "better than DP-MLP on each data set: reddit, dp-gcn-1-published − dp-mlp-published at target ")
     assert claim(paper_plan, "D1", good | {"dp-gcn-1-published": 0.40}, change=fail)["verdict"] == "contradicted"
 
 
@@ -137,8 +138,8 @@ def test_one_seed_is_inconclusive(paper_plan, claim):
         return [row for row in rows if row["seed"] == 0]
 
     row = claim(paper_plan, "D1", {"dp-gcn-1-published": 0.9, "mlp": 0.1, "dp-mlp-published": 0.1}, change=first)
-    assert row["verdict"] == "underpowered"
-    assert row["reason"] == "one seed only: no test is possible"
+    assert row["verdict"] == "inconclusive"
+    assert "is underpowered: better than MLP on each data set: one seed only: no test is possible" in row["reason"]
 
 
 def test_growing_gap(paper_plan, claim):
@@ -156,26 +157,27 @@ def test_growing_gap(paper_plan, claim):
 
 
 def test_missing_artefact_and_missing_data_set(paper_plan, plan, claim):
-    assert_not_run(claim(paper_plan, "D5", {}), "table2 is not in this suite")
-    assert_not_run(claim(plan, "D3", {}), "data set reddit is not in this suite")
+    assert_not_run(claim(paper_plan, "D13", {}), "table2 is not in this suite")
+    assert_not_run(claim(plan, "D13", {}), "data set reddit-disjoint is not in this suite")
 
 
 def test_a_part_of_the_named_data_sets_is_said(paper_plan, claim):
     row = claim(paper_plan, "D2", {"dp-gcn-1-sgd-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.55})
     assert row["verdict"] == "reproduced"
-    assert row["scope"] == "on the paper's data sets ogbn-arxiv; not tested on ogbn-products"
+    assert row["scope"] == "on ogbn-arxiv"
 
 
 def test_data_that_a_part_names_are_missing_whether_or_not_its_artefact_is(paper_plan, claim):
     """Its first part is of table 1, which is here; its second of table 4 on data sets that the suite has not."""
     experiment = paper_plan.experiments["daigavane"]
-    first, second = experiment.claims["D1"].test, experiment.claims["D7"].test.tests[1]
+    first, second = experiment.claims["D1"].test.tests[0], experiment.claims["D7"].test.tests[3]
     both = experiment.claims["D1"].model_copy(update={"test": AllOf(kind="all", tests=(first, second))})
     plan = dataclasses.replace(
         paper_plan, experiments={"daigavane": experiment.model_copy(update={"claims": {"both": both}})}
     )
     row = claim(plan, "both", {"dp-gcn-1-published": 0.7})
-    assert (row["verdict"], row["reason"]) == ("not run", "table4 is not in this suite")
+    assert row["verdict"] == "not run"
+    assert row["reason"].endswith(": table4 is not in this suite")
     assert row["data"] == "missing in part"
 
 
@@ -183,7 +185,7 @@ def test_a_claim_without_private_runs_names_its_methods(paper_plan):
     comparisons = Comparisons()
     places = {entry.cell.method: (entry, None) for entry in paper_plan.entries if entry.cell.privacy is None}
     comparisons.use(*places.values())
-    assert decide(comparisons, "").mechanism == f"{', '.join(places)}, without privacy"
+    assert decide({"": comparisons}, "").mechanism == f"{', '.join(places)}, without privacy"
     private = next(entry for entry in paper_plan.entries if entry.cell.privacy is not None)
     comparisons.use((private, None))
     assert list(comparisons.private) == [(private.artefact, private.cell.slug)]
@@ -248,10 +250,10 @@ def test_group_privacy_by_hand():
 
 @pytest.mark.parametrize(("last", "folded"), [("c: p = 0.2", False), ("epsilon of " + "x" * 400, True)])
 def test_a_long_sentence_of_the_evidence_unfolds(last, folded):
-    texts = ("claim", "statement", "source", "own_numbers", "reason", "mechanism", "control", "scope",
+    texts = ("claim", "statement", "source", "own_numbers", "reason", "mechanism", "sentence", "substitutes", "scope",
              "would_reproduce", "would_contradict", "effect", "effect_source")  # fmt: skip
     row = dict.fromkeys(texts, "") | {"size": 0.05, "power": math.nan}
-    row |= {"verdict": "reproduced", "evidence": f"a: p = 0.1. b: p = 0.2. {last}", "n": 3}
+    row |= {"verdict": "reproduced", "evidence": f"a: p = 0.1. b: p = 0.2. {last}", "n": 3, "parts": "[]"}
     page = template("claims.html").make_module({"papers": ()}).claim(_shown(row))
     assert last in page
     assert ("<details><summary>1 more</summary>" in page) is folded
@@ -259,57 +261,71 @@ def test_a_long_sentence_of_the_evidence_unfolds(last, folded):
 
 def test_a_claim_whose_power_nobody_knows_is_underpowered_not_inconclusive():
     one = Comparison("a", 0.1, 0.5, 0.0, 5, 0.4, 0.6, given=Strength(math.nan, math.nan))
-    found = decide(Comparisons(made=[one]), "")
+    found = decide({"": Comparisons(made=[one])}, "")
     assert found.verdict == "underpowered"
-    assert found.reason.startswith("the power of the test is not known; what was seen is neither for the claim nor ")
+    assert found.reason.startswith("a true effect has no known power at 5 seeds; what was seen is neither for it nor ")
 
 
-@pytest.mark.parametrize(("above", "below", "seen"), [(0.001, 0.999, "for the claim"), (0.999, 0.001, "against")])
-def test_a_weak_test_gives_no_verdict_whatever_it_says(above, below, seen):
-    one = Comparison("a", 1.5, 0.5, 0.0, 5, above, below, given=Strength(0.05, 0.49))
-    found = decide(Comparisons(made=[one]), "")
+def test_a_weak_test_reproduces_nothing_and_may_refute():
+    """A test of little power that refutes keeps its size; one that agrees could not have done otherwise."""
+    one = Comparison("a", 1.5, 0.5, 0.0, 5, 0.001, 0.999, given=Strength(0.05, 0.49))
+    found = decide({"": Comparisons(made=[one])}, "")
     assert found.verdict == "underpowered"
-    assert found.reason.startswith("with 5 seeds a true effect would be seen with probability 0.49; what was seen is ")
-    assert f"is {seen}" in found.reason
+    assert found.reason.startswith("a true effect is seen with probability 0.49 at 5 seeds; what was seen is for it: ")
     assert "a: +1.50 points, standard error 0.50" in found.reason
     strong = dataclasses.replace(one, given=Strength(0.05, 0.5))
-    decided = decide(Comparisons(made=[strong]), "")
-    assert decided.verdict == ("reproduced" if seen == "for the claim" else "contradicted")
+    decided = decide({"": Comparisons(made=[strong])}, "")
+    assert decided.verdict == "reproduced"
+    against = dataclasses.replace(one, p_above=0.999, p_below=0.001)
+    assert decide({"": Comparisons(made=[against])}, "").verdict == "contradicted"
     assert decided.reason
     assert decided.evidence.startswith(decided.reason)
-    assert decide(Comparisons(made=[one], missing=["b"]), "").verdict == "not run"
+    assert decide({"": Comparisons(made=[one], missing=["b"])}, "").verdict == "not run"
 
 
 def test_nothing_compared_shows_nothing():
-    assert decide(Comparisons(), "").verdict == "not run"
+    assert decide({"": Comparisons()}, "").verdict == "not run"
 
 
 @pytest.mark.parametrize(
     ("verdicts", "powers", "data", "text"),
     [
         (["reproduced", "inconclusive", "underpowered"], [0.9, 0.6, 0.1], ["here"] * 3,
-         "Of 3 whose data are here, 2 are tested with a power of 0.5 or more, which is two thirds of them"),
+         "Of 3 claims of the papers whose data are here, 2 are tested with a power of 0.5 or more and 5 seeds in each "
+         "part, which is two thirds of them; the others are 2"),
         (["reproduced", "not run", "underpowered", "not run"], [0.9, 0.9, 0.1, 0.9],
          ["here", "here", "here", "missing in part"],
-         "Of 3 whose data are here, 1 of them in part only since runs are missing, 1 are tested with a power of 0.5 or "
-         "more, which is not two thirds of them"),
+         "Of 3 claims of the papers whose data are here, 1 are tested with a power of 0.5 or more and 5 seeds in each "
+         "part, which is not two thirds of them; the others are 1, 2"),
         (["reproduced", "contradicted"], [math.nan, math.nan], ["", ""], ""),  # computed
     ],
 )  # fmt: skip
 def test_the_page_says_how_many_claims_have_enough_power(verdicts, powers, data, text):
-    table = pd.DataFrame({"verdict": verdicts, "power": powers, "data": data})
+    table = counted([str(place) for place in range(len(verdicts))], verdicts, powers, data)
     assert strong_enough(table) == text
+
+
+def counted(claims, verdicts, powers, data, sentence="The paper says so.", n=5):
+    """Rows of claims.csv with one part each."""
+    parts = [parts_as_text([PartResult("", verdict, n=n, power=power, p_against=0.5 if data else math.nan)])
+             for verdict, power, data in zip(verdicts, powers, data)]  # fmt: skip
+    return pd.DataFrame({"claim": claims, "verdict": verdicts, "data": data, "parts": parts, "sentence": sentence})
+
+
+def test_claims_of_this_project_do_not_count_nor_do_four_seeds():
+    ours = counted(["A"], ["reproduced"], [0.9], ["here"], sentence=None)
+    assert strong_enough(ours) == ""
+    few = counted(["A"], ["reproduced"], [0.9], ["here"], n=4)
+    assert strong_enough(few).endswith("which is not two thirds of them; the others are A")
 
 
 def test_over_several_suites_a_claim_counts_once_and_where_its_power_is_largest():
     """B is weak here and strong there; D was run nowhere, though its data are here; E is computed."""
-    first = pd.DataFrame({"claim": ["A", "B", "C", "D", "E"], "data": ["here"] * 4 + [""],
-                          "verdict": ["reproduced", "underpowered", "underpowered", "not run", "reproduced"],
-                          "power": [0.9, 0.1, 0.2, 0.9, math.nan]})  # fmt: skip
-    second = pd.DataFrame({"claim": ["B", "C"], "data": ["here", "missing in part"],
-                           "verdict": ["contradicted", "not run"], "power": [0.5, 0.9]})  # fmt: skip
+    verdicts = ["reproduced", "underpowered", "underpowered", "not run", "reproduced"]
+    first = counted(["A", "B", "C", "D", "E"], verdicts, [0.9, 0.1, 0.2, 0.9, math.nan], ["here"] * 4 + [""])
+    second = counted(["B", "C"], ["contradicted", "not run"], [0.5, 0.9], ["here", "missing in part"])
     text = strong_enough_in_any([first, second])
-    assert text.startswith("Each claim once: of 4 whose data are here, 2 are tested")
+    assert text.startswith("Each claim once: of 4 claims of the papers whose data are here, 2 are tested")
     assert text.endswith("which is not two thirds of them; the others are C, D")
     assert strong_enough_in_any([first.iloc[4:]]) == ""
 
@@ -318,7 +334,7 @@ CONSTRUCTED = """
 name: constructed
 title: A data set as it is and one that was made so that a graph must help
 note: For tests.
-seeds: 4
+seeds: 5
 tasks:
   text: {label: arxiv-text, task: {dataset: cora}}
   half:
@@ -350,17 +366,17 @@ def test_no_claim_rests_on_constructed_data_but_the_one_that_names_them(claim, t
     row = claim(plan, "D1", means)
     assert row["verdict"] == "contradicted"
     assert "half" not in row["evidence"]
-    assert row["scope"].endswith("arxiv-text; not tested on arxiv-text-half (constructed)")
-    assert_not_run(
-        claim(plan, "D6", {}), "only data that were constructed are in this suite: arxiv-text-half (constructed)"
-    )
+    assert row["scope"] == "on arxiv-text"
+    row = claim(plan, "D6", {})
+    assert_not_run(row, "")
+    assert "only data that were constructed are in this suite: arxiv-text-half (constructed)" in row["reason"]
     own = dict.fromkeys(("dp-gcn-1", "dp-residual-gcn-1", "dp-own-gcn-1"), at) | {
         "dp-mlp": {"text": 0.75, "half": 0.40}
     }
     row = claim(plan, "O16", own)
     assert row["verdict"] == "reproduced"
     assert row["comparisons"] == 6
-    assert row["scope"].endswith(": arxiv-text-half (constructed)")
+    assert row["scope"] == "on arxiv-text-half (constructed)"
     shown = splits.remarks(plan, "daigavane/table1")
     assert shown[-1] == (
         "No evidence for or against a claim of a paper: arxiv-text-half (constructed) (every second node is without "
@@ -396,32 +412,9 @@ def test_what_would_decide_each_claim_is_said(paper_plan, claim):
         "dp-gcn-1-sgd-published is more than 4 points above mlp, on ogbn-arxiv, ogbn-products; dp-gcn-1-sgd-published"
     )
     assert would_contradict(claims["D14"]) == (
-        "gcn-1 is below one of dp-gcn-1-published, dp-gcn-1-sgd-published, on one data set of the paper, or on the "
-        "mean of others"
+        "gcn-1 is below one of dp-gcn-1-published, dp-gcn-1-sgd-published, on one data set"
     )
     row = claim(paper_plan, "D1", {"dp-gcn-1-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.55})
     assert row["level"] == 0.05
     assert row["effect"] == "6.51 to 22.88"
     assert row["effect_source"] == "the paper's printed difference"
-
-
-def test_what_a_claim_that_is_not_run_costs_elsewhere_is_said(paper_plan, tmp_path, monkeypatch):
-    monkeypatch.delenv("DPGRAPH_MIRROR", raising=False)
-    whole = load_plan(Config(suite="paper"), WORKFLOW)
-    cells = {
-        entry.cell.slug: entry.cell
-        for entry in whole.entries_of("daigavane/table2")
-        if entry.task_id == "reddit-disjoint" and entry.method_id in ("dp-gcn-1-published", "dp-gcn-2-published")
-    }
-    hours = sum(train_seconds(cell) for cell in cells.values()) / 3600
-    found = cost_elsewhere(paper_plan, ["D13", "no claim"], WORKFLOW)
-    runs = sum(len(cell.seeds) for cell in cells.values())
-    assert found == {
-        "D13": f"suite paper has it: {runs} runs, {hours:,.1f} hours of one CPU core planned (dpgraph run "
-        "daigavane/table2 --suite paper --profile slurm); no mirror here has reddit-disjoint. In print: table 2 "
-        "agrees, and only on reddit-disjoint; dp-gcn-2-published on reddit-disjoint at target ε = 15: 91.234 ± 0.098; "
-        "dp-gcn-1-published on reddit-disjoint at target ε = 15: 89.551 ± 0.175. With their files in FOLDER "
-        "(docs/datasets.md): dpgraph run daigavane/table2 --suite paper --set 'mirrors=[FOLDER]'"
-    }
-    assert cost_elsewhere(whole, ["D13"], WORKFLOW) == {}
-    assert cost_elsewhere(paper_plan, ["D13"], tmp_path) == {}

@@ -9,7 +9,7 @@ from scipy.stats import nct, t
 
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.contrasts import LEVEL, contrast
-from dpgraph.reporting.claims.power import Above, Strength, Tested, strength, together
+from dpgraph.reporting.claims.power import Above, Strength, strength, together
 
 SLACK = 0.02  # of 4,000 draws
 
@@ -34,7 +34,7 @@ def analytic(n: int, effect_over_std: float) -> float:
 @pytest.mark.parametrize("n", [2, 3, 5, 10])
 @pytest.mark.parametrize("std", [0.3, 1.0, 4.0])
 def test_one_comparison_is_a_t_test(n: int, std: float) -> None:
-    found = strength([Tested(((part(n, std),),))])
+    found = strength([((part(n, std),),)])
     assert found is not None
     assert found.size == pytest.approx(LEVEL, abs=SLACK)
     assert found.power == pytest.approx(analytic(n, 1 / std), abs=SLACK)  # an effect of 1 point
@@ -47,11 +47,11 @@ def test_the_size_is_never_above_the_level(contrasts: int, several: str) -> None
     parts = [part(6, 1.0, name=str(index)) for index in range(contrasts)]
     match several:
         case "ways":
-            tested = [Tested(tuple((one,) for one in parts))]
+            tested = [tuple((one,) for one in parts)]
         case "comparisons":
-            tested = [Tested(((one,),)) for one in parts]
+            tested = [((one,),) for one in parts]
         case _:
-            tested = [Tested((tuple(parts),))]
+            tested = [(tuple(parts),)]
     found = strength(tested)
     assert found is not None
     assert LEVEL - 0.02 < found.size <= LEVEL
@@ -73,19 +73,19 @@ def test_what_is_printed_of_steps_that_may_not_fall_is_their_effect() -> None:
     [(0.0, 3.0, 3.0), (0.0, None, 1.0), (0.0, -3.0, 1.0), (5.0, 7.5, 2.5), (5.0, 4.0, 1.0), (-2.0, None, 2.0)],
 )
 def test_the_effect_is_the_printed_one_where_it_agrees(margin: float, printed: float | None, effect: float) -> None:
-    found = strength([Tested(((part(5, 2.0, margin, printed),),))])
+    found = strength([((part(5, 2.0, margin, printed),),)])
     assert found is not None
     assert found.power == pytest.approx(analytic(5, effect / 2), abs=SLACK)
 
 
 def test_all_comparisons_must_hold() -> None:
     """Two contrasts with one and the same spread over seeds are as good as one; independent ones multiply."""
-    one = strength([Tested(((part(10, 1.0, name="a"),),))])
-    same = strength([Tested(((part(10, 1.0, name="a"),),))] * 3)
+    one = strength([((part(10, 1.0, name="a"),),)])
+    same = strength([((part(10, 1.0, name="a"),),)] * 3)
     assert one is not None
     assert same is not None
     assert same.power == pytest.approx(one.power, abs=SLACK)
-    other = strength([Tested(((part(30, 2.0, name=name),),)) for name in "ab"])
+    other = strength([((part(30, 2.0, name=name),),) for name in "ab"])
     assert other is not None
     assert other.power == pytest.approx(analytic(30, 0.5) ** 2, abs=3 * SLACK)
 
@@ -96,10 +96,10 @@ def test_ways_share_the_level() -> None:
     Where one of the four is above, it is found less easily than alone.
     """
     ways = tuple((part(12, 1.0, name=str(index)),) for index in range(4))
-    found = strength([Tested(ways)])
+    found = strength([ways])
     assert found is not None
     assert found.size <= LEVEL + SLACK
-    single = strength([Tested((ways[0],))])
+    single = strength([(ways[0],)])
     assert single is not None
     assert found.power < single.power
     quarter = float(nct.sf(t.isf(LEVEL / 4, 11), 11, np.sqrt(12)))
@@ -108,7 +108,7 @@ def test_ways_share_the_level() -> None:
 
 def test_the_size_is_that_of_the_least_favourable_null() -> None:
     """One contrast at its margin and the other beyond doubt: not both at their margins, which is found more rarely."""
-    both = strength([Tested((tuple(part(8, 1.0, name=name) for name in "ab"),))])
+    both = strength([(tuple(part(8, 1.0, name=name) for name in "ab"),)])
     assert both is not None
     assert both.size == pytest.approx(LEVEL, abs=SLACK)
     random = numpy_generator("test", "least favourable")
@@ -124,8 +124,8 @@ def test_the_size_is_that_of_the_least_favourable_null() -> None:
 
 def test_spread_is_pooled_over_the_claim() -> None:
     """A contrast that three seeds happen to agree on is not taken to be known exactly."""
-    sure = strength([Tested(((part(3, 1e-9, name="a"),),))])
-    beside = strength([Tested(((part(3, std, name=name),),)) for name, std in (("a", 1e-9), ("b", 4.0))])
+    sure = strength([((part(3, 1e-9, name="a"),),)])
+    beside = strength([((part(3, std, name=name),),) for name, std in (("a", 1e-9), ("b", 4.0))])
     assert sure is not None
     assert beside is not None
     assert sure.power == 1
@@ -133,14 +133,14 @@ def test_spread_is_pooled_over_the_claim() -> None:
 
 
 def test_equal_values_are_a_sign_test() -> None:
-    found = strength([Tested(((part(4, 0.0),),))])
+    found = strength([((part(4, 0.0),),)])
     assert found == Strength(0.0, 0.0)  # p = 1 / 16 at best
-    assert strength([Tested(((part(5, 0.0),),))]) == Strength(0.0, 1.0)
+    assert strength([((part(5, 0.0),),)]) == Strength(0.0, 1.0)
 
 
 def test_without_a_test_there_is_no_power() -> None:
     assert strength([]) is None
-    one_seed = strength([Tested(((Above(contrast([(1.0, "a", pd.Series([1.0]))]), 0.0),),))])
+    one_seed = strength([((Above(contrast([(1.0, "a", pd.Series([1.0]))]), 0.0),),)])
     assert one_seed is not None
     assert np.isnan(one_seed.power)
     assert together(Strength(0.05, 0.5), [Strength(0.04, 0.5)]) == Strength(0.05, 0.25)
@@ -153,7 +153,7 @@ def test_power_is_how_often_a_claim_is_reproduced() -> None:
     factor = np.array([[1.0, 0.0], [0.8, 0.6]])  # of the residuals of two contrasts, each of standard deviation 1
     centred = random.standard_normal((n, 2))
     exact = np.linalg.qr(centred - centred.mean(axis=0))[0] * np.sqrt(n - 1) @ factor.T
-    found = strength([Tested((tuple(Above(contrast([(1.0, "a", pd.Series(exact[:, i]))]), 0.0) for i in (0, 1)),))])
+    found = strength([(tuple(Above(contrast([(1.0, "a", pd.Series(exact[:, i]))]), 0.0) for i in (0, 1)),)])
     assert found is not None
     wins = []
     for _ in range(1000):

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpgraph.experiments.claim import Constant, GrowingGap, Monotone, NearBest, PeakInside, SmallerRange
+from dpgraph.experiments.claim_tests import Constant, GrowingGap, Monotone, NearBest, PeakInside, SmallerRange
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.curves import _near_best, _on_curve, _smaller_range
 from dpgraph.reporting.claims.kinds import compare
@@ -99,7 +99,7 @@ KINDS: dict[str, tuple[Any, Means, Means, bool]] = {
 
 
 def rate(test: Any, means: Means, drawn: Callable[[], np.ndarray], draws: int) -> float:
-    verdicts = [decide(made(test, places(means, drawn())), "").verdict for _ in range(draws)]
+    verdicts = [decide({"": made(test, places(means, drawn()))}, "").verdict for _ in range(draws)]
     return float(np.mean([verdict == "reproduced" for verdict in verdicts]))
 
 
@@ -110,7 +110,7 @@ def test_size_and_power_are_those_of_the_decision(kind: str, monkeypatch: pytest
     centred = random.standard_normal((N, len(null)))
     exact = np.linalg.qr(centred - centred.mean(axis=0))[0] * STD * np.sqrt(N - 1)  # covariance 1, exactly
     comparisons = made(test, places(alternative, exact))
-    found = strength([comparison.tested for comparison in comparisons.made])
+    found = strength([comparison.ways for comparison in comparisons.made])
     assert found is not None
     # the decision without its own simulation of size and power, which would call a weak test underpowered
     monkeypatch.setattr("dpgraph.reporting.claims.verdicts.strength", lambda _: Strength(0.05, 1.0))

@@ -1,11 +1,19 @@
-"""Names of data sets on the leaderboard: one label on unlike splits is no ranking."""
+"""Names on the leaderboard: of data sets on unlike splits, of one mechanism in several files, of rows below a floor."""
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
+import pandas as pd
+import pytest
+
 from dpgraph.experiments.cell import Task
+from dpgraph.experiments.config import Config
+from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.leaderboard import standings
+from dpgraph.reporting.ranking import BELOW_FLOOR, label_of, with_floors
+from tests.reporting.conftest import WORKFLOW
 
 
 def test_one_label_on_unlike_splits_is_told_apart(monkeypatch):
@@ -19,3 +27,44 @@ def test_one_label_on_unlike_splits_is_told_apart(monkeypatch):
     monkeypatch.setattr(standings, "_shown", lambda plan: shown)
     names = standings.data_names(SimpleNamespace(task=tasks.__getitem__))
     assert names == {"a": "PubMed (random 70/10/20)", "b": "PubMed (train rest)", "c": "Cora"}
+
+
+def test_one_mechanism_has_one_name_in_all_files():
+    """Residual clipping with ratio 0 has an id in three experiment files."""
+    names: dict[tuple, set[str]] = {}
+    ids = set()
+    for suite in ("votes", "ablations", "arxiv-text"):
+        for entry in load_plan(Config(suite=suite), WORKFLOW).entries:
+            privacy = entry.cell.privacy
+            if getattr(privacy, "neighbour_clip_ratio", None) == 0:
+                ids.add(f"{entry.paper}/{entry.method_id}")
+            settings = json.dumps(entry.method.set.get("privacy", {}), sort_keys=True)
+            optimizer = entry.method.set.get("training", {}).get("optimizer")
+            key = (entry.cell.method, entry.cell.network, settings, optimizer)
+            names.setdefault(key, set()).add(label_of(entry.cell, entry.method.label))
+    own = {name for key, found in names.items() for name in found if '"neighbour_clip_ratio": 0' in key[2]}
+    assert {"votes/raw-graph", "daigavane/dp-own-gcn-1", "daigavane/dp-own-gcn-2"} <= ids
+    assert own == {f"Own records in training, raw graph in predictions ({hops}-layer GCN)" for hops in (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("relation", "mean", "split", "below"),
+    [
+        ("edge", 84.7, "public", True),
+        ("edge", 87.6, "public", False),
+        ("node-null", 84.7, "public", False),  # an MLP reads records
+        ("edge", 84.7, "random-70-10-20", False),  # no MLP on this split
+    ],
+)
+def test_a_row_at_edge_level_below_an_mlp_says_so(relation, mean, split, below):
+    about = {"dataset": "pubmed", "setting": "transductive", "metric": "test accuracy (%)"}
+    names = ("split", "kind", "method", "relation", "mean", "label")
+    table = [
+        (split, "proved", "dp-gap", relation, mean, "GAP"),
+        ("public", "no privacy", "mlp", "", 87.5, "MLP"),
+        ("public", "no privacy", "gnn", "", 89.0, "GCN"),
+    ]
+    rows = pd.DataFrame([about | dict(zip(names, row)) for row in table])
+    found = with_floors(rows)["label"].tolist()
+    assert found == ["GAP" + BELOW_FLOOR * below, "MLP", "GCN"]
+    assert with_floors(with_floors(rows))["label"].tolist() == found

@@ -13,7 +13,7 @@ from scipy.stats import ttest_rel
 from dpgraph.experiments.suite import Suite
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.claims.coverage import held
-from dpgraph.reporting.claims.verdicts import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
+from dpgraph.reporting.claims.parts import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from dpgraph.reporting.leaderboard.finding import COLUMNS, WHERE, WHOM, Overview, finding, overview
 from dpgraph.reporting.leaderboard.finding import headline as headline_of
 from dpgraph.reporting.leaderboard.standings import RANKING, data_names, standings

@@ -1,10 +1,6 @@
-"""Data sets that a test reads as one: their mean.
+"""Data sets that a test reads: each alone, or for a statement that names none (`across: mean`) as their mean.
 
-A paper's claim is about its own data sets. What it says of each of these is tested on each; on other data sets it can
-at most hold on average, so these are one mean. So is a statement that names no data set (`across: mean`). Only data
-sets of one setting with the same points (methods, values of a sweep, target epsilons) are averaged with each other.
-A statement about each data set that is tested on a mean carries the same comparisons of every single one, any of which
-can refute it (`verdicts.decide`): one large difference does not outvote the others.
+Only data sets of one setting with the same points (methods, values of a sweep, target epsilons) are averaged.
 """
 
 from __future__ import annotations
@@ -14,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from dpgraph.experiments.claim import AtEqualAccuracy, EveryClass, RarerClasses, RiseAndFall, SimpleTest
+from dpgraph.experiments.claim_tests import SimpleTest
 from dpgraph.experiments.suite import SuiteTask
 from dpgraph.reporting.claims.comparing import Known, Place
 from dpgraph.reporting.results import EntryResult
@@ -35,33 +31,29 @@ class DataSet:
 
     label: str
     knowns: Knowns
-    each: tuple[DataSet, ...] = ()  # of a mean, where the test is about each of its tasks
 
 
 def data_sets_of(
     test: SimpleTest, tasks: Mapping[str, SuiteTask], knowns: Mapping[str, Knowns]
 ) -> Iterator[DataSet]:  # fmt: skip
-    """Single tasks, and means of tasks. `tasks` and `knowns` are by id of the task."""
+    """Yield single tasks, or means of tasks. `tasks` and `knowns` are by id of the task."""
     groups: dict[tuple, list[str]] = {}
     for task_id, task in tasks.items():
-        foreign = task.published is None
-        alone = isinstance(test, RarerClasses | RiseAndFall | EveryClass | AtEqualAccuracy) or (
-            test.across == "each" and not foreign
-        )
-        group = (task_id,) if alone else (foreign, task.task.get("setting"), *_points(test, knowns[task_id]))
+        alone = getattr(test, "across", "each") == "each"
+        group = (task_id,) if alone else (task.task.get("setting"), *_points(test, knowns[task_id]))
         groups.setdefault(group, []).append(task_id)
     for members in groups.values():
-        single = tuple(DataSet(tasks[task_id].label, knowns[task_id]) for task_id in members)
         if len(members) == 1:
-            yield single[0]
+            yield DataSet(tasks[members[0]].label, knowns[members[0]])
             continue
         label = "mean of " + listed([tasks[task_id].label for task_id in members])
         places = {
             artefact: zip(*(_looked_at(test, knowns[task_id][artefact]) for task_id in members), strict=True)
             for artefact in knowns[members[0]]
         }
-        mean = {artefact: [_mean(label, same) for same in of_each] for artefact, of_each in places.items()}
-        yield DataSet(label, mean, single if getattr(test, "across", "mean") == "each" else ())
+        yield DataSet(
+            label, {artefact: [_mean(label, same) for same in of_each] for artefact, of_each in places.items()}
+        )
 
 
 def listed(names: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from math import factorial, sqrt
 import numpy as np
 from scipy.stats import norm, rankdata
 
-from dpgraph.experiments.claim import RarerClasses
+from dpgraph.experiments.claim_tests import RarerClasses
 from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.power import DRAWS, Strength

@@ -7,42 +7,33 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from dpgraph.experiments.claim import uses
+from dpgraph.experiments.claim_tests import uses
 from dpgraph.experiments.suite import SuiteTask
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.claims.verdicts import NOT_RUN
+from dpgraph.reporting.claims.parts import NOT_RUN
 
-ELSEWHERE = "on this suite's data sets, which are not the paper's"
 DEMONSTRATION = "in a demonstration, whose short trainings decide nothing"
 
 
 @dataclass
 class Coverage:
-    """Which data sets a verdict is about, and which of the paper's it is not."""
+    """Which data sets a verdict is about."""
 
     shown: dict[str, SuiteTask] = field(default_factory=dict)
-    wanted: dict[str, None] = field(default_factory=dict)  # the paper's names
-    others: dict[str, SuiteTask] = field(default_factory=dict)  # of the artefact
+    left: dict[str, None] = field(default_factory=dict)  # names of data sets that are not tested
 
-    def add(self, tasks: Iterable[SuiteTask], wanted: Iterable[str], others: Iterable[SuiteTask]) -> None:
+    def add(self, tasks: Iterable[SuiteTask], left: Iterable[str]) -> None:
         self.shown |= {task.label: task for task in tasks}
-        self.wanted |= dict.fromkeys(wanted)
-        self.others |= {task.label: task for task in others}
+        self.left |= dict.fromkeys(left)
+
+    @property
+    def labels(self) -> str:
+        return ", ".join(self.shown)
 
     def text(self, demonstration: bool) -> str:
-        tasks = self.shown.values()
-        foreign = [task.label for task in tasks if task.published is None]
-        own = [task.published for task in tasks if task.published is not None]
-        parts = [DEMONSTRATION] if demonstration else []
-        if foreign:
-            parts.append(f"{ELSEWHERE}: {' / '.join(foreign)}")
-        if own:
-            parts.append(f"on the paper's data sets {', '.join(own)}")
-        left = [name for name in self.wanted if own and name not in own]
-        left += [label for label, task in self.others.items() if label not in self.shown and task.published not in left]
-        if left:
-            parts.append(f"not tested on {', '.join(left)}")
-        return "; ".join(parts)
+        left = [name for name in self.left if name not in self.shown]
+        parts = [DEMONSTRATION] * demonstration + [f"on {self.labels}"] * bool(self.shown)
+        return "; ".join([*parts, *([f"not tested on {', '.join(left)}"] if left else [])])
 
 
 NAMED = "other suites have their tables and figures"

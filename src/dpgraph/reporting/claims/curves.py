@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 
 import pandas as pd
 
-from dpgraph.experiments.claim import Constant, Curve, Monotone, NearBest, PeakInside, SmallerRange
+from dpgraph.experiments.claim_tests import Constant, Curve, Monotone, NearBest, PeakInside, SmallerRange
 from dpgraph.reporting.claims.comparing import Known, at_target, chosen_targets, contrast_of
 from dpgraph.reporting.claims.contrasts import Contrast, contrast
 from dpgraph.reporting.claims.power import Above, Strength
@@ -166,8 +166,7 @@ def _peak_inside(where: str, points: Points) -> Comparison:
     below = 2 * max(_minus(points, end, other).p_above(0.0) for other in inside)
     name = f"{where}, best inside {top} minus the better end {end}"
     ways = tuple(tuple(Above(_minus(points, one, other), 0.0) for other in ends) for one in inside)
-    against = tuple(tuple(Above(_minus(points, one, other), 0.0) for one in inside) for other in ends)
-    return picked(name, value, (above, below), ways, against)
+    return picked(name, value, (above, below), ways)
 
 
 def _near_best(where: str, points: Points, test: NearBest, comparisons: Comparisons) -> None:
@@ -204,8 +203,7 @@ def _smaller_range(where: str, small: Points, large: Points) -> Comparison:
         for other in permutations(small, 2)
     }
     ways = tuple(tuple(every[one, other] for other in permutations(small, 2)) for one in permutations(large, 2))
-    against = tuple(tuple(every[one, other] for one in permutations(large, 2)) for other in permutations(small, 2))
-    return picked(name, value, (above, below), ways, against)
+    return picked(name, value, (above, below), ways)
 
 
 def _of_ranges(large: Points, small: Points, of_large: tuple[str, str], of_small: tuple[str, str]) -> Contrast:

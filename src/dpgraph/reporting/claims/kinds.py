@@ -1,14 +1,17 @@
-"""What each kind of claim compares, on one task of an artefact (kinds: experiments/claim.py)."""
+"""What each kind of claim compares, on one task of an artefact (kinds: experiments/claim_tests.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
-from dpgraph.experiments import claim as kinds
-from dpgraph.experiments.claim import SimpleTest
+from dpgraph.experiments import claim_tests as kinds
+from dpgraph.experiments.claim_tests import SimpleTest
+from dpgraph.reporting.chance import METRIC as MAJORITY
 from dpgraph.reporting.claims.comparing import Known, Place, add, at_target, chosen_targets
 from dpgraph.reporting.claims.curves import compare_curves
 from dpgraph.reporting.claims.verdicts import Comparisons
+from dpgraph.reporting.results import Results
 
 
 def compare(test: SimpleTest, label: str, known: Known, other: Known, comparisons: Comparisons) -> None:
@@ -25,6 +28,18 @@ def compare(test: SimpleTest, label: str, known: Known, other: Known, comparison
             _growing_gap(test, label, known, comparisons)
         case kinds.Monotone() | kinds.Constant() | kinds.PeakInside() | kinds.NearBest() | kinds.SmallerRange():
             compare_curves(test, label, known, other, comparisons)
+        case kinds.Regime():
+            for method in test.methods:
+                for where, (entry, outcome) in _places(test, label, method, known, comparisons):
+                    printed = outcome.printed.get(entry.suite_task.published or "")
+                    if test.within is not None and printed is None:
+                        comparisons.missing.append(f"{where}: the paper prints no number for it")
+                        continue
+                    least = float(printed or 0.0) - test.within if test.within is not None else float(test.least or 0.0)
+                    add(where, [(1.0, (entry, outcome))], least, comparisons)
+        case kinds.Acted():
+            for pair in test.pairs:
+                _acted(test, label, pair, known, comparisons)
         case _:
             raise TypeError(f"{test.kind}: expected a call of the function that is for it")
 
@@ -55,6 +70,54 @@ def _differences(
             add(f"{named}, {first} − {second}{text}", [(1.0, one), (-1.0, two)], margins[0], comparisons)
             if margins[1] is not None:
                 add(f"{named}, {second} − {first}{text}", [(1.0, two), (-1.0, one)], margins[1], comparisons)
+
+
+def compare_with_chance(
+    test: kinds.AboveChance, label: str, known: Known, results: Results, comparisons: Comparisons
+) -> None:  # fmt: skip
+    """Adds that each method is above the share of the largest class of the test nodes, from the same rows."""
+    for method in test.methods:
+        for where, (entry, outcome) in _places(test, label, method, known, comparisons):
+            chance = results.outcome(entry, MAJORITY)
+            if not chance.ok:
+                comparisons.missing.append(f"{where}: the share of the largest class is not known")
+                continue
+            add(f"{where} − chance", [(1.0, (entry, outcome)), (-1.0, (entry, chance))], 0.0, comparisons)
+
+
+def _places(
+    test: kinds.Regime | kinds.AboveChance, label: str, method: str, known: Known, comparisons: Comparisons
+) -> Iterator[tuple[str, Place]]:
+    """Yield where each place of a method is, at the targets of the test, and the place."""
+    own = [place for place in known if place[0].method_id == method]
+    own = [place for place in own if test.values is None or place[0].value in test.values]
+    if not own:
+        comparisons.missing.append(f"{label}, {method}: not in this suite")
+    for value in dict.fromkeys(entry.value for entry, _ in own):
+        at_value = {place[0].epsilon: place for place in own if place[0].value == value}
+        named = label if value is None else f"{label}, {value}"
+        for target in chosen_targets(at_value, test.at):
+            if target in at_value:
+                yield f"{named}, {method}{at_target(target)}", at_value[target]
+            else:
+                comparisons.missing.append(f"{named}, {method}{at_target(target)}: not in this suite")
+
+
+def _acted(test: kinds.Acted, label: str, pair: tuple[str, str], known: Known, comparisons: Comparisons) -> None:
+    """Adds that two methods differ: a method whose factor never acts gives the same numbers seed by seed."""
+    one, two = (_of(known, method, None) for method in pair)
+    pairs = dict(_pairs(one, two))
+    if not pairs:
+        comparisons.missing.append(f"{label}: {pair[0]} and {pair[1]} have no budget in common in this suite")
+    for target in chosen_targets(pairs, test.at) if pairs else []:
+        where = f"{label}, |{pair[0]} − {pair[1]}|{at_target(target)}"
+        bad = [f"{entry.method_id} {outcome.why_not}" for entry, outcome in pairs[target] if not outcome.ok]
+        if bad:
+            comparisons.missing.append(f"{where}: {', '.join(bad)}")
+            continue
+        (first, outcome), (_, other) = pairs[target]
+        apart = replace(outcome, values=(outcome.values - other.values).abs().dropna(), printed={})
+        add(where, [(1.0, (first, apart))], test.above, comparisons)
 
 
 def _growing_gap(test: kinds.GrowingGap, label: str, known: Known, comparisons: Comparisons) -> None:

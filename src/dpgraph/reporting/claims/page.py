@@ -8,9 +8,8 @@ from textwrap import shorten
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.claims.coverage import DEMONSTRATION, ELSEWHERE, elsewhere, held
-from dpgraph.reporting.claims.elsewhere import HAS_IT
-from dpgraph.reporting.claims.verdicts import CONTRADICTED, DATA_HERE, ENOUGH, NOT_RUN, REPRODUCED
+from dpgraph.reporting.claims.coverage import DEMONSTRATION, elsewhere, held
+from dpgraph.reporting.claims.parts import CONTRADICTED, DATA_HERE, ENOUGH, FEWEST, NOT_RUN, REPRODUCED, read_parts
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import page, template
 
@@ -33,50 +32,47 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
 
 
 def strong_enough(table: pd.DataFrame) -> str:
-    """How many claims whose data are in the suite have enough power, and whether these are two thirds of them.
+    """Say how many of the papers' claims whose data are in the suite can have a verdict, and whether two thirds can.
 
-    Computed claims have no sample, and count neither way; nor do claims that need a data set which the suite has not.
+    Such a claim has power and seeds enough in each of its parts. Claims of this project do not count, nor do computed
+    ones, which have no sample, nor those that need a data set which the suite has not.
     """
-    here = table[table["data"] == DATA_HERE]
-    if not len(here):
-        return ""
-    whole = here[here["verdict"] != "not run"]
-    enough = int((whole["power"] >= ENOUGH).sum())
-    rule = "which is" if 3 * enough >= 2 * len(here) else "which is not"
-    lacking = len(here) - len(whole)
-    part = f", {lacking} of them in part only since runs are missing" if lacking else ""
-    return (
-        f"Of {len(here)} whose data are here{part}, {enough} are tested with a power of {ENOUGH:g} or more, "
-        f"{rule} two thirds of them"
-    )
+    return _counted([table], "Of {} claims of the papers whose data are here, {} are tested")
 
 
 def strong_enough_in_any(tables: Iterable[pd.DataFrame]) -> str:
-    """The same over claims.csv of several suites, each claim once: a claim has the power of the suite that has most."""
-    here = [table[table["data"] == DATA_HERE] for table in tables]
+    """The same over claims.csv of several suites, each claim once: where one suite is enough for it."""
+    return _counted(tables, "Each claim once: of {} claims of the papers whose data are here, {} are tested")
+
+
+def _counted(tables: Iterable[pd.DataFrame], text: str) -> str:
+    here = [table[(table["data"] == DATA_HERE) & (table["sentence"].fillna("") != "")] for table in tables]
     claims = {claim for table in here for claim in table["claim"]}
-    strong = {
-        claim for table in here
-        for claim in table.loc[(table["verdict"] != NOT_RUN) & (table["power"] >= ENOUGH), "claim"]
-    }  # fmt: skip
+    strong = {row["claim"] for table in here for row in table.to_dict("records") if _is_strong(row)}
     if not claims:
         return ""
     rule = "which is" if 3 * len(strong) >= 2 * len(claims) else "which is not"
+    others = f"; the others are {', '.join(sorted(claims - strong))}" if claims - strong else ""
+    told = text.format(len(claims), len(strong))
     return (
-        f"Each claim once: of {len(claims)} whose data are here, {len(strong)} are tested in one of these suites with "
-        f"a power of {ENOUGH:g} or more, {rule} two thirds of them; the others are {', '.join(sorted(claims - strong))}"
+        f"{told} with a power of {ENOUGH:g} or more and {FEWEST} seeds in each part, {rule} two thirds of them{others}"
     )
+
+
+def _is_strong(row: dict) -> bool:
+    parts = [one for one in read_parts(row["parts"]) if not one.premise]
+    return row["verdict"] != NOT_RUN and bool(parts) and all(one.strong for one in parts)
 
 
 def _shown(row: dict) -> dict:
     """Return the row with what the page says beside its verdict, and its evidence in sentences."""
     word = row["verdict"]
     why = "" if word in (REPRODUCED, CONTRADICTED) else row["reason"]  # of these it is in the evidence
-    first, cost, more = why.partition(f"; {HAS_IT}")
     parts = [part for part in row["evidence"].split(". ") if part]
     return row | {
-        "why": (shorten(first, WHY, placeholder=" …") if row["evidence"] else first) + cost + more,
-        "kind": word.replace(" ", "-") + " elsewhere" * row["scope"].startswith((ELSEWHERE, DEMONSTRATION)),
+        "why": shorten(why, WHY, placeholder=" …") if row["evidence"] else why,
+        "parts": [one for one in read_parts(row["parts"]) if one.part or one.reading],
+        "kind": word.replace(" ", "-") + " elsewhere" * row["scope"].startswith(DEMONSTRATION),
         "first": parts[:SHOWN],
         "more": parts[SHOWN:],
         "folded": len(parts) > SHOWN + 1 or sum(len(f"<div>{html_text(part)}</div>") for part in parts[SHOWN:]) > LONG,

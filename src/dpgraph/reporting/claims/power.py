@@ -16,9 +16,6 @@ has its effect: the paper's printed difference where the paper prints one that a
 are not the paper's, the mean of those of the paper's), 0 where the claim is that two things differ by less than a
 margin and nothing greater is printed, what the statement names where nothing is printed and it names a size, else 1
 point above the margin.
-
-A comparison of a mean of data sets, of each of which the statement is said, counts as found only if none of them
-refutes it. In both simulations each data set has what its mean has: its margin, or its effect.
 """
 
 from __future__ import annotations
@@ -91,42 +88,24 @@ class Strength:
     power: float
 
 
-@dataclass(frozen=True)
-class Tested:
-    """A comparison: `ways` in which it holds, and of each data set of a mean the ways in which that one refutes it.
-
-    In a way that refutes, all contrasts are below their margins.
-    """
-
-    ways: Ways
-    refuting: tuple[Ways, ...] = ()
-
-    @property
-    def contrasts(self) -> list[Above]:
-        return [part for ways in (self.ways, *self.refuting) for way in ways for part in way]
-
-
-def strength(comparisons: Sequence[Tested]) -> Strength | None:
+def strength(comparisons: Sequence[Ways]) -> Strength | None:
     """Of the test that calls a claim reproduced if all its comparisons hold, each in one of its ways; None: of none."""
     if not comparisons:
         return None
-    parts = [part for comparison in comparisons for part in comparison.contrasts]
+    parts = [part for ways in comparisons for way in ways for part in way]
     if not parts or any(len(part.contrast.residuals) < 2 for part in parts):
         return Strength(np.nan, np.nan)
     n = min(len(part.contrast.residuals) for part in parts)
     residuals = np.stack([part.contrast.residuals[:n] for part in parts])  # (P, n)
-    of_means = np.concatenate([_is_main(comparison) for comparison in comparisons])
     deviations = np.sqrt((residuals**2).sum(axis=1) / (n - 1))
-    # those of single data sets spread more than those of their means
-    pooled = np.array([np.sqrt((deviations[of_means == main] ** 2).mean()) for main in of_means])
-    wanted = np.sqrt((deviations**2 + pooled**2) / 2)
+    wanted = np.sqrt((deviations**2 + (deviations**2).mean()) / 2)
     # one that never varied in these seeds gets independent noise of the pooled size
     factors = np.divide(wanted, deviations, out=np.zeros_like(deviations), where=deviations > 0)
     still = deviations == 0
     scaled = (residuals * factors[:, None]).T / np.sqrt(n - 1)  # (n, P)
     margins = np.array([part.margin for part in parts])
     effects = np.array([part.effect for part in parts])
-    random = numpy_generator("dpgraph", "power of claims", n, int(of_means.sum()))
+    random = numpy_generator("dpgraph", "power of claims", n, len(parts))
     true, false = [], []
     for _ in range(DRAWS // CHUNK):
         drawn = random.standard_normal((CHUNK, n, n)) @ scaled  # (R, n, P)
@@ -136,11 +115,6 @@ def strength(comparisons: Sequence[Tested]) -> Strength | None:
         false.append(_statistics(means, errors, n))  # each at its margin
     size = _size(comparisons, np.concatenate(false), wanted > 0, n)
     return Strength(size, _power(comparisons, np.concatenate(true), n))
-
-
-def _is_main(comparison: Tested) -> np.ndarray:
-    main = sum(map(len, comparison.ways))
-    return np.arange(len(comparison.contrasts)) < main
 
 
 def together(one: Strength | None, others: Sequence[Strength]) -> Strength:
@@ -158,50 +132,37 @@ def _statistics(excess: np.ndarray, errors: np.ndarray, n: int) -> np.ndarray:
         return np.where(errors > 0, excess / errors, np.where(excess > 0, sure, -np.inf))
 
 
-def _size(comparisons: Sequence[Tested], at_margins: np.ndarray, varies: np.ndarray, n: int) -> float:
+def _size(comparisons: Sequence[Ways], at_margins: np.ndarray, varies: np.ndarray, n: int) -> float:
     """Largest rate at which a comparison holds though in each of its ways one contrast is at its margin only."""
     rates = []
-    for columns, refuting in _columns(comparisons):
+    for columns in _columns(comparisons):
         critical = _critical(LEVEL / len(columns), n)
         called = [at_margins[:, way] > critical for way in columns]  # of each way (R, its contrasts)
         chosen = [int(way.mean(axis=0).argmax()) for way in called]
         each = np.stack([way[:, one] for way, one in zip(called, chosen, strict=True)])  # (ways, R)
         known = sum(LEVEL / len(columns) for way, one in zip(columns, chosen, strict=True) if varies[way][one])
         overlap = np.maximum(each.sum(axis=0) - 1, 0).mean()
-        refuted = (each.any(axis=0) & _refuted(at_margins, refuting, n)).mean()
-        rates.append(max(0.0, float(known - overlap - refuted)))
+        rates.append(max(0.0, float(known - overlap)))
     return max(rates)
 
 
-def _power(comparisons: Sequence[Tested], statistics: np.ndarray, n: int) -> float:
+def _power(comparisons: Sequence[Ways], statistics: np.ndarray, n: int) -> float:
     """Rate at which each comparison holds in one way, the one that is found most often."""
     holds = np.ones(len(statistics), dtype=bool)
-    for columns, refuting in _columns(comparisons):
+    for columns in _columns(comparisons):
         critical = _critical(LEVEL / len(columns), n)
         ways = np.stack([(statistics[:, way] > critical).all(axis=1) for way in columns])
-        holds &= ways[ways.mean(axis=1).argmax()] & ~_refuted(statistics, refuting, n)
+        holds &= ways[ways.mean(axis=1).argmax()]
     return float(holds.mean())
 
 
-def _refuted(statistics: np.ndarray, refuting: Sequence[Sequence[slice]], n: int) -> np.ndarray:
-    """(R,) Whether a data set refutes, at 5 % over their number (`verdicts.Comparison.refuted_by`)."""
-    refuted = np.zeros(len(statistics), dtype=bool)
-    for columns in refuting:
-        critical = _critical(LEVEL / len(refuting) / len(columns), n)
-        refuted |= np.any([(-statistics[:, way] > critical).all(axis=1) for way in columns], axis=0)
-    return refuted
-
-
-def _columns(comparisons: Sequence[Tested]) -> Iterator[tuple[list[slice], list[list[slice]]]]:
-    """Of each comparison the columns of its ways, and of the ways in which each data set refutes it."""
+def _columns(comparisons: Sequence[Ways]) -> Iterator[list[slice]]:
+    """Yield the columns of each comparison's ways."""
     start = 0
-    for comparison in comparisons:
-        found = []
-        for ways in (comparison.ways, *comparison.refuting):
-            ends = list(accumulate((len(way) for way in ways), initial=start))
-            found.append([slice(first, last) for first, last in pairwise(ends)])
-            start = ends[-1]
-        yield found[0], found[1:]
+    for ways in comparisons:
+        ends = list(accumulate((len(way) for way in ways), initial=start))
+        yield [slice(first, last) for first, last in pairwise(ends)]
+        start = ends[-1]
 
 
 def _critical(level: float, n: int) -> float:

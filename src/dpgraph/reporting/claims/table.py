@@ -8,49 +8,43 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dpgraph.errors import UserError
-from dpgraph.experiments import claim as kinds
-from dpgraph.experiments.claim import Claim, SimpleTest, uses
+from dpgraph.experiments import claim_tests as kinds
+from dpgraph.experiments.claim import Claim
+from dpgraph.experiments.claim_tests import SimpleTest, uses
 from dpgraph.experiments.suite import COMPUTE, SuiteTask
 from dpgraph.files import write_text
 from dpgraph.planning.fairness import unequal
-from dpgraph.planning.plan import WORKFLOW, Plan
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims import computed
-from dpgraph.reporting.claims.averaging import DataSet, Knowns, data_sets_of
+from dpgraph.reporting.claims.averaging import Knowns, data_sets_of
 from dpgraph.reporting.claims.classes import compare_classes
 from dpgraph.reporting.claims.comparing import Known
 from dpgraph.reporting.claims.contrasts import LEVEL
-from dpgraph.reporting.claims.control import against_control
 from dpgraph.reporting.claims.coverage import Coverage
 from dpgraph.reporting.claims.curves import can_be_drawn, compare_along
-from dpgraph.reporting.claims.elsewhere import cost_elsewhere
 from dpgraph.reporting.claims.inversions import compare_at_equal_accuracy, compare_every_class
-from dpgraph.reporting.claims.kinds import compare, has_terms, weighted_sum
+from dpgraph.reporting.claims.kinds import compare, compare_with_chance, has_terms, weighted_sum
 from dpgraph.reporting.claims.page import claims_page
-from dpgraph.reporting.claims.verdicts import NOT_RUN, Comparisons, Verdict, decide, not_run
+from dpgraph.reporting.claims.parts import DATA_MISSING, PartResult, over_readings, parts_as_text
+from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
 from dpgraph.reporting.claims.words import would_contradict, would_reproduce
 from dpgraph.reporting.paper_values import paper_datasets, printed_by_data_set
 from dpgraph.reporting.results import Results, class_counts, write_csv
 from dpgraph.reporting.views.class_wise.rows import class_values
 
-COLUMNS = ("claim", "verdict", "reason", "size", "power", "n", "mechanism", "paper", "statement", "source",
-           "own_numbers", "would_reproduce", "would_contradict", "level", "effect", "effect_source", "data", "control",
-           "scope", "evidence", "comparisons", "suite")  # fmt: skip
+NOT_OWN = "no run on the paper's own data with its own mechanism"
+COLUMNS = ("claim", "verdict", "reason", "substitutes", "size", "power", "n", "mechanism", "paper", "sentence",
+           "statement", "source", "own_numbers", "would_reproduce", "would_contradict", "level", "effect",
+           "effect_source", "data", "scope", "evidence", "comparisons", "parts", "suite")  # fmt: skip
 
 
-def write_claims(
-    plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path, workflow: Path = WORKFLOW
-) -> list[Path]:
-    """Write the verdicts as CSV and HTML.
-
-    workflow: the folder of suites, whose suite paper says what a claim that is not run here would cost.
-    """
+def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path) -> list[Path]:
+    """Write the verdicts as CSV and HTML."""
     table = claims_table(plan, results)
-    absent = table.loc[(table["verdict"] == NOT_RUN) & table["level"].notna(), "claim"]
-    for name, where in cost_elsewhere(plan, absent, workflow).items():
-        table.loc[table["claim"] == name, "reason"] += f"; {where}"
     write_csv(table, path_csv)
     write_text(path_html, claims_page(plan, table))
     return [path_csv, path_html]
@@ -70,18 +64,44 @@ def read_claims(path: Path) -> pd.DataFrame:
 def claims_table(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
     """One row per claim of the plan's papers, decided by `verdicts.decide`.
 
-    `n` is the smallest number of seeds in a comparison.
+    `n` is the smallest number of seeds in a comparison; `parts` has the numbers of each part, premise and reading.
     """
     known = None if results is None else Results(results)
     unlike = unequal(plan)
     rows = []
     for name, (paper, claim) in plan.claims().items():
-        result = _unlike(unlike, paper, claim) or _verdict(plan, paper, claim, known)
-        claimed: dict[str, Any] = {column: getattr(claim, column) for column in ("statement", "source", "own_numbers")}
+        result = _over_readings(
+            {reading: _unlike(unlike, paper, one) or _verdict(plan, paper, one, known)
+             for reading, one in claim.read.items()}
+        )  # fmt: skip
+        claimed: dict[str, Any] = {
+            column: getattr(claim, column) for column in ("sentence", "statement", "source", "own_numbers")
+        }
         claimed |= {"would_reproduce": would_reproduce(claim), "would_contradict": would_contradict(claim)}
         claimed |= {"level": LEVEL if claim.parts else math.nan}
-        rows.append({"paper": paper, "claim": name, **claimed, **vars(result), "suite": plan.suite.name})
+        found = vars(result) | {"parts": parts_as_text(result.parts)}
+        rows.append({"paper": paper, "claim": name, **claimed, **found, "suite": plan.suite.name})
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _over_readings(by_reading: Mapping[str, Verdict]) -> Verdict:
+    """Return one verdict from those of all readings; evidence and parts say which reading they are of."""
+    verdict, reason = over_readings({name: (one.verdict, one.reason) for name, one in by_reading.items()})
+    every = list(by_reading.values())
+    if len(every) == 1:
+        return every[0]
+    first = next((one for one in every if one.comparisons), every[0])
+    return replace(
+        first,
+        verdict=verdict,
+        reason=reason,
+        evidence=". ".join(f"READING {name}: {one.evidence}" for name, one in by_reading.items() if one.evidence),
+        parts=tuple(replace(part, reading=name) for name, one in by_reading.items() for part in one.parts),
+        substitutes="; ".join(f"{name}: {one.substitutes}" for name, one in by_reading.items() if one.substitutes),
+        mechanism="; ".join(dict.fromkeys(one.mechanism for one in every if one.mechanism)),
+        power=float(np.min([one.power for one in every])),  # not known where one is not
+        n=min(one.n for one in every),
+    )
 
 
 def _unlike(unlike: Sequence[str], paper: str, claim: Claim) -> Verdict | None:
@@ -95,21 +115,48 @@ def _unlike(unlike: Sequence[str], paper: str, claim: Claim) -> Verdict | None:
 
 
 def _verdict(plan: Plan, paper: str, claim: Claim, results: Results | None) -> Verdict:
+    """Decide a paper's claim on what is its own, and say beside it what substitutes show."""
     if isinstance(claim.test, kinds.NotTested):
         return not_run(claim.test.why)
     if isinstance(claim.test, kinds.Computed):
         return computed.FUNCTIONS[claim.test.function]()
-    comparisons, scope = Comparisons(), Coverage()
-    for part in claim.parts:
-        reason = _run(plan, paper, part, results, comparisons, scope)
-        if reason:
-            comparisons.missing.append(reason)
-    if not scope.shown:  # no part could even be looked up
-        return not_run(comparisons.missing[0])
-    result = decide(comparisons, scope.text(plan.suite.demonstration), claim.asserts)
-    if claim.control is None or results is None:
+    if claim.sentence is None:
+        return _decided_on(plan, paper, claim, results, None)
+    result = _decided_on(plan, paper, claim, results, True)
+    other = _decided_on(plan, paper, claim, results, False) if results is not None else result
+    if not other.comparisons or results is None:
         return result
-    return replace(result, control=against_control(plan, claim.control, comparisons.private.values(), results))
+    told = f"{other.verdict} {other.scope} ({other.n} seeds, power {other.power:.2f}): {other.reason}"
+    return replace(result, substitutes=told)
+
+
+def _decided_on(plan: Plan, paper: str, claim: Claim, results: Results | None, own: bool | None) -> Verdict:
+    """own: on what is the paper's own, or on substitutes alone; None: on all, for a claim of this project."""
+    scope, given = Coverage(), []
+    parts: dict[str, Comparisons] = {}
+    premises: dict[str, Comparisons] = {}
+    for name, tests in claim.by_part.items():
+        for test in tests:
+            if isinstance(test, kinds.NotTested):
+                given.append(PartResult(name, missing=test.why))
+            elif isinstance(test, kinds.Computed):
+                found = computed.FUNCTIONS[test.function]()
+                given.append(replace(found.parts[0], part=name, reason=found.reason))
+            else:
+                _run(plan, paper, test, results, parts.setdefault(name, Comparisons()), scope, own)
+    if own is not False and not scope.shown:  # no part could even be looked up
+        reasons = [one.missing[0] for one in parts.values() if one.missing] + [one.missing for one in given]
+        missing = next(filter(None, reasons), "nothing to compare")
+        found = not_run(missing)
+        absent = any(one.absent for one in parts.values())
+        return replace(found, data=DATA_MISSING if absent else "") if absent else found
+    shown = Coverage()
+    for premise in claim.premises:
+        _run(plan, paper, premise, results, premises.setdefault(premise.part, Comparisons()), shown, own)
+    without = [label for label in scope.shown if label not in shown.shown]
+    if premises and without:  # data on which no premise was looked at decide nothing
+        next(iter(premises.values())).missing.append(f"not tested on {', '.join(without)}")
+    return decide(parts, scope.text(plan.suite.demonstration), claim.asserts, premises, given)
 
 
 def _run(
@@ -119,6 +166,22 @@ def _run(
     results: Results | None,
     comparisons: Comparisons,
     scope: Coverage,
+    own: bool | None,
+) -> None:
+    """Adds the test's comparisons, or why they could not be made."""
+    reason = _compared(plan, paper, test, results, comparisons, scope, own)
+    if reason:
+        comparisons.missing.append(reason)
+
+
+def _compared(
+    plan: Plan,
+    paper: str,
+    test: SimpleTest,
+    results: Results | None,
+    comparisons: Comparisons,
+    scope: Coverage,
+    own: bool | None,
 ) -> str:
     """Adds the test's comparisons; returns why it could not be run at all, or an empty string."""
     artefacts = [f"{paper}/{name}" for name, _ in uses(test)]
@@ -130,25 +193,32 @@ def _run(
     if results is None:
         return "no results yet"
     if isinstance(test, kinds.WeightedSum) and test.terms[0].task is not None:
-        return _between_tasks(plan, paper, test, results, comparisons, scope)
+        return _between_tasks(plan, paper, test, results, comparisons, scope, own)
     first, second = f"{paper}/{test.artefact}", artefacts[-1]
     every = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
     named = {
         task_id: task
         for task_id, task in every.items()
-        if (not task.constructed if test.tasks is None else task.is_called(test.tasks))
+        if (not task.constructed if test.tasks is None or own is False else task.is_called(test.tasks))
     }
+    if own is not None:
+        named = {task_id: task for task_id, task in named.items() if is_own(plan, paper, test, task_id) == own}
     if not named and test.tasks is not None:
         comparisons.absent += test.tasks
-        return f"data set {', '.join(test.tasks)} is not in this suite"
+        return f"data set {', '.join(test.tasks)} is not in this suite" if own is None else NOT_OWN
     if not named:
-        return f"only data that were constructed are in this suite: {', '.join(task.label for task in every.values())}"
+        labels = ", ".join(task.label for task in every.values())
+        if own:
+            comparisons.absent += _paper_tasks(plan, first) or [labels]
+        return f"only data that were constructed are in this suite: {labels}" if own is None else NOT_OWN
     tasks = {task_id: task for task_id, task in named.items() if _has_all(plan, paper, test, task_id)}
     if not tasks:
         names = dict.fromkeys(method for _, methods in uses(test) for method in methods)
         return f"no data set of this suite has all of {', '.join(names)}"
     # what the suite shows and cannot run is no data of its claims, either; what it has no time for decides nothing
     can_run = [task_id for task_id in tasks if not _cannot_run(plan, paper, test, task_id)]
+    if own and not can_run:
+        comparisons.absent += [task.label for task in tasks.values()]
     tasks = {task_id: task for task_id, task in tasks.items() if task_id in can_run} or tasks
     knowns = {
         task_id: {name: _known(plan, name, task_id, test, results) for name in dict.fromkeys([first, *artefacts])}
@@ -157,9 +227,12 @@ def _run(
     # a suite may have a smaller grid on some data sets; the scope then lists them
     whole = [task_id for task_id in tasks if _has_points(paper, test, first, knowns[task_id])]
     tasks = {task_id: task for task_id, task in tasks.items() if task_id in whole} or tasks
-    scope.add(
-        tasks.values(), test.tasks or _paper_tasks(plan, first), (every if test.tasks is None else named).values()
-    )
+    wanted = test.tasks or _paper_tasks(plan, first)
+    left = [name for name in wanted if not any(task.is_called((name,)) for task in tasks.values())]
+    if own and left:  # what a sentence says of data sets that nothing tests is not run
+        comparisons.left |= dict.fromkeys(left)
+        comparisons.absent += [one for one in left if not any(task.is_called((one,)) for task in every.values())]
+    scope.add(tasks.values(), left if own else [t.label for i, t in named.items() if i not in tasks])
     if isinstance(test, kinds.RarerClasses):
         by_class = class_values(plan, first, results, class_counts(plan, first, results.frame))
         by_task = [
@@ -176,23 +249,26 @@ def _run(
             compare_every_class(test, data_set.label, data_set.knowns[first], paper_of, results, comparisons)
         elif isinstance(test, kinds.AtEqualAccuracy):
             compare_at_equal_accuracy(test, data_set.label, data_set.knowns[first], results, comparisons)
+        elif isinstance(test, kinds.AboveChance):
+            compare_with_chance(test, data_set.label, data_set.knowns[first], results, comparisons)
+        elif isinstance(test, kinds.WeightedSum):
+            weighted_sum(test, data_set.label, _lookup(paper, test, data_set.knowns), comparisons)
         else:
-            comparisons.add(compared_on(paper, test, data_set, (first, second)))
+            compare(test, data_set.label, data_set.knowns[first], data_set.knowns[second], comparisons)
     return ""
 
 
-def compared_on(paper: str, test: SimpleTest, data_set: DataSet, artefacts: tuple[str, str]) -> Comparisons:
-    """On a mean of which the test is about each member: with the same comparisons of every member."""
-    comparisons, (first, second), known = Comparisons(), artefacts, data_set.knowns
-    if isinstance(test, kinds.WeightedSum):
-        weighted_sum(test, data_set.label, _lookup(paper, test, known), comparisons)
-    else:
-        compare(test, data_set.label, known[first], known[second], comparisons)
-    alone = [compared_on(paper, test, one, artefacts).made for one in data_set.each]
-    if comparisons.made and alone:
-        by_data_set = zip(comparisons.made, *alone, strict=True)
-        comparisons.made = [replace(one, singles=tuple(of_each)) for one, *of_each in by_data_set]
-    return comparisons
+def is_own(plan: Plan, paper: str, test: SimpleTest, task_id: str) -> bool:
+    """Return whether all that a test compares on a task is the paper's own; what is not named as that is not."""
+    own = plan.experiments[paper].own
+    wanted = {(f"{paper}/{name}", method) for name, methods in uses(test) for method in methods}
+    cells = [
+        entry.cell
+        for artefact in {artefact for artefact, _ in wanted}
+        for entry in plan.entries_of(artefact)
+        if entry.task_id == task_id and (artefact, entry.method_id) in wanted
+    ]
+    return own is not None and bool(cells) and all(own.covers(cell) for cell in cells)
 
 
 def _has_points(paper: str, test: SimpleTest, artefact: str, known: Knowns) -> bool:
@@ -210,9 +286,15 @@ def _lookup(paper: str, test: kinds.WeightedSum, places: Mapping[str, Known]) ->
 
 
 def _between_tasks(
-    plan: Plan, paper: str, test: kinds.WeightedSum, results: Results, comparisons: Comparisons, scope: Coverage
-) -> str:  # fmt: skip
-    """A weighted sum whose terms name their tasks: one comparison."""
+    plan: Plan,
+    paper: str,
+    test: kinds.WeightedSum,
+    results: Results,
+    comparisons: Comparisons,
+    scope: Coverage,
+    own: bool | None,
+) -> str:
+    """A weighted sum whose terms name their tasks: one comparison. It is the paper's own if all of its tasks are."""
     places: dict[tuple[str, str], Known] = {}
     tasks: dict[str, SuiteTask] = {}
     for term in test.terms:
@@ -226,7 +308,10 @@ def _between_tasks(
     if absent:
         comparisons.absent += absent
         return f"data set {', '.join(absent)} is not in this suite"
-    scope.add(tasks.values(), wanted, tasks.values())
+    if own is not None and all(is_own(plan, paper, test, task_id) for task_id in tasks) != own:
+        comparisons.absent += wanted if own else []
+        return NOT_OWN
+    scope.add(tasks.values(), ())
     weighted_sum(
         test, "", lambda term: places[f"{paper}/{term.artefact or test.artefact}", str(term.task)], comparisons
     )

@@ -1,4 +1,4 @@
-"""From comparisons to a verdict: reproduced, contradicted, inconclusive, underpowered or not run."""
+"""From comparisons to a verdict on a claim that is read in one way."""
 
 from __future__ import annotations
 
@@ -11,22 +11,21 @@ import pandas as pd
 from dpgraph.planning.plan import Entry
 from dpgraph.reporting import protection
 from dpgraph.reporting.claims.contrasts import LEVEL, Contrast
-from dpgraph.reporting.claims.power import Above, Strength, Tested, Ways, strength, together
+from dpgraph.reporting.claims.parts import (
+    CONTRADICTED,
+    DATA_HERE,
+    DATA_MISSING,
+    NOT_RUN,
+    REPRODUCED,
+    UNDERPOWERED,
+    PartResult,
+    judged,
+)
+from dpgraph.reporting.claims.power import Above, Strength, Ways, strength, together
 from dpgraph.reporting.formats import difference, epsilon
 from dpgraph.reporting.results import EntryResult
 
 Place = tuple[Entry, EntryResult]
-
-
-REPRODUCED, CONTRADICTED, INCONCLUSIVE, UNDERPOWERED, NOT_RUN = VERDICTS = (
-    "reproduced",
-    "contradicted",
-    "inconclusive",
-    "underpowered",
-    "not run",
-)
-DATA_HERE, DATA_MISSING = "here", "missing in part"
-ENOUGH = 0.5  # power below which a claim is called underpowered, whatever its test says
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,6 @@ class Verdict:
     evidence: str
     comparisons: int = 0
     n: int = 0
-    control: str = ""  # where the claim's methods are not better than its control
     reason: str = ""  # why it was not run, or not decided; else the comparison that decides it
     size: float = math.nan
     power: float = math.nan
@@ -46,16 +44,21 @@ class Verdict:
     effect_source: str = ""
     mechanism: str = ""  # what decided it: the methods' mechanisms, with the relations of their epsilons
     data: str = ""  # whether the suite has all data sets that the claim names; empty where it tests no part of it
+    parts: tuple[PartResult, ...] = ()
+    substitutes: str = ""  # what the same tests say on data or mechanisms that are not the paper's own
 
 
 def not_run(why: str) -> Verdict:
-    return Verdict(NOT_RUN, "", "", reason=why)
+    return Verdict(NOT_RUN, "", "", reason=why, parts=(PartResult("", missing=why),))
 
 
 def computed(holds: bool, evidence: str, n: int) -> Verdict:
     """Return the verdict on a claim that needs no training; `n`: numbers that were recomputed."""
     verdict, reason = REPRODUCED if holds else CONTRADICTED, evidence.partition(". ")[0]
-    return Verdict(verdict, "computed, without training", evidence, n, mechanism="accounting", reason=reason)
+    parts = (PartResult("", verdict, reason, comparisons=n),)
+    return Verdict(
+        verdict, "computed, without training", evidence, n, mechanism="accounting", reason=reason, parts=parts
+    )
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,7 @@ class Comparison:
     """One statement, that a quantity is above `margin`, with a p-value against it and one against its opposite.
 
     `ways` are what the p-value of the first is made of: it holds if in one of the ways all contrasts are above their
-    margins, at the level divided by the number of ways. `against` is the same of the second, with contrasts that are
-    below their margins.
+    margins, at the level divided by the number of ways.
     """
 
     where: str
@@ -79,17 +81,6 @@ class Comparison:
     given: Strength | None = None  # of a test that is none on contrasts
     effect: str = ""  # of such a test
     by_data_set: Mapping[str, float] = field(default_factory=dict)  # estimates, where it is about their mean
-    against: Ways = ()
-    singles: tuple[Comparison, ...] = ()  # the same of each data set of a mean, of which a statement is said of each
-
-    @property
-    def refuted_by(self) -> list[Comparison]:
-        """Data sets of a mean that refute what is said of each, at 5 % after Bonferroni's correction over them."""
-        return [one for one in self.singles if one.p_below < LEVEL / len(self.singles)]
-
-    @property
-    def tested(self) -> Tested:
-        return Tested(self.ways, tuple(one.against for one in self.singles))
 
     @property
     def sentence(self) -> str:
@@ -107,16 +98,13 @@ class Comparison:
 
 def compared(where: str, value: Contrast, margin: float) -> Comparison:
     ways = ((Above(value, margin),),)
-    return picked(where, value, (value.p_above(margin), value.p_below(margin)), ways, ways, margin)
+    return picked(where, value, (value.p_above(margin), value.p_below(margin)), ways, margin)
 
 
-def picked(
-    where: str, value: Contrast, p: tuple[float, float], ways: Ways, against: Ways, margin: float = 0.0
-) -> Comparison:
+def picked(where: str, value: Contrast, p: tuple[float, float], ways: Ways, margin: float = 0.0) -> Comparison:
     """That `value`, whose parts were picked by their means, is above it; `p` against that and against its opposite."""
     return Comparison(
-        where, value.estimate, value.error, margin, value.n, *p, value.unit, ways, by_data_set=value.by_data_set,
-        against=against,
+        where, value.estimate, value.error, margin, value.n, *p, value.unit, ways, by_data_set=value.by_data_set
     )  # fmt: skip
 
 
@@ -132,7 +120,6 @@ def all_hold(parts: Sequence[Comparison]) -> Comparison:
         p_above=max(part.p_above for part in parts),
         p_below=min(1.0, len(parts) * min(part.p_below for part in parts)),
         ways=(tuple(one for part in parts for way in part.ways for one in way),),
-        against=tuple(way for part in parts for way in part.against),
     )
 
 
@@ -142,6 +129,7 @@ class Comparisons:
 
     made: list[Comparison] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+    left: dict[str, None] = field(default_factory=dict)  # the paper's data sets that the suite does not test
     private: dict[tuple[str, str], Place] = field(default_factory=dict)  # compared, with a budget, each once
     absent: list[str] = field(default_factory=list)  # data sets that the claim names and the suite has not
     plain: dict[str, None] = field(default_factory=dict)  # methods without privacy that are compared, each once
@@ -149,6 +137,7 @@ class Comparisons:
     def add(self, others: Comparisons) -> None:
         self.made += others.made
         self.missing += others.missing
+        self.left |= others.left
         self.private |= others.private
         self.absent += others.absent
         self.plain |= others.plain
@@ -179,81 +168,93 @@ def _about(places: Iterable[Place]) -> list[str]:
     return [text.removesuffix(".") for text in [*unlike, *protection.uncovered(table)]]
 
 
-def decide(comparisons: Comparisons, scope: str, asserted: float | None = None) -> Verdict:
-    """*Reproduced* if every comparison holds at the 5 % level (an intersection-union test needs no correction).
+def decide(
+    parts: Mapping[str, Comparisons],
+    scope: str = "",
+    asserted: float | None = None,
+    premises: Mapping[str, Comparisons] | None = None,
+    given: Sequence[PartResult] = (),
+) -> Verdict:
+    """Return the verdict on a claim read in one way. The evidence begins with the weakest comparison.
 
-    *Contradicted* if one is refuted at 5 % after Bonferroni's correction: one counterexample refutes a universal claim,
-    whatever else is missing. Else *not run* if a comparison is missing, else *inconclusive*. A claim of which a true
-    effect would be seen with probability below 1/2 at this number of seeds, or nobody knows, is *underpowered* whatever
-    its comparisons say (*not run* if one is missing). A mean of data sets that are not the paper's does not reproduce
-    what is said of each of them where one of these refutes it: such a claim is inconclusive. The evidence begins with
-    the weakest comparison. `asserted` is the difference that the statement names.
+    parts, premises: by name. asserted: the difference that the statement names. given: parts that need no results.
     """
-    made = [_asserting(one, asserted) for one in comparisons.made]
-    made = sorted(made, key=lambda one: -one.p_above if one.n >= 2 else 0.0)
-    evidence = [comparison.sentence for comparison in made]
-    evidence += [f"not compared: {text}" for text in dict.fromkeys(comparisons.missing)]
-    if comparisons.private:
-        budgets = dict.fromkeys(budget(*place) for place in comparisons.private.values())
-        evidence.append(f"ε: {'; '.join(budgets)}")
-        evidence += _about(comparisons.private.values())
-    testable = [comparison for comparison in made if comparison.n >= 2]
-    tested = together(
-        strength([comparison.tested for comparison in testable if comparison.given is None]),
-        [comparison.given for comparison in testable if comparison.given is not None],
-    )
-    n = min((comparison.n for comparison in made), default=0)
-    verdict, reason = _decided(made, comparisons.missing, tested.power, n)
+    results = [_result(name, one, asserted) for name, one in parts.items()]
+    results += [
+        replace(_result(name, replace(one, left={}), None), premise=True) for name, one in (premises or {}).items()
+    ]
+    verdict, reason, judged_parts = judged([*results, *given])
+    whole = Comparisons()
+    for one in parts.values():
+        whole.add(one)
+    made = _weakest_first(whole, asserted)
+    evidence = [f"premise, {one.part}: {one.verdict}: {one.reason}" for one in judged_parts if one.premise]
+    evidence += [comparison.sentence for comparison in made]
+    evidence += [f"not compared: {text}" for text in dict.fromkeys(whole.missing)]
+    if whole.private:
+        evidence.append(f"ε: {'; '.join(dict.fromkeys(budget(*place) for place in whole.private.values()))}")
+        evidence += _about(whole.private.values())
+    tested = _strength(made)
     return Verdict(
         verdict,
         scope,
         ". ".join(evidence),
         reason=reason,
         comparisons=len(made),
-        n=n,
+        n=min((comparison.n for comparison in made), default=0),
         size=tested.size,
         power=tested.power,
-        **_effects(testable),
-        mechanism=mechanisms(comparisons.private.values()) or _without_privacy(comparisons.plain),
-        data=DATA_MISSING if comparisons.absent else DATA_HERE,
+        **_effects([one for one in made if one.n >= 2]),
+        mechanism=mechanisms(whole.private.values()) or _without_privacy(whole.plain),
+        data=DATA_MISSING if whole.absent else DATA_HERE,
+        parts=judged_parts,
     )
 
 
-def _decided(made: Sequence[Comparison], missing: Sequence[str], power: float, n: int) -> tuple[str, str]:
-    """Verdict and reason; `made` begins with the weakest comparison."""
+def _result(name: str, comparisons: Comparisons, asserted: float | None) -> PartResult:
+    made = _weakest_first(comparisons, asserted)
     testable = [one for one in made if one.n >= 2]
-    refuting = [one for one in testable if one.p_below < LEVEL / len(testable)]
-    against = min(refuting, key=lambda one: one.p_below).sentence if refuting else ""
-    holds = bool(testable) and all(one.p_above < LEVEL for one in testable)
-    if against and power >= ENOUGH:
-        return CONTRADICTED, against
-    if missing or not made:
-        return NOT_RUN, missing[0] if missing else "nothing to compare"
-    if len(testable) < len(made):
-        return UNDERPOWERED, "one seed only: no test is possible"
-    if not power >= ENOUGH:
-        why = f"with {n} seeds a true effect would be seen with probability {power:.2f}"
-        if math.isnan(power):
-            why = "the power of the test is not known"
-        found = "against the claim" if against else "for the claim" if holds else "neither for the claim nor against it"
-        return UNDERPOWERED, f"{why}; what was seen is {found}: {against or made[0].sentence}"
-    if not holds:
-        return INCONCLUSIVE, f"neither shown nor refuted at the 5 % level: {made[0].sentence}"
-    alone = [one.sentence for comparison in testable for one in comparison.refuted_by]
-    if alone:
-        return INCONCLUSIVE, f"it holds on the mean, and a single data set refutes it: {alone[0]}"
-    return REPRODUCED, made[0].sentence
+    left = [f"not tested on {', '.join(comparisons.left)}"] * bool(comparisons.left)
+    missing = next(iter([*comparisons.missing, *left]), "")
+    if not testable:
+        if made and not missing:
+            seen = f"one seed only: no test is possible; what was seen: {made[0].sentence}"
+            return PartResult(name, UNDERPOWERED, seen, comparisons=len(made), n=made[0].n)
+        return PartResult(name, missing=missing or "nothing to compare")
+    p_against = min(1.0, len(testable) * min(one.p_below for one in testable))
+    refutes = min(testable, key=lambda one: one.p_below)
+    tested = _strength(made)
+    return PartResult(
+        name,
+        reason=(refutes if p_against < LEVEL else made[0]).sentence,
+        comparisons=len(made),
+        n=min(one.n for one in made),
+        size=tested.size,
+        power=tested.power,
+        p_for=max(one.p_above for one in testable),
+        p_against=p_against,
+        missing=missing,
+    )
+
+
+def _weakest_first(comparisons: Comparisons, asserted: float | None) -> list[Comparison]:
+    made = [_asserting(one, asserted) for one in comparisons.made]
+    return sorted(made, key=lambda one: -one.p_above if one.n >= 2 else 0.0)
+
+
+def _strength(made: Sequence[Comparison]) -> Strength:
+    testable = [one for one in made if one.n >= 2]
+    return together(
+        strength([one.ways for one in testable if one.given is None]),
+        [one.given for one in testable if one.given is not None],
+    )
 
 
 def _asserting(comparison: Comparison, asserted: float | None) -> Comparison:
     if asserted is None:
         return comparison
-    ways, against = (
-        tuple(tuple(replace(one, asserted=asserted) for one in way) for way in some)
-        for some in (comparison.ways, comparison.against)
-    )
-    singles = tuple(_asserting(one, asserted) for one in comparison.singles)
-    return replace(comparison, ways=ways, against=against, singles=singles)
+    ways = tuple(tuple(replace(one, asserted=asserted) for one in way) for way in comparison.ways)
+    return replace(comparison, ways=ways)
 
 
 def _effects(comparisons: Sequence[Comparison]) -> dict[str, str]:

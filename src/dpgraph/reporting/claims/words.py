@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpgraph.experiments import claim as kinds
-from dpgraph.experiments.claim import Claim, SimpleTest
+from dpgraph.experiments import claim_tests as kinds
+from dpgraph.experiments.claim import Claim
+from dpgraph.experiments.claim_tests import SimpleTest
 
 AT = {"largest-epsilon": "", "every-epsilon": " at every ε"}
 
@@ -65,6 +66,13 @@ def _holds(test: SimpleTest) -> str:
             return f"in {test.artefact} {_each(test.methods)} is higher at some evaluation than at its first and last"
         case kinds.EveryClass():
             return f"in {test.artefact} {test.higher} is above {test.lower} in each class"
+        case kinds.AboveChance():
+            return f"{_each(test.methods)} is above the share of the largest class{where}"
+        case kinds.Regime():
+            least = f"above {test.least:g}" if test.within is None else f"less than {_points(test.within)} below print"
+            return f"{_each(test.methods)} is {least}{where}"
+        case kinds.Acted():
+            return f"{', '.join(f'{one} and {two}' for one, two in test.pairs)} differ from seed to seed{where}"
         case kinds.AtEqualAccuracy():
             more = f"more than {test.margin:g} above" if test.margin else "above"
             return (
@@ -118,6 +126,8 @@ def _fails(test: SimpleTest) -> str:
             return f"two values differ by more than {_points(test.within)}{where}"
         case kinds.RiseAndFall():
             return f"in {test.artefact} the first or the last evaluation is higher than all between"
+        case kinds.AboveChance() | kinds.Regime() | kinds.Acted():
+            return f"one of them does not{where}"
         case kinds.EveryClass():
             return f"in {test.artefact} {test.higher} is below {test.lower} in one class"
         case kinds.AtEqualAccuracy():
@@ -141,8 +151,7 @@ def _where(test: SimpleTest, against: bool = False) -> str:
     elif of:
         where = f"on{' one of' if against and len(test.tasks or ()) > 1 else ''}{of}"
     else:
-        where = "on one data set of the paper, or" if against else "on every data set of the paper, and"
-        where += " on the mean of others" + ("" if against else " of one setting, of which none refutes it")
+        where = "on one data set" if against else "on every data set"
     return f"{target}, {where}"
 
 

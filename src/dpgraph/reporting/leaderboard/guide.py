@@ -16,7 +16,7 @@ from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.leaderboard.finding import WHERE, WHOM
 from dpgraph.reporting.leaderboard.page import template
 from dpgraph.reporting.leaderboard.standings import COLUMNS, FALLS_BACK, PLAIN_SETTING, read_values, standings_of
-from dpgraph.reporting.ranking import PROVED, PUBLIC
+from dpgraph.reporting.ranking import PROVED, PUBLIC, with_floors
 
 VALUES = "values.js"  # of a suite: what its page shows
 SIZES = ((5_000, "below 5,000 records"), (50_000, "5,000 to 50,000 records"), (math.inf, "above 50,000 records"))
@@ -89,7 +89,7 @@ def _rows(folder: Path) -> pd.DataFrame:
             frames.append(standings_of(values).assign(suite=path.parent.name))
     if not frames:
         return pd.DataFrame(columns=[*COLUMNS, "suite", "made"])
-    rows = pd.concat(frames, ignore_index=True)
+    rows = with_floors(pd.concat(frames, ignore_index=True))
     known = registry()
     nodes = {name: known[name].expected.nodes if name in known else None for name in rows["dataset"].unique()}
     constructed = set(rows.loc[rows["data"].str.contains(CONSTRUCTED), "dataset"])  # whatever another suite calls it

@@ -21,7 +21,19 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats
 from dpgraph.reporting.protection import parted
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.ranking import BEST, CLAIMED, MODES, OUTSIDE, PROVED, PUBLIC, TIED, kind, ranked
+from dpgraph.reporting.ranking import (
+    BEST,
+    CLAIMED,
+    MODES,
+    OUTSIDE,
+    PROVED,
+    PUBLIC,
+    TIED,
+    kind,
+    label_of,
+    ranked,
+    with_floors,
+)
 from dpgraph.reporting.ranking import budget as budget_of
 from dpgraph.reporting.results import EntryResult, Results
 
@@ -67,7 +79,7 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     ):
         row |= {"best": mark == BEST, "tied": mark == TIED}
     table = pd.DataFrame(list(rows.values()), columns=list(COLUMNS))
-    return _ordered(table)
+    return _ordered(with_floors(table) if len(table) else table)
 
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
@@ -130,7 +142,7 @@ def _row(
         "metric": quantity(metric).label,
         "paper": entry.paper,
         "artefact": entry.artefact,
-        "label": entry.method.label,
+        "label": label_of(entry.cell, entry.method.label),
         "method": entry.cell.method,
         "kind": what,
         "budget": math.inf,

@@ -1,0 +1,144 @@
+"""From comparisons to a verdict on a claim, by its parts, premises and readings (docs/claims.md).
+
+The size of the test of a conjunction is known. *Reproduced*: every part holds, each at 5 %; a claim of which one part
+is false is called so at most once in twenty (intersection-union). *Contradicted*: the opposite of one part is shown at
+5 % after Holm's correction over all parts of the claim, and Bonferroni's over the comparisons of each; a claim all of
+whose parts are true is called so at most once in twenty, however its parts depend on each other.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from dpgraph.reporting.chance import holm
+from dpgraph.reporting.claims.contrasts import LEVEL
+
+REPRODUCED, CONTRADICTED, PREMISE_FAILS, DEPENDS, INCONCLUSIVE, UNDERPOWERED, NOT_RUN = VERDICTS = (
+    "reproduced",
+    "contradicted",
+    "premise fails",
+    "depends on the reading",
+    "inconclusive",
+    "underpowered",
+    "not run",
+)
+DATA_HERE, DATA_MISSING = "here", "missing in part"
+ENOUGH = 0.5  # power below which a part is called underpowered
+FEWEST = 5  # seeds below which a part has no verdict
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """A part of a claim, or a premise of it, as claims.csv keeps it: `judged` needs no more to decide."""
+
+    part: str
+    verdict: str = NOT_RUN  # of a part that is computed or not run; else what `judged` makes of the numbers
+    reason: str = ""
+    reading: str = ""
+    comparisons: int = 0
+    n: int = 0  # seeds of the smallest sample
+    size: float = math.nan
+    power: float = math.nan
+    p_for: float = math.nan  # against "one comparison does not hold"
+    p_against: float = math.nan  # against "all comparisons hold", Bonferroni's correction over them
+    missing: str = ""  # why the first comparison that is missing could not be made
+    premise: bool = False
+
+    @property
+    def tested(self) -> bool:
+        """Whether it rests on samples."""
+        return not math.isnan(self.p_against)
+
+    @property
+    def strong(self) -> bool:
+        """Whether it can have a verdict: computed, or with power and seeds enough."""
+        return (self.verdict in (REPRODUCED, CONTRADICTED) and not self.tested) or (
+            self.power >= ENOUGH and self.n >= FEWEST
+        )
+
+    def holds(self) -> tuple[str, str]:
+        """Return the verdict on a premise: shown at 5 %, or it fails; a premise that was not run is not shown."""
+        if self.missing or not self.tested:
+            return (PREMISE_FAILS, self.reason) if self.p_for >= LEVEL else (NOT_RUN, self.missing or self.reason)
+        return (REPRODUCED, self.reason) if self.p_for < LEVEL else (PREMISE_FAILS, self.reason)
+
+    def decided(self, adjusted: float) -> tuple[str, str]:
+        """Return the verdict on a part and its reason, given `p_against` after Holm's correction."""
+        if not self.tested:
+            return (NOT_RUN, self.missing) if self.missing else (self.verdict, self.reason)
+        if adjusted < LEVEL and self.n >= FEWEST:
+            return CONTRADICTED, self.reason
+        if self.missing:
+            return NOT_RUN, f"{self.missing}; what was seen: {self.reason}"
+        if self.n < FEWEST:
+            return UNDERPOWERED, f"{self.n} seeds, fewer than {FEWEST}; what was seen: {self.reason}"
+        if not self.power >= ENOUGH:
+            known = f"is seen with probability {self.power:.2f}" if self.power >= 0 else "has no known power"
+            seen = "for it" if self.p_for < LEVEL else "neither for it nor against it"
+            return UNDERPOWERED, f"a true effect {known} at {self.n} seeds; what was seen is {seen}: {self.reason}"
+        if self.p_for < LEVEL:
+            return REPRODUCED, self.reason
+        return INCONCLUSIVE, f"neither shown nor refuted at 5 %: {self.reason}"
+
+
+def judged(results: Sequence[PartResult]) -> tuple[str, str, tuple[PartResult, ...]]:
+    """Return the verdict on a claim read in one way, its reason, and its parts and premises with their verdicts."""
+    premises = [_with(one, one.holds()) for one in results if one.premise]
+    parts = [one for one in results if not one.premise]
+    # a part that is not run counts in the correction: which parts a claim has is known before any run
+    adjusted = holm(np.array([one.p_against if one.tested else 1.0 for one in parts]))
+    parts = [_with(one, one.decided(p)) for one, p in zip(parts, adjusted.tolist(), strict=True)]
+    found = (*premises, *parts)
+    for verdict, some in ((PREMISE_FAILS, premises), (NOT_RUN, premises), (CONTRADICTED, parts), (NOT_RUN, parts)):
+        first = next((one for one in some if one.verdict == verdict), None)
+        if first is not None:
+            return verdict, f"premise, {_said(first)}" if first.premise else _said(first), found
+    if all(one.verdict == REPRODUCED for one in parts):
+        return REPRODUCED, _said(max(parts, key=lambda one: one.p_for if one.tested else 0.0)), found
+    weak = next((one for one in parts if one.verdict == UNDERPOWERED), None)
+    if len(parts) == 1 or weak is None:
+        first = next(one for one in parts if one.verdict != REPRODUCED)
+        return first.verdict, _said(first), found
+    return INCONCLUSIVE, f"a part is underpowered: {_said(weak)}", found
+
+
+def over_readings(verdicts: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
+    """Return one verdict and reason from those of all readings.
+
+    Where decided readings differ it depends on the reading; one that is not decided leaves the claim undecided.
+    """
+    if len(set(verdicts.values())) == 1:
+        return next(iter(verdicts.values()))
+    told = "; ".join(f"{name}: {verdict} ({reason})" for name, (verdict, reason) in verdicts.items())
+    decided = {verdict for verdict, _ in verdicts.values()} & {REPRODUCED, CONTRADICTED, PREMISE_FAILS}
+    if len(decided) > 1:
+        return DEPENDS, told
+    return max((verdict for verdict, _ in verdicts.values()), key=VERDICTS.index), told
+
+
+def _with(one: PartResult, found: tuple[str, str]) -> PartResult:
+    return replace(one, verdict=found[0], reason=found[1])
+
+
+def _said(one: PartResult) -> str:
+    return f"{one.part}: {one.reason}" if one.part else one.reason
+
+
+def parts_as_text(parts: Sequence[PartResult]) -> str:
+    """Return parts as a JSON list, numbers with four digits; missing numbers are left out."""
+    rows = [
+        {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in asdict(one).items()
+         if value not in ("", 0, False) and value == value}
+        for one in parts
+    ]  # fmt: skip
+    return json.dumps(rows, ensure_ascii=False)
+
+
+def read_parts(text: str) -> list[PartResult]:
+    """Return the parts of a row of claims.csv."""
+    return [PartResult(**{"part": "", **row}) for row in json.loads(text)]

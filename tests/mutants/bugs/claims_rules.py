@@ -1,0 +1,112 @@
+"""Verdicts on claims that read as more than they show."""
+
+from __future__ import annotations
+
+from tests.mutants.bugs.shorthand import edit
+
+PARTS = "dpgraph.reporting.claims.parts:"
+TABLE = "dpgraph.reporting.claims.table:"
+RANKING = "dpgraph.reporting.ranking:"
+OF_RULES = "tests/reporting/claims/test_rules.py::"
+OF_NAMES = "tests/reporting/leaderboard/test_names.py::"
+
+BUGS = (
+    edit(
+        "a substitute's data are taken for the paper's own",
+        "dpgraph.experiments.claim:OwnResults.covers",
+        "part.items() <= task.items()",
+        "part.keys() <= task.keys()",
+        OF_RULES + "test_what_is_not_named_is_a_substitute",
+    ),
+    edit(
+        "another mechanism is taken for the paper's own",
+        "dpgraph.experiments.claim:OwnResults.covers",
+        'f"{cell.method}{variant}"',
+        'pattern if pattern.startswith(cell.method) else ""',
+        OF_RULES + "test_what_is_not_named_is_a_substitute",
+    ),
+    edit(
+        "substitutes decide a paper's claim",
+        TABLE + "_compared",
+        "if own is not None: ...",
+        "if False: ...",
+        OF_RULES + "test_substitutes_decide_nothing_and_are_said_beside",
+    ),
+    edit(
+        "two data sets of four are the whole sentence",
+        TABLE + "_compared",
+        "if own and left: ...",
+        "if False: ...",
+        OF_RULES + "test_a_sentence_on_all_data_sets_is_not_run_on_two_of_four",
+    ),
+    edit(
+        "a premise that fails is passed over",
+        PARTS + "PartResult.holds",
+        "(REPRODUCED, self.reason) if self.p_for < LEVEL else (PREMISE_FAILS, self.reason)",
+        "(REPRODUCED, self.reason)",
+        OF_RULES + "test_a_premise_comes_first_and_says_its_numbers",
+    ),
+    edit(
+        "a premise without rows holds",
+        PARTS + "PartResult.holds",
+        "(NOT_RUN, self.missing or self.reason)",
+        "(REPRODUCED, self.reason)",
+        OF_RULES + "test_a_premise_comes_first_and_says_its_numbers",
+    ),
+    edit(
+        "parts are tested without Holm's correction",
+        PARTS + "judged",
+        "holm(np.array([one.p_against if one.tested else 1.0 for one in parts]))",
+        "np.array([one.p_against if one.tested else 1.0 for one in parts])",
+        OF_RULES + "test_the_size_of_a_contradiction_is_at_most_five_percent[0.0-4]",
+    ),
+    edit(
+        "parts without rows do not count in Holm's correction",
+        PARTS + "judged",
+        "one.p_against if one.tested else 1.0",
+        "one.p_against",
+        OF_RULES + "test_holms_correction_is_over_all_parts_run_or_not",
+    ),
+    edit(
+        "a claim is reproduced where one part is",
+        PARTS + "judged",
+        "all(one.verdict == REPRODUCED for one in parts)",
+        "any(one.verdict == REPRODUCED for one in parts)",
+        OF_RULES + "test_a_conjunction_is_as_its_parts",
+    ),
+    edit(
+        "four seeds give a verdict",
+        PARTS + "PartResult.decided",
+        "self.n < FEWEST",
+        "self.n < 2",
+        OF_RULES + "test_four_seeds_give_no_verdict",
+    ),
+    edit(
+        "readings that differ have one verdict",
+        PARTS + "over_readings",
+        "len(decided) > 1",
+        "len(decided) > 3",
+        OF_RULES + "test_readings_that_differ_are_said_to",
+    ),
+    edit(
+        "a part is taken from the suite that agrees most",
+        "dpgraph.reporting.claims.overview:_strongest",
+        "one[1].power if one[1].power >= 0 else -1.0",
+        "-one[1].power",
+        OF_RULES + "test_each_part_is_taken_from_the_suite_with_most_power",
+    ),
+    edit(
+        "one mechanism has a name in each file",
+        RANKING + "label_of",
+        'getattr(cell.privacy, "neighbour_clip_ratio", None) != 0',
+        "True",
+        OF_NAMES + "test_one_mechanism_has_one_name_in_all_files",
+    ),
+    edit(
+        "a row below the floor of its relation is ranked as if it were worth its epsilon",
+        RANKING + "below_floor",
+        'rows["mean"].astype(float) < own',
+        'rows["mean"].astype(float) > own',
+        OF_NAMES + "test_a_row_at_edge_level_below_an_mlp_says_so[edge-84.7-public-True]",
+    ),
+)
