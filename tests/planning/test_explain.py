@@ -49,7 +49,7 @@ def test_what_stands_behind_a_matrix_is_named_as_in_the_file():
         "suites/cpu.yaml: papers.zhang.rules[0], matrix (methods vanilla, *-published)",
     )
     assert found["training.steps"][1] == ("suites/cpu.yaml: papers.zhang.artefacts.fig5.9-after-q, matrix of $B, 20")
-    assert found["pagerank.clip"][1].startswith("suites/cpu.yaml: papers.zhang.rules[4] (methods gm, ")
+    assert found["pagerank.clip"][1].startswith("suites/cpu.yaml: papers.zhang.rules[5] (methods gm, ")
     assert found["task.dataset"] == ("pubmed", "suites/cpu.yaml: tasks.pubmed-80, matrix of $id-80")
     entry = next(one for one in plan.entries_of("igamberdiev/table2") if one.method_id == "gcn-sgd")
     found = rows_of(plan, entry.cell.slug)

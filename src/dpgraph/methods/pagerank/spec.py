@@ -99,7 +99,7 @@ SPECS = (
                 f"{release}-published": contract(release, "published")
                 for release in ("exact", *WITHOUT_DATA, *FROM_DATA)
             },
-            **{f"gaussian-{by}-kept": contract("gaussian", by, losses="kept") for by in ("rigorous", "published")},
+            "gaussian-rigorous-kept": contract("gaussian", "rigorous", losses="kept"),
         },
         {
             "rigorous": Variant(PoissonPagerank, poisson_pagerank, score),
