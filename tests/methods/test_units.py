@@ -43,6 +43,26 @@ def test_reconstructions_read_the_parameters_alone(attack):
     np.testing.assert_array_equal(*found)
 
 
+@pytest.mark.parametrize("attack", ["enhanced", "strong"])
+@pytest.mark.parametrize("penalty", ["l1", "btv"])
+def test_the_printed_penalty_is_the_number_of_pixels_times_the_mean(attack, penalty):
+    """lambda on the sum of 64 pixels is 64 lambda on their mean: of a power of two, bit for bit."""
+    told = {"steps": 5, "attack": attack, "penalty": penalty}
+    cells = [
+        changed("cnn-none", inversion=told | {"weight": 1 / 64, "penalty_over": "thesis"}),
+        changed("cnn-none", inversion=told | {"weight": 1.0}),
+        changed("cnn-none", inversion=told | {"weight": 1 / 64}),
+    ]
+    network = Softmax(64, 10, torch_generator("tests", "attacked"))
+    outcome = Outcome(np.zeros((0, 0), dtype=np.float32), [], 0.0, 0.0, 0)
+    found = []
+    for cell in cells:
+        (job,) = make_jobs(value_of(cell, None), cell, [0], calibrated(cell, None), CPU)
+        found.append(inverted(job, network, outcome).exposure.images)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    assert np.abs(found[0] - found[2]).max() > 0.01
+
+
 def test_noise_on_parameters_is_relative_and_the_same_at_every_look():
     network = Softmax(400, 5, torch_generator("tests", "noisy"))
     inference = NoisyInference(0.5, ("tests", "noise"))
