@@ -168,7 +168,10 @@ def test_numbers_are_checked(numbers):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "trained"), [("orl-faces", 280), ("faces94-sample", 292), ("orl-faces-220", 7600), ("faces94-sample-220", 3420)])
+@pytest.mark.parametrize(
+    ("name", "trained"),
+    [("orl-faces", 280), ("faces94-sample", 292), ("orl-faces-220", 7600), ("faces94-sample-220", 3420)],
+)
 def test_the_real_files(name, trained, tmp_path):
     if not os.environ.get("DPGRAPH_MIRROR"):
         pytest.skip("DPGRAPH_MIRROR names no mirror of the real data")
