@@ -48,7 +48,7 @@ def test_l1_is_the_mean_of_the_pixels():
 
 @pytest.mark.parametrize("summed", [False, True])
 def test_the_enhanced_attack_takes_the_printed_steps(summed):
-    """Each class alone, in numpy, with the gradient of softmax regression by hand; Eq. 4.2 has the sum of the pixels."""
+    """Each class alone, in numpy, with the gradient of softmax regression by hand; Eq. 4.2 has their sum."""
     found, attack = network().float(), Descent(7, 0.1, "l1", 0.3, summed=summed)
     slope = 0.3 if summed else 0.3 / 20  # of lambda times the penalty, by each pixel
     weight, bias = (one.detach().double().numpy() for one in found.parameters())

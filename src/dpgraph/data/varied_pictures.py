@@ -48,7 +48,9 @@ def variants(images: np.ndarray, generator: np.random.Generator) -> np.ndarray:
     mirror = np.where(generator.random((count, 1, 1)) < 0.5, -1.0, 1.0)
     down, across = np.meshgrid(np.arange(height) - (height - 1) / 2, np.arange(width) - (width - 1) / 2, indexing="ij")
     rows = (np.cos(turn) * down - np.sin(turn) * across * mirror) / scale + (height - 1) / 2 + SHIFT * height * drawn[2]
-    columns = (np.sin(turn) * down + np.cos(turn) * across * mirror) / scale + (width - 1) / 2 + SHIFT * width * drawn[3]
+    columns = (
+        (np.sin(turn) * down + np.cos(turn) * across * mirror) / scale + (width - 1) / 2 + SHIFT * width * drawn[3]
+    )
     which = np.broadcast_to(np.arange(count)[:, None, None], rows.shape)
     moved = [
         map_coordinates(images[..., channel], (which, rows, columns), order=1, mode="nearest")

@@ -82,7 +82,7 @@ def reconstructions(network: nn.Module, shape: tuple[int, int, int], classes: in
 
 
 def penalties(images: Tensor, attack: Descent) -> Tensor:
-    """Return (n,) |x|_1 or the bilateral total variation of images (n, height, width, channels), mean or sum over pixels.
+    """Return (n,) mean or sum over pixels of |x|_1, or the bilateral total variation, of (n, height, width, channels).
 
     BTV (Eq. 4.3) adds decay^(m + l) |x - S_x^l S_y^m x|_1 over shifts l in -p..p, m in 0..p with m + l >= 0. A shift
     compares what lies within both images.

@@ -239,7 +239,7 @@ class StudentStep:
 
     @torch.no_grad()
     def _look(self, place: int) -> None:
-        """Keep which labelled images two discriminators, without noise, class differently, and as taught (Figure 3.3)."""
+        """Keep which labelled images two discriminators class differently, and which as taught (Figure 3.3)."""
         ids = torch.from_numpy(self.labelled).to(self.pixels.device)
         found = torch.stack([peer(self.pixels[ids]).argmax(dim=1) for peer in self.student.peers])
         self.student.disagreed[place] = found[0] != found[1]

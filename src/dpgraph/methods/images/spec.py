@@ -43,9 +43,7 @@ class InversionSettings(Finite):
         "strong: this project's, on the logarithm of the confidence, with Adam as its authors print it",
     )
     penalty: Literal["l1", "btv"] = Field(default="l1", description="Of enhanced and strong attack: Eq. 4.2 or 4.4")
-    weight: Annotated[float, Field(ge=0, le=1000)] = Field(
-        default=0.05, description="lambda, of the penalty"
-    )
+    weight: Annotated[float, Field(ge=0, le=1000)] = Field(default=0.05, description="lambda, of the penalty")
     penalty_over: Literal["mean", "thesis"] = Field(
         default="mean", description="The penalty is a mean over pixels; or their sum, as the thesis prints it"
     )

@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from dpgraph.methods.looks import DASHED
-
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.artefacts import own_point
@@ -21,8 +20,8 @@ from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import PRIVACY, EntryResult, Results
 
 COLUMNS = [
-    "paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target", "source", "metric", "step", "mean",
-    "std", "ci_low", "ci_high", "n", *PRIVACY, "status", "reason",
+    "paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target", "source", "metric", "step",
+    "mean", "std", "ci_low", "ci_high", "n", *PRIVACY, "status", "reason",
 ]  # fmt: skip
 
 LEAST = 5  # points of a spline
