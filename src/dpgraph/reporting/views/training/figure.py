@@ -20,8 +20,8 @@ from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import PRIVACY, EntryResult, Results
 
 COLUMNS = [
-    "paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target", "source", "metric", "step",
-    "mean", "std", "ci_low", "ci_high", "n", *PRIVACY, "status", "reason",
+    "paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target", "source", "metric",
+    "step", "mean", "std", "ci_low", "ci_high", "n", *PRIVACY, "status", "reason",
 ]  # fmt: skip
 
 LEAST = 5  # points of a spline
