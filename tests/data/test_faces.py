@@ -10,9 +10,11 @@ import pytest
 from PIL import Image
 
 from dpgraph.data.fetch import fetch, mirrors_from
+from dpgraph.data.raw_images import RawImages
 from dpgraph.data.readers import faces94, orl, read
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import entry, parse
+from dpgraph.data.varied_pictures import variants, varied
 from dpgraph.errors import UserError
 from dpgraph.randomness import numpy_generator
 
@@ -166,7 +168,10 @@ def test_numbers_are_checked(numbers):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("name", "trained"), [("orl-faces", 280), ("faces94-sample", 292)])
+@pytest.mark.parametrize(
+    ("name", "trained"),
+    [("orl-faces", 280), ("faces94-sample", 292), ("orl-faces-220", 7600), ("faces94-sample-220", 3420)],
+)
 def test_the_real_files(name, trained, tmp_path):
     if not os.environ.get("DPGRAPH_MIRROR"):
         pytest.skip("DPGRAPH_MIRROR names no mirror of the real data")
@@ -177,3 +182,43 @@ def test_the_real_files(name, trained, tmp_path):
     assert len(raw.images) == known.expected.nodes
     assert (raw.split == TRAIN).sum() == trained
     assert len(np.unique(raw.labels)) == known.expected.classes
+
+
+def test_pictures_are_made_of_a_persons_own(persons):
+    """220 of each person of which 30 are tested; the originals are first; one person moves no other one's."""
+    raw = orl.read(persons, size=(46, 56), made=(220, 30))
+    plain = orl.read(persons, size=(46, 56))
+    assert raw.images.shape == (8800, 56, 46, 1)
+    assert np.bincount(raw.labels).tolist() == [220] * 40
+    own, splits = raw.images.reshape(40, 220, 56, 46, 1), raw.split.reshape(40, 220)
+    assert ((splits == TEST).sum(axis=1) == 30).all()
+    assert ((splits == TRAIN).sum(axis=1) == 190).all()
+    assert np.array_equal(own[:, :10].reshape(plain.images.shape), plain.images)
+    assert raw.data_dependent
+    other = varied(RawImages(plain.images[10:], plain.labels[10:]), 220, 30, "dpgraph", "orl", "made pictures")
+    assert np.array_equal(other.images, raw.images[220:])
+    assert np.array_equal(other.split, raw.split[220:])
+
+
+def test_a_made_picture_is_near_its_original_and_another_one():
+    """A bright square near the middle stays one, moved by a few pixels; each variant differs."""
+    square = np.zeros((60, 40, 30, 1), dtype=np.float32)
+    square[:, 14:26, 9:21] = 0.8
+    found = variants(square, numpy_generator("test", "variants"))
+    assert found.shape == square.shape
+    assert found.dtype == np.float32
+    assert found.min() >= 0
+    assert found.max() <= 1
+    rows = np.arange(40)[None, :, None, None]
+    centre = (found * rows).sum(axis=(1, 2, 3)) / found.sum(axis=(1, 2, 3))
+    assert np.abs(centre - 19.5).max() < 3.5
+    sizes = (found > 0.3).sum(axis=(1, 2, 3)) / 144
+    assert 0.75 < sizes.min() < sizes.max() < 1.3
+    assert len({one.tobytes() for one in found}) == 60
+
+
+def test_making_pictures_needs_room(persons):
+    with pytest.raises(UserError, match="pictures=9: expected at least 10"):
+        orl.read(persons, made=(9, 3))
+    with pytest.raises(UserError, match="tested=220: expected a number from 1 to 219"):
+        orl.read(persons, made=(220, 220))

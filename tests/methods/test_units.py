@@ -13,6 +13,7 @@ from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.registry import method
 from dpgraph.models.softmax import Softmax
 from dpgraph.randomness import torch_generator
+from dpgraph.training.optimizers import make_optimizer
 from tests.contract.cells import changed
 from tests.contract.test_methods import CPU, calibrated
 from tests.contract.values import value_of
@@ -41,6 +42,56 @@ def test_reconstructions_read_the_parameters_alone(attack):
     outcome = Outcome(np.zeros((0, 0), dtype=np.float32), [], 0.0, 0.0, 0)
     found = [inverted(replace(job, shown=value), network, outcome).exposure.images for value in (shown, nothing)]
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("attack", ["enhanced", "strong"])
+@pytest.mark.parametrize("penalty", ["l1", "btv"])
+def test_the_printed_penalty_is_the_number_of_pixels_times_the_mean(attack, penalty):
+    """lambda on the sum of 64 pixels is 64 lambda on their mean: of a power of two, bit for bit."""
+    told = {"steps": 5, "attack": attack, "penalty": penalty}
+    cells = [
+        changed("cnn-none", inversion=told | {"weight": 1 / 64, "penalty_over": "thesis"}),
+        changed("cnn-none", inversion=told | {"weight": 1.0}),
+        changed("cnn-none", inversion=told | {"weight": 1 / 64}),
+    ]
+    network = Softmax(64, 10, torch_generator("tests", "attacked"))
+    outcome = Outcome(np.zeros((0, 0), dtype=np.float32), [], 0.0, 0.0, 0)
+    found = []
+    for cell in cells:
+        (job,) = make_jobs(value_of(cell, None), cell, [0], calibrated(cell, None), CPU)
+        found.append(inverted(job, network, outcome).exposure.images)
+    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
+    assert np.abs(found[0] - found[2]).max() > 0.01
+
+
+def test_a_step_of_classes_is_the_clipped_mean_over_all_of_their_images():
+    """Algorithm 5, lines 4 to 9, of a prepared step: every class, every image once, one image at a time."""
+    cell = changed(
+        "dp-units-class-as-printed",
+        training={"sampling_rate": 1.0, "steps": 1, "optimizer": "sgd", "momentum": 0.0, "learning_rate": 1.0},
+        privacy={"epsilon": None, "noise_multiplier": 1e-6, "clip_norm": 3.0},
+    )
+    value = value_of(cell, None)
+    (job,) = make_jobs(value, cell, [0], calibrated(cell, None), CPU)
+    network = Softmax(64, 10, torch_generator("tests", "all images"))
+    network.last.bias.data[0] = 5.0  # means of different norms, some of them above 3
+    before = torch.cat([one.detach().clone().flatten() for one in network.parameters()])
+    pixels, labels = (torch.from_numpy(np.array(one)) for one in (value.features, value.labels))
+    wanted, norms = torch.zeros_like(before), []
+    for number in range(10):
+        own = [image for image in value.train_nodes if labels[image] == number]
+        mean = torch.zeros_like(before)
+        for image in own:
+            loss = torch.nn.functional.cross_entropy(network(pixels[image][None]), labels[image][None])
+            slopes = torch.autograd.grad(loss, list(network.parameters()))
+            mean += torch.cat([slope.flatten() for slope in slopes]) / len(own)
+        norms.append(float(mean.norm()))
+        wanted += mean * min(1.0, 3.0 / norms[-1])
+    assert min(norms) < 3 < max(norms)
+    job.prepared.step(network, make_optimizer(network.parameters(), cell.training))()
+    after = torch.cat([one.detach().flatten() for one in network.parameters()])
+    torch.testing.assert_close(before - after, wanted / 10, rtol=1e-4, atol=1e-5)
+    job.prepared.check(0)
 
 
 def test_noise_on_parameters_is_relative_and_the_same_at_every_look():

@@ -15,6 +15,7 @@ from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import shipping
 from dpgraph.reporting.inputs import artefact_outputs
+from dpgraph.reporting.kept_galleries import keep_galleries
 from dpgraph.reporting.leaderboard.finding import overview
 from dpgraph.reporting.leaderboard.guide import VALUES, answers, guide
 from dpgraph.reporting.leaderboard.page import shared_files
@@ -280,3 +281,24 @@ def test_graphs_that_were_made_are_apart_from_those_that_were_found(tmp_path):
 
 def test_which_method_without_any_row(tmp_path):
     assert "No proved row at all" in guide(tmp_path)
+
+
+def test_galleries_of_digits_are_kept_and_those_of_persons_are_not(tmp_path):
+    """Pictures of this run go before kept ones; a registry entry that says nothing keeps its pictures in results/."""
+    plan = load_plan(Config(suite="images-cpu", results=str(tmp_path / "results")), WORKFLOW)
+    pictures = [name for name, one in plan.artefacts.items() if one.view in held_back(plan)]
+    before, folder = tmp_path / "before", tmp_path / "now"
+    for name in pictures:
+        kept, own = before / f"figures/{name}.png", Paths(plan.config).figure(name, "png")
+        for path, text in ((kept, "kept"), (own, "of this run")):
+            if path is kept or name != "zhang-ch4/fig4.4":
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+    captions = keep_galleries(plan, before, folder)
+    found = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.png")}
+    of_digits = {"fig4.1", "fig4.3", "fig4.4", "fig4.5", "controls", "printed-noise-gallery"}
+    assert found == {
+        f"figures/zhang-ch4/{name}.png": "kept" if name == "fig4.4" else "of this run" for name in of_digits
+    }
+    assert set(captions) == {f"zhang-ch4/{name}" for name in of_digits}
+    assert {name.split("/")[1] for name in pictures} - of_digits == {"fig4.2", "fig4.10"}

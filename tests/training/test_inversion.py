@@ -35,16 +35,22 @@ def test_bilateral_total_variation_is_equation_4_3(window):
                 wanted += 0.9 ** (down + across) * np.abs(image - moved)[inside].sum()
     found = penalties(torch.from_numpy(image)[None, :, :, None], Descent(1, 0.1, "btv", 1.0, window, 0.9))
     assert float(found) == pytest.approx(wanted / 20)
+    summed = Descent(1, 0.1, "btv", 1.0, window, 0.9, summed=True)
+    assert float(penalties(torch.from_numpy(image)[None, :, :, None], summed)) == pytest.approx(wanted)
 
 
 def test_l1_is_the_mean_of_the_pixels():
     image = torch.from_numpy(numpy_generator("tests", "btv").random((2, 5, 4, 1)))
     torch.testing.assert_close(penalties(image, Descent(1, 0.1, "l1", 1.0)), image.mean(dim=(1, 2, 3)))
+    summed = Descent(1, 0.1, "l1", 1.0, summed=True)
+    torch.testing.assert_close(penalties(image, summed), image.sum(dim=(1, 2, 3)))
 
 
-def test_the_enhanced_attack_takes_the_printed_steps():
-    """Each class alone, in numpy, with the gradient of softmax regression by hand."""
-    found, attack = network().float(), Descent(7, 0.1, "l1", 0.3)
+@pytest.mark.parametrize("summed", [False, True])
+def test_the_enhanced_attack_takes_the_printed_steps(summed):
+    """Each class alone, in numpy, with the gradient of softmax regression by hand; Eq. 4.2 has their sum."""
+    found, attack = network().float(), Descent(7, 0.1, "l1", 0.3, summed=summed)
+    slope = 0.3 if summed else 0.3 / 20  # of lambda times the penalty, by each pixel
     weight, bias = (one.detach().double().numpy() for one in found.parameters())
     wanted = []
     for label in range(CLASSES):
@@ -53,7 +59,7 @@ def test_the_enhanced_attack_takes_the_printed_steps():
             x = (np.tanh(w) + 1) / 2
             p = np.exp(weight @ x + bias)
             p /= p.sum()
-            by_x = -p[label] * (weight[label] - p @ weight) + 0.3 / 20
+            by_x = -p[label] * (weight[label] - p @ weight) + slope
             g = by_x * (1 - np.tanh(w) ** 2) / 2
             m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
             w = w - 0.1 * m / np.sqrt(v + 1e-8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -30,14 +31,14 @@ from dpgraph.training.students import (
 PIXELS, CLASSES, LABELLED, POOL = 12, 3, 20, 50
 
 
-def step_of(teaching, steps=12, noise_rate=0.3, removed=0.25, seed=0, labelled=LABELLED):
+def step_of(teaching, steps=12, noise_rate=0.3, removed=0.25, seed=0, labelled=LABELLED, reading="halved"):
     random = numpy_generator("test", "students")
     pixels = torch.from_numpy(random.random((POOL, PIXELS), dtype=np.float32))
     labels = np.full(POOL, -1)
     labels[random.permutation(POOL)[:labelled]] = random.integers(0, CLASSES, labelled)
     students = [Student(teaching, PIXELS, CLASSES, 8, 4, labelled, torch_generator("test", part)) for part in range(2)]
     optimizer = make_optimizer(students[0].parameters(), Training(learning_rate=0.01, steps=steps))
-    plan = StudentPlan(teaching, noise_rate, removed, 0.9, 10)
+    plan = StudentPlan(teaching, noise_rate, removed, 0.9, 10, reading)
     return StudentStep(
         students[0], students[1], optimizer, pixels, torch.from_numpy(labels), plan, steps,
         torch_generator("noise", seed), ("test", seed),
@@ -67,6 +68,32 @@ def test_unsupervised_loss_is_that_of_an_explicit_last_class():
     whole = torch.cat([logits, torch.zeros(2, 7, 1, dtype=torch.float64)], dim=2).softmax(dim=2)
     wanted = -(1 - whole[0, :, -1]).log().mean() / 2 - whole[1, :, -1].log().mean() / 2
     assert unsupervised_loss(logits[0], logits[1]) == pytest.approx(float(wanted))
+
+
+@pytest.mark.parametrize("reading", ["halved", "thesis"])
+def test_a_step_moves_by_the_printed_sum_only_where_it_is_asked_for(reading):
+    """Plain descent on the loss of labels plus (thesis) or half (halved) the two means of section 3.3.1, by hand."""
+    step = step_of("gan", reading=reading)
+    step.optimizer = make_optimizer(
+        step.student.parameters(), Training(learning_rate=1.0, steps=12, optimizer="sgd", momentum=0.0)
+    )
+    step.noise.manual_seed(1)
+    known = copy.deepcopy(step.student)
+    noise = torch.Generator().set_state(step.noise.get_state())
+    labelled, unlabelled = step._batch(0, 0, 0)
+    peer, images = known.peers[0], step.pixels[step.labelled[labelled]]
+    wanted = step.labels[step.labelled[labelled]]
+    loss = -peer(images, noise).log_softmax(dim=1)[range(len(wanted)), wanted].mean()
+    made = known.generator(10, noise).detach()
+    for pixels, generated in ((step.pixels[unlabelled], False), (made, True)):
+        logits = peer(pixels, noise)
+        last = torch.cat([logits, torch.zeros(len(logits), 1)], dim=1).softmax(dim=1)[:, -1]
+        mean = -(last if generated else 1 - last).log().mean()
+        loss = loss + (mean if reading == "thesis" else mean / 2)
+    slopes = torch.autograd.grad(loss, list(peer.parameters()))
+    step._move(labelled, unlabelled, 1)
+    for before, slope, after in zip(peer.parameters(), slopes, step.student.peers[0].parameters(), strict=True):
+        assert torch.allclose(before - slope, after, atol=1e-5)
 
 
 @pytest.mark.parametrize("teaching", ["co-teaching", "co-teaching+"])
@@ -174,16 +201,19 @@ def test_what_is_disagreed_on_is_kept_at_each_look():
     step.looks = (2, 6)
     for name in ("student", "fresh"):
         getattr(step, name).disagreed = torch.zeros(2, LABELLED, dtype=torch.bool)
-    first = np.zeros(0)
+        getattr(step, name).fitted = torch.zeros(2, 2, LABELLED, dtype=torch.bool)
+    first, right = np.zeros(0), []
     for done in range(1, 7):
         step()
         if done in step.looks:
             images = step.pixels[step.labelled]
             one, two = (peer(images).argmax(dim=1) for peer in step.student.peers)
             first = (one != two) if done == 2 else first
+            right.append(torch.stack([one, two]) == step.labels[step.labelled])
     assert first.any()
     assert torch.equal(step.student.disagreed[0], first)
     assert torch.equal(step.student.disagreed[1], one != two)
+    assert torch.equal(step.student.fitted, torch.stack(right, dim=1))
 
 
 def test_wrong_labels_among_disagreements():
@@ -193,6 +223,7 @@ def test_wrong_labels_among_disagreements():
         images=np.array([4, 0, 2]),
         labels=np.array([1, 2, 0]),  # right, wrong, wrong
         disagreed=np.array([[True, True, False], [True, False, False], [False, False, False]]),
+        fitted=np.array([[[1, 1, 1], [1, 1, 1], [1, 0, 1]], [[0, 0, 1], [0, 1, 1], [1, 0, 1]]], dtype=bool),
     )
     values = {(one.step, one.metric): one.value for one in disagreement_metrics(true, found)}
     assert values == {
@@ -202,6 +233,13 @@ def test_wrong_labels_among_disagreements():
         (6, "wrong_disagreements/labelled"): 0,
         (9, "disagreements/labelled"): 0,  # and no share of nothing
         (9, "wrong/labelled"): pytest.approx(2 / 3),
+        # Figure 3.3(a), against the labels that each was taught
+        (3, "training_accuracy_1/labelled"): 1,
+        (3, "training_accuracy_2/labelled"): pytest.approx(1 / 3),
+        (6, "training_accuracy_1/labelled"): 1,
+        (6, "training_accuracy_2/labelled"): pytest.approx(2 / 3),
+        (9, "training_accuracy_1/labelled"): pytest.approx(2 / 3),
+        (9, "training_accuracy_2/labelled"): pytest.approx(2 / 3),
     }
 
 

@@ -16,6 +16,7 @@ class RawImages:
     images: np.ndarray  # (N, height, width, channels) float32 in [0, 1]
     labels: np.ndarray  # (N,) int64; -1: none
     split: np.ndarray | None = None  # (N,) uint8, the official split; None: there is none
+    data_dependent: tuple[str, ...] = ()  # what the reader made of all records together, see `records.data_dependent`
 
     def __post_init__(self) -> None:
         if self.images.ndim != 4 or not self.images.size:

@@ -117,6 +117,9 @@ class DatasetEntry(Frozen):
     upstream: tuple[str, ...] = Field(
         default=(), description="What the publishers computed over all records before these files; no epsilon covers it"
     )
+    shows_no_person: bool = Field(
+        default=False, description="Its pictures show no person and no writing of one who is named: galleries are kept"
+    )
     notes: str = ""
 
     @field_validator("files", mode="before")

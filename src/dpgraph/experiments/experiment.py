@@ -178,6 +178,11 @@ class Artefact(Finite):
     title: str
     caption: str = ""
     metric: str = Field(default="accuracy/test", description="hard-cases and presence: not given, they have their own")
+    second_metric: str | None = Field(default=None, description="training: another metric, drawn with dashes")
+    spline: bool = Field(
+        default=False,
+        description="training: a smoothing spline through the means, its smoothness by generalised cross-validation",
+    )
     methods: tuple[kinds.Id, ...] = ()
     layout: Layout | None = Field(default=None, description="accuracy, of its wide form; null: methods by data sets")
     sweep: Sweep | None = Field(
@@ -231,6 +236,9 @@ class Artefact(Finite):
             raise ValueError(f"view={self.view}, release_axis: expected the view privacy-utility, not along training")
         if self.proved_only and (self.view != "privacy-utility" or self.release_axis is not None):
             raise ValueError(f"view={self.view}, proved_only=true: expected the view privacy-utility, no release_axis")
+        if self.view != "training" and (self.spline or self.second_metric is not None):
+            told = f"spline={str(self.spline).lower()}, second_metric={self.second_metric}"
+            raise ValueError(f"view={self.view}, {told}: expected the view training")
         if self.chance and (self.view not in CHANCE_VIEWS or self.metric != "accuracy/test"):
             raise ValueError(
                 f"view={self.view}, metric={self.metric}, chance=true: expected accuracy/test in one of "

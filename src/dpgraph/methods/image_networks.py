@@ -21,6 +21,6 @@ def inverted(job: Job, network: nn.Module, outcome: Outcome) -> Outcome:
     attack = Descent(told.steps, told.learning_rate)
     if told.attack != "original":
         attack = replace(attack, penalty=told.penalty, weight=told.weight, window=told.window, decay=told.decay)
-        attack = replace(attack, strong=told.attack == "strong")
+        attack = replace(attack, strong=told.attack == "strong", summed=told.penalty_over == "thesis")
     found = reconstructions(network, images.shape, images.num_classes, attack)
     return replace(outcome, exposure=Inversion(found.cpu().numpy()))

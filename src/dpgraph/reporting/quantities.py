@@ -33,6 +33,8 @@ OTHERS = {
     ),
     "degree_rmse_constant": Quantity("RMSE of the mean degree (edges)", "edges", "edges", 1.0, 0.0, math.inf),
     "disagreements": Quantity("images disagreed on", "images", "images", 1.0, 0.0, math.inf),
+    "training_accuracy_1": Quantity("training accuracy, on released labels (%)"),
+    "training_accuracy_2": Quantity("training accuracy of the second discriminator (%)"),
     "wrong_disagreements": Quantity("wrong labels among disagreements (%)"),
     "inversion_l2": Quantity(
         "MIA distance, least L2", "", "", 1.0, 0.0, math.inf, "inversion_blank_l2", "a black image"

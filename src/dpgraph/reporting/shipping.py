@@ -33,6 +33,7 @@ from dpgraph.reporting.dictionary import PRIVATE_COLUMNS
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.figures import read_caption, write_figure
 from dpgraph.reporting.formats import DASH, html_text, markdown, power_of_ten, significant
+from dpgraph.reporting.kept_galleries import keep_galleries
 from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
 from dpgraph.reporting.leaderboard.guide import VALUES, guide
 from dpgraph.reporting.leaderboard.page import Links, page_values, template, write_page_of_all
@@ -70,7 +71,7 @@ def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Pat
             if baselines.is_file() and not (folder / "baselines.csv").is_file():
                 shutil.copyfile(baselines, folder / "baselines.csv")
         write_claims(plan, results, folder / "claims.csv", Path(temporary) / "claims.html")
-        captions = _draw(plan, results, folder)
+        captions = _draw(plan, results, folder) | keep_galleries(plan, out / name, folder)
         _write_pages(plan, results, commits, folder, captions)
         _check_size(out, folder)
         shutil.rmtree(out / name, ignore_errors=True)

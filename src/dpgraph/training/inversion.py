@@ -22,8 +22,8 @@ class Descent:
     """`penalty` None: the original attack, plain descent on 1 - f_label within [0, 1] from a black image.
 
     Else Adam as Algorithm 4 prints it (without correction of the moments' bias, tau under the root) on x = (tanh(w) +
-    1) / 2 from a grey image, with lambda = `weight` times the mean over pixels of the penalty. The thesis sums over
-    pixels; divided by their number one lambda serves images of any size.
+    1) / 2 from a grey image, with lambda = `weight` times the penalty: its mean over pixels, so that one lambda serves
+    images of any size, or with `summed` its sum, as Equations 4.2 and 4.4 print it.
 
     `strong`: on -log f_label, which has a slope where f_label is nearly 0, by Adam as Kingma and Ba print it: moments
     without bias, tau outside the root, so that steps have the size of the learning rate however small the slope.
@@ -36,6 +36,7 @@ class Descent:
     window: int = 2  # p
     decay: float = 0.9  # alpha
     strong: bool = False
+    summed: bool = False
 
     def __post_init__(self) -> None:
         if self.penalty not in (None, "l1", "btv") or (self.strong and self.penalty is None):
@@ -81,13 +82,13 @@ def reconstructions(network: nn.Module, shape: tuple[int, int, int], classes: in
 
 
 def penalties(images: Tensor, attack: Descent) -> Tensor:
-    """(n,) of images (n, height, width, channels), over the number of pixels: |x|_1, or the bilateral total variation.
+    """Return (n,) mean or sum over pixels of |x|_1, or the bilateral total variation, of (n, height, width, channels).
 
     BTV (Eq. 4.3) adds decay^(m + l) |x - S_x^l S_y^m x|_1 over shifts l in -p..p, m in 0..p with m + l >= 0. A shift
     compares what lies within both images.
     """
     if attack.penalty == "l1":
-        return images.abs().mean(dim=(1, 2, 3))
+        return images.abs().sum(dim=(1, 2, 3)) if attack.summed else images.abs().mean(dim=(1, 2, 3))
     height, width = images.shape[1:3]
     total = images.new_zeros(len(images))
     for across in range(-attack.window, attack.window + 1):
@@ -98,4 +99,4 @@ def penalties(images: Tensor, attack: Descent) -> Tensor:
             moved = images[:, : height - down, right : width - left]
             fixed = images[:, down:, left : width - right]
             total = total + attack.decay ** (down + across) * (fixed - moved).abs().sum(dim=(1, 2, 3))
-    return total / images[0].numel()
+    return total if attack.summed else total / images[0].numel()

@@ -17,6 +17,7 @@ from dpgraph.models.gan import ConvolutionalDiscriminator, Discriminator, Frozen
 from dpgraph.randomness import Name, numpy_generator
 
 Teaching = Literal["frozen", "supervised", "gan", "co-teaching", "co-teaching+", "cleansing"]
+Reading = Literal["halved", "thesis"]  # of the unsupervised loss
 ONE = ("frozen", "supervised", "gan")  # one discriminator, which disagrees with nobody
 EPOCHS_TO_FULL = 15  # of the schedule R(e) = 1 - beta min(e / 15, 1) (section 3.4.1)
 
@@ -33,6 +34,7 @@ class Student(nn.Module):
     seen: Tensor
     removed: Tensor
     disagreed: Tensor
+    fitted: Tensor
 
     def __init__(
         self, teaching: Teaching, pixels: int, classes: int, width: int, latent: int, labelled: int,
@@ -62,6 +64,7 @@ class Student(nn.Module):
         self.register_buffer("seen", torch.zeros(labelled))  # its count of the epoch that runs
         self.register_buffer("removed", torch.zeros(labelled, dtype=torch.bool))
         self.register_buffer("disagreed", torch.zeros(looks, labelled, dtype=torch.bool))  # at each look
+        self.register_buffer("fitted", torch.zeros(2, looks, labelled, dtype=torch.bool))  # of both discriminators
 
     def forward(self, pixels: Tensor) -> Tensor:
         return self.peers[0](pixels)  # type: ignore[no-any-return]
@@ -69,13 +72,14 @@ class Student(nn.Module):
 
 @dataclass(frozen=True)
 class StudentPlan:
-    """Public settings of a student: how it is taught, beta, tau as a share, alpha, and images a step."""
+    """Public settings of a student: how it is taught, beta, tau as a share, alpha, images a step, reading of a loss."""
 
     teaching: Teaching
     noise_rate: float
     removed_share: float
     decay: float
     batch_size: int
+    unsupervised: Reading = "halved"
 
 
 def kept_share(noise_rate: float, epoch: int) -> float:
@@ -96,11 +100,14 @@ def small_losses(losses: Tensor, eligible: Tensor, share: float) -> Tensor:
     return eligible & (rank < kept)
 
 
-def unsupervised_loss(real: Tensor, made: Tensor) -> Tensor:
-    """-log(1 - p(generated)) of real images and -log p(generated) of made ones, from (n, K) logits, half each."""
+def unsupervised_loss(real: Tensor, made: Tensor, reading: Reading = "halved") -> Tensor:
+    """Return the mean -log(1 - p(generated)) of real images plus the mean -log p(generated) of made ones.
+
+    Both are (n, K) logits. thesis: their sum, as section 3.3.1 prints it; halved: half of it, as in PATE's code.
+    """
     real_mass, made_mass = torch.logsumexp(real, dim=1), torch.logsumexp(made, dim=1)
-    softplus = nn.functional.softplus
-    return (softplus(real_mass) - real_mass).mean() / 2 + softplus(made_mass).mean() / 2
+    softplus, share = nn.functional.softplus, 1.0 if reading == "thesis" else 0.5
+    return (softplus(real_mass) - real_mass).mean() * share + softplus(made_mass).mean() * share
 
 
 @dataclass
@@ -189,7 +196,8 @@ class StudentStep:
         if len(real):
             made = self.student.generator(self.settings.batch_size, self.noise).detach()
             for peer in self.student.peers:
-                total = total + unsupervised_loss(peer(real, self.noise), peer(made, self.noise))
+                looked = peer(real, self.noise), peer(made, self.noise)
+                total = total + unsupervised_loss(*looked, self.settings.unsupervised)
         total.backward()
         self.optimizer.step()
         if len(real):
@@ -231,10 +239,11 @@ class StudentStep:
 
     @torch.no_grad()
     def _look(self, place: int) -> None:
-        """Which labelled images two discriminators, without noise, put into different classes (Figure 3.3)."""
-        images = self.pixels[torch.from_numpy(self.labelled).to(self.pixels.device)]
-        first, second = (peer(images).argmax(dim=1) for peer in self.student.peers)
-        self.student.disagreed[place] = first != second
+        """Keep which labelled images two discriminators class differently, and which as taught (Figure 3.3)."""
+        ids = torch.from_numpy(self.labelled).to(self.pixels.device)
+        found = torch.stack([peer(self.pixels[ids]).argmax(dim=1) for peer in self.student.peers])
+        self.student.disagreed[place] = found[0] != found[1]
+        self.student.fitted[:, place] = found == self.labels[ids]
 
     def _end_epoch(self) -> None:
         """Algorithm 3, line 16: earlier epochs decay by alpha, this one is added."""
@@ -244,11 +253,11 @@ class StudentStep:
     def _cleanse(self) -> None:
         """Lines 18 to 21: the labels with the largest counts go, and all begins anew on what is left."""
         removed = removed_labels(self.student.counts, self.settings.removed_share)
-        counts, disagreed = self.student.counts.clone(), self.student.disagreed.clone()
+        kept = {name: getattr(self.student, name).clone() for name in ("counts", "disagreed", "fitted")}
         self.student.load_state_dict(self.fresh.state_dict())
         self.student.removed.copy_(removed)
-        self.student.counts.copy_(counts)
-        self.student.disagreed.copy_(disagreed)
+        for name, value in kept.items():
+            getattr(self.student, name).copy_(value)
         self.optimizer.state.clear()
 
 

@@ -9,11 +9,14 @@ import pytest
 from dpgraph.errors import UserError
 from dpgraph.experiments import published
 from dpgraph.experiments.claim import Claim
+from dpgraph.experiments.config import Config
 from dpgraph.experiments.paths import Paths
 from dpgraph.files import write_json
+from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import calibrate
 from dpgraph.reporting.claims import computed_splits
 from dpgraph.reporting.claims.table import claims_table
+from dpgraph.reporting.paper_values import paper_value
 from dpgraph.reporting.results import rows_for
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.accounting.table import accounting_table
@@ -124,3 +127,36 @@ def test_computed_claims_have_a_row(splits_plan):
     table = claims_table(dataclasses.replace(splits_plan, experiments={"igamberdiev": experiment}), None)
     assert table["scope"].eq("computed, without training").all()
     assert table["verdict"].isin(["reproduced", "contradicted"]).all()
+
+
+def test_printed_noises_stand_beside_the_printed_epsilons_and_accuracies(tmp_path):
+    """Zhang, section 4.5.1: triples of noise, accuracy and epsilon; Theorem 5 gives the printed ones at our steps."""
+    names = ("zhang-ch4/printed-noise-bounds", "zhang-ch4/printed-noise-accuracy")
+    plan = load_plan(Config(suite="images-cpu", artefacts=names, data=str(tmp_path), results=str(tmp_path)))
+    for entry in plan.entries_of(names[0]):
+        calibrate(entry.cell, 60_000, num_protected=70_000).write(Paths(plan.config).calibration(entry.cell))
+    table = accounting_table(plan, names[0], rows_for(plan, names[0])).set_index(["method", "value"])
+    printed = table["published_epsilon"]
+    assert printed["record-thesis"].to_dict() == {"0.65": 6, "1.0": 1.6, "1.8": 0.5}
+    assert printed["subclass-kmeans-thesis"].to_dict() == {"1.6": 18.6, "3.0": 8.2, "3.65": 7}
+    assert printed["subclass-thesis"].isna().all()  # ours
+    assert table["difference"]["subclass-kmeans-thesis"].abs().max() < 0.02
+    proved = table["eps_rigorous"]
+    assert proved["record-thesis"].tolist() == pytest.approx([6, 1.6, 0.5], rel=0.01)
+    assert proved["record-thesis"].max() <= 6
+    assert proved["subclass-kmeans-thesis"].isna().all()
+    assert proved["subclass-thesis"].tolist() == pytest.approx([20.104, 7.332, 6.093], abs=0.002)
+    values = {
+        (entry.method_id, entry.value): paper_value(plan.experiments["zhang-ch4"], entry, "accuracy/test")
+        for entry in plan.entries_of(names[1])
+    }
+    found = {key: value.value for key, value in values.items() if value is not None}
+    assert found == {
+        ("vanilla-thesis", "none"): 98.9,
+        ("record-thesis", "0.65"): 96,
+        ("record-thesis", "1.0"): 93,
+        ("record-thesis", "1.8"): 91,
+        ("subclass-kmeans-thesis", "1.6"): 96,
+        ("subclass-kmeans-thesis", "3.0"): 93,
+        ("subclass-kmeans-thesis", "3.65"): 91,
+    }

@@ -12,6 +12,7 @@ from dpgraph.data.pictures import grey
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.readers import DAMAGE, existing, malformed
 from dpgraph.data.records import TEST, TRAIN
+from dpgraph.data.varied_pictures import varied
 from dpgraph.errors import UserError, invalid
 
 PIXELS = (180, 200)  # width, height
@@ -20,13 +21,15 @@ TESTED = re.compile(r"(?P<person>.+) \(\d+\)\.jpg")
 
 
 def read(
-    raw_dir: Path, train: str, test: str = "", size: tuple[int, ...] = (60, 70), every: int = 5
+    raw_dir: Path, train: str, test: str = "", size: tuple[int, ...] = (60, 70), every: int = 5,
+    made: tuple[int, ...] = (),
 ) -> RawImages:  # fmt: skip
     """Colour pictures made grey and scaled to `size`, (width, height); 60 x 70 as in the thesis (section 4.5).
 
     `train`: an archive with a folder for each person. `test`: an archive of files "person (number).jpg"; pictures of
     persons without a folder are left out. Without it every `every`-th picture of a person, by file name, is tested.
-    Persons are numbered in the order of their names.
+    Persons are numbered in the order of their names. `made`: (pictures of a person, how many of them are tested), see
+    `varied_pictures`; empty: none is made.
     """
     if len(size) != 2 or not all(1 <= one <= most for one, most in zip(size, PIXELS)):
         raise invalid("size", list(size), "(width, height) of at most 180 x 200")
@@ -52,9 +55,10 @@ def read(
     if test:
         rows += _tested(raw_dir / test, {person: number for number, person in enumerate(sorted(by_person))}, size)
     images, labels, split = zip(*rows)
-    return RawImages(
+    raw = RawImages(
         np.stack(images)[..., None], np.array(labels, dtype=np.int64), np.array(split, dtype=np.uint8)
     )  # fmt: skip
+    return varied(raw, *made, "dpgraph", "faces94", "made pictures") if made else raw
 
 
 def _tested(path: Path, numbers: dict[str, int], size: tuple[int, ...]) -> list[tuple[np.ndarray, int, int]]:

@@ -11,14 +11,19 @@ from dpgraph.data.pictures import grey
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.readers import existing
 from dpgraph.data.records import TEST, TRAIN
+from dpgraph.data.varied_pictures import varied
 from dpgraph.errors import UserError, invalid
 
 PERSONS, PICTURES = 40, 10
 PIXELS = (92, 112)  # width, height
 
 
-def read(raw_dir: Path, size: tuple[int, ...] = PIXELS, train: int = 7, sha256: str = "") -> RawImages:
+def read(
+    raw_dir: Path, size: tuple[int, ...] = PIXELS, train: int = 7, sha256: str = "", made: tuple[int, ...] = ()
+) -> RawImages:  # fmt: skip
     """Pictures 1 to `train` of each person train, the others are tested: file numbers decide, no picture does.
+
+    `made`: (pictures of a person, how many of them are tested), see `varied_pictures`; empty: none is made.
 
     `size`: (width, height) to which pictures are scaled. `sha256`: of the text with a line "sha256, two spaces,
     orl_faces/path" for each file, by path; empty: not compared.
@@ -38,4 +43,5 @@ def read(raw_dir: Path, size: tuple[int, ...] = PIXELS, train: int = 7, sha256: 
     images = np.stack([grey(content, raw_dir / name, PIXELS, (size[0], size[1])) for name, content in contents.items()])
     persons, numbers = np.array(places).T
     split = np.where(numbers <= train, TRAIN, TEST).astype(np.uint8)
-    return RawImages(images[..., None], (persons - 1).astype(np.int64), split)
+    raw = RawImages(images[..., None], (persons - 1).astype(np.int64), split)
+    return varied(raw, *made, "dpgraph", "orl", "made pictures") if made else raw

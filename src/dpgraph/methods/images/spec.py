@@ -43,8 +43,9 @@ class InversionSettings(Finite):
         "strong: this project's, on the logarithm of the confidence, with Adam as its authors print it",
     )
     penalty: Literal["l1", "btv"] = Field(default="l1", description="Of enhanced and strong attack: Eq. 4.2 or 4.4")
-    weight: Annotated[float, Field(ge=0, le=1000)] = Field(
-        default=0.05, description="lambda, of the mean over pixels of the penalty"
+    weight: Annotated[float, Field(ge=0, le=1000)] = Field(default=0.05, description="lambda, of the penalty")
+    penalty_over: Literal["mean", "thesis"] = Field(
+        default="mean", description="The penalty is a mean over pixels; or their sum, as the thesis prints it"
     )
     steps: Annotated[int, Field(ge=1, le=1_000_000, description="Steps of the attack")] = 1000
     learning_rate: Annotated[float, Field(gt=0, description="eta, of Adam or of plain descent")] = 0.1

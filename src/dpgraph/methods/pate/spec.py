@@ -72,6 +72,10 @@ class StudentTraining(Training):
         default=0.318, description="tau, the share of labels that PATE++ removes"
     )
     decay: Annotated[float, Field(ge=0, le=1, description="alpha of PATE++'s counts")] = 0.9
+    unsupervised: Literal["halved", "thesis"] = Field(
+        default="halved",
+        description="Loss of images without labels, of two means: half their sum, or the sum that section 3.3.1 prints",
+    )
     teachers: Annotated[int, Field(ge=1, le=100_000, description="On disjoint parts of the private images")] = 250
     teacher_channels: Annotated[int, Field(ge=1, le=1000, description="Of a first convolution")] = 8
     teacher_convolutions: Literal[2, 7] = Field(
@@ -187,8 +191,8 @@ SMALL: dict[str, Any] = {
 BUDGET = {"epsilon": 6.0, "max_checks": 200, "max_answers": 50, "threshold": -10}
 
 
-def small(teaching: str, variant: str | None, deep: bool = False) -> dict[str, Any]:
-    training = SMALL["training"] | ({} if variant else {"answers": 50})
+def small(teaching: str, variant: str | None, deep: bool = False, **told: Any) -> dict[str, Any]:
+    training = SMALL["training"] | told | ({} if variant else {"answers": 50})
     model: dict[str, Any] = {"teaching": teaching, "width": 8, "latent": 4}
     if deep:
         training |= {"teacher_convolutions": 7}
@@ -230,6 +234,7 @@ SPECS = (
             "supervised": small("supervised", "published"),
             "co-teaching": small("co-teaching", "rigorous"),
             "cleansing": small("cleansing", "rigorous"),
+            "as-printed": small("co-teaching+", "published", unsupervised="thesis"),
             "seven-convolutions": small("gan", "rigorous", deep=True),
         },
         VARIANTS,

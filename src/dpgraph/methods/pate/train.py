@@ -46,8 +46,9 @@ class Pate:
         noise = torch_generator(*job.names("student"), device=job.device)
         bench = Bench(students[0], make_optimizer(students[0].parameters(), settings), features, None)
         plan = StudentPlan(
-            model.teaching, settings.noise_rate, settings.removed_share, settings.decay, settings.student_batch_size
-        )
+            model.teaching, settings.noise_rate, settings.removed_share, settings.decay, settings.student_batch_size,
+            settings.unsupervised,
+        )  # fmt: skip
         step = StudentStep(
             students[0], students[1], bench.optimizer, features[pool], labels, plan, steps, noise,
             job.names("epochs of the student"), looks,
@@ -64,6 +65,7 @@ class Pate:
                 images=pool_of(images)[known],
                 labels=labels.cpu().numpy()[known],
                 disagreed=students[0].disagreed.cpu().numpy(),
+                fitted=students[0].fitted.cpu().numpy(),
             ),
         )
 

@@ -105,6 +105,13 @@ def small(variant: str) -> dict[str, Any]:
     }
 
 
+def as_printed() -> dict[str, Any]:
+    """Return a class-DP cell as the thesis prints it: all images of a class, its clip norm, a penalty that is a sum."""
+    attack = {"penalty": "btv", "penalty_over": "thesis", "weight": 0.001, "learning_rate": 0.05, "steps": 5}
+    told = {"training": {"sampling_rate": 0.33}, "privacy": {"variant": "class", "epsilon": 6.0, "clip_norm": 10.0}}
+    return small("class") | told | {"inversion": attack}
+
+
 def scored_on_units(cell: Any) -> ScoreReads:
     """Return the record of an image, and labels of a unit's own images."""
     return ScoreReads(OWN_RECORD, Public.NO, "validation images", "which belong to the protected classes")
@@ -135,7 +142,7 @@ SPECS = (
         "DP-SGD on images: an image, a class or a subclass is one clipped vector; the cell's variant states which.",
         "dpgraph.methods.units.train:DpUnits",
         DpUnitsCell,
-        {variant: small(variant) for variant in VARIANTS},
+        {variant: small(variant) for variant in VARIANTS} | {"class-as-printed": as_printed()},
         VARIANTS,
         ATTACKS,
         look=look,

@@ -19,6 +19,7 @@ class Disagreements:
     images: np.ndarray  # (L,) int64 ids of the labelled public images
     labels: np.ndarray  # (L,) int64 noisy labels that were released
     disagreed: np.ndarray  # (P, L) bool
+    fitted: np.ndarray  # (2, P, L) bool: whose class of which discriminator is the released label
 
     def save(self, path: Path) -> None:
         with atomic_path(path) as temporary:
@@ -30,12 +31,16 @@ def disagreement_metrics(true: np.ndarray, found: Disagreements) -> tuple[Metric
 
     The share compares released labels with the public images' own classes, `true` (N,), which no method reads: it is
     a number of who has these, and no part of a release. Where nothing is disagreed on there is no share.
-    `wrong/labelled` is the share among all labelled images, at the last look.
+    `wrong/labelled` is the share among all labelled images, at the last look. `training_accuracy_1/labelled` and `_2`
+    are the shares of labelled images that each discriminator classes as their released labels (Figure 3.3(a)).
     """
     wrong = np.asarray(true)[found.images] != found.labels
     metrics, last = [], len(found.steps) - 1
     for place, (step, chosen) in enumerate(zip(found.steps, found.disagreed, strict=True)):
         values = {"disagreements/labelled": float(chosen.sum())}
+        if chosen.size:
+            for peer, fitted in enumerate(found.fitted[:, place], 1):
+                values[f"training_accuracy_{peer}/labelled"] = float(fitted.mean())
         if chosen.any():
             values["wrong_disagreements/labelled"] = float(wrong[chosen].mean())
         if place == last and len(wrong):

@@ -35,7 +35,7 @@ def store(task: Task, known: DatasetEntry, raw: RawImages, folder: Path) -> None
             meta={
                 **described(task, known),
                 **declared,
-                DATA_DEPENDENT: list(declared.get(DATA_DEPENDENT, ())),
+                DATA_DEPENDENT: [*raw.data_dependent, *declared.get(DATA_DEPENDENT, ())],
             },
         ),
         folder,

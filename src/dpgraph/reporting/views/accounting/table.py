@@ -34,15 +34,25 @@ def accounting_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None)
 
 
 def _row(plan: Plan, entry: Entry, known: Results) -> dict[str, Any]:
-    printed = paper_value(plan.experiments[entry.paper], entry, "epsilon")
+    printed = _printed(plan, entry)
     row = {
         **of_entry(entry, *COLUMNS),
         **_calibrated(entry, known),
-        "published_epsilon": math.nan if printed is None else printed.value,
-        "published_text": "" if printed is None else printed.text,
+        "published_epsilon": float(printed) if printed else math.nan,
+        "published_text": printed,
     }
     row["difference"] = row["eps_published"] - row["published_epsilon"]
     return row | {"calibration": entry.cell.calibration_key or ""}
+
+
+def _printed(plan: Plan, entry: Entry) -> str:
+    """Return the epsilon that the paper prints for the entry, or beside its accuracy at the entry's noise."""
+    experiment = plan.experiments[entry.paper]
+    if (value := paper_value(experiment, entry, "epsilon")) is not None:
+        return value.text
+    if entry.epsilon is not None or (value := paper_value(experiment, entry, "accuracy/test")) is None:
+        return ""
+    return value.epsilon if value.epsilon.replace(".", "", 1).isdigit() else ""
 
 
 def _calibrated(entry: Entry, known: Results) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 
+from dpgraph.methods.looks import DASHED
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.artefacts import own_point
@@ -17,29 +20,53 @@ from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import PRIVACY, EntryResult, Results
 
 COLUMNS = [
-    "paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target", "source", "step", "mean",
-    "std", "ci_low", "ci_high", "n", *PRIVACY, "status", "reason",
+    "paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target", "source", "metric",
+    "step", "mean", "std", "ci_low", "ci_high", "n", *PRIVACY, "status", "reason",
 ]  # fmt: skip
+
+LEAST = 5  # points of a spline
+SPLINE = "#C00000"
 
 
 def training_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """One row per entry and evaluation, `step` ascending; one without a step for an entry that has no value."""
-    known, metric, rows = Results.of(results), plan.artefacts[artefact_id].metric, []
+    """One row per entry, metric and evaluation, `step` ascending; one without a step where there is no value."""
+    known, told, rows = Results.of(results), plan.artefacts[artefact_id], []
     for entry in plan.entries_of(artefact_id):
-        reached: list[tuple[float, EntryResult]] = [*known.along_training(entry, metric)]
-        rows += [own_point(entry, *one) for one in reached or [(math.nan, known.outcome(entry, metric))]]
+        for metric in filter(None, (told.metric, told.second_metric)):
+            reached: list[tuple[float, EntryResult]] = [*known.along_training(entry, metric)]
+            found = reached or [(math.nan, known.outcome(entry, metric))]
+            rows += [own_point(entry, *one) | {"metric": metric} for one in found]
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def spline(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return a cubic smoothing spline as 200 points; None through fewer than five, which it needs.
+
+    The thesis names its spline "smoothing" and no more: how smooth it is, generalised cross-validation decides.
+    """
+    from scipy.interpolate import make_smoothing_spline
+
+    if len(steps) < LEAST:
+        return None
+    places = np.linspace(steps[0], steps[-1], 200)
+    return places, make_smoothing_spline(steps / steps[-1], values)(places / steps[-1])
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     """Draw; lines have 95 % intervals."""
     points = training_points(plan, artefact_id, results)
-    looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
+    told = plan.artefacts[artefact_id]
+    looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(told.metric)
     chosen, empty = facets(plan, artefact_id, points)
     figure, grid = laid_out(chosen, marks.method_handles(points, looks), plan.suite.demonstration, "steps", shown.label)
     for axes, one in zip(grid, chosen):
-        for method, part in one.rows[one.rows["mean"].notna()].groupby("method", sort=False):
-            marks.curve(axes, part["step"].to_numpy(float), part, looks[str(method)], shown)
+        for (method, metric), part in one.rows[one.rows["mean"].notna()].groupby(["method", "metric"], sort=False):
+            style, steps = looks[str(method)], part["step"].to_numpy(float)
+            marks.curve(axes, steps, part, style if metric == told.metric else replace(style, line=DASHED), shown)
+            if told.spline and (fitted := spline(steps, part["mean"].to_numpy(float))) is not None:
+                axes.plot(*fitted, color=SPLINE, linewidth=1.5)
     share_y(chosen, grid)
-    about = [*splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
+    about = [f"Dashes: {quantity(told.second_metric).label}."] if told.second_metric else []
+    about += [f"Red: a smoothing spline through the means of at least {LEAST} evaluations."] if told.spline else []
+    about += [*splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
     return Drawn(figure, points, words.beside(points, *about))
