@@ -169,7 +169,7 @@ LINES = {
     "JSON": (NODES, '{"edges": [[11, 12]]}', ["JSON"]),
     "Matrix Market": (NODES, "%%MatrixMarket matrix coordinate pattern general\n" + BLANKS, ["SciPy"]),
     "how many there are": (nodes(id=range(1, 21)), "20 19\n" + csv(NUMBERS - 10, " ", header=False), ["how many"]),
-    "all pairs of nodes": (NODES, edges(weight=["1"] * 18 + ["0"]), ["row 20, column weight: 0: an edge or none?", "--"]),
+    "all pairs of nodes": (NODES, edges(weight=["1"] * 18 + ["0"]), ["row 20, column weight: 0: an edge or none?"]),
     "hashtags without a header": (NODES, "#a,#b\n#b,#c\n", ["each row begins with #", "source,target"]),
     "Feather": (NODES, b"ARROW1\0\0", ["Feather: save it"]),
     "a pickle": (b"\x80\x04\x95", EDGES, ["a pickle: save it"]),

@@ -58,7 +58,8 @@ def check_edge_features(own: OwnGraph, relation: Relation) -> None:
         if COMPUTED.fullmatch(name) and name not in own.public_columns:
             raise UserError(
                 f"column {shown(name)}: its name says that it is computed from edges, and --relation {relation} "
-                f"protects no such feature: leave it out (--ignore), or confirm that it is public: --public-column {name!r}"
+                "protects no such feature: leave it out (--ignore), or confirm that it is public: "
+                f"--public-column {name!r}"
             )
     scores = degree_scores(own, relation)
     scores[[own.names.index(name) for name in own.public_columns]] = 0

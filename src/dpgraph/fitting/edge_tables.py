@@ -96,7 +96,7 @@ def _check_weights(table: FileTable, unread: Sequence[str]) -> None:
             zero = np.flatnonzero(pd.to_numeric(table.columns[name], errors="coerce").to_numpy() == 0)
             if len(zero):
                 raise UserError(f"{table.path}, row {zero[0] + table.first}, column {shown(name)}: 0: an edge or "
-                                "none? Expected rows of edges alone (with --source and --target each row is one)")  # fmt: skip
+                                "none? Expected edges alone (with --source and --target each row is one)")  # fmt: skip
 
 
 def _check_first(table: FileTable) -> None:
