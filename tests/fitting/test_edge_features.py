@@ -10,7 +10,7 @@ import dpgraph
 from dpgraph.cli import main
 from dpgraph.errors import UserError
 from dpgraph.fitting.arrays import from_arrays
-from dpgraph.fitting.edge_features import MOST_HONEST, degree_scores
+from dpgraph.fitting.edge_features import MOST_HONEST, check_edge_features, degree_scores
 from dpgraph.fitting.fit import fit
 from dpgraph.privacy.relation import Relation
 from tests.fitting.test_fit import small, write_csv
@@ -153,3 +153,12 @@ def test_in_python_it_is_an_argument():
         dpgraph.fit(made, 4.0, relation="edge")
     fitted = dpgraph.fit(made, 4.0, relation="edge", public_column=["feature 3"], ranges={"feature 3": None}, seed=0)
     assert any("feature 3" in text for text in fitted.card["assumptions"])
+
+
+@pytest.mark.parametrize("name", ["modularity_class", "PageRank", "closeness", "betweenesscentrality", "clustering"])
+def test_a_name_that_edges_were_read_for_is_refused(name):
+    own = replace(small(size=60), columns=("a", "b", name))
+    with pytest.raises(UserError, match=rf"column {name}: its name .* computed from edges.* --public-column '{name}'"):
+        check_edge_features(own, Relation.NODE_NULL)
+    check_edge_features(replace(own, public_columns=(name,)), Relation.NODE_NULL)
+    check_edge_features(replace(own, columns=("a", "degree", "cluster")), Relation.NODE_NULL)

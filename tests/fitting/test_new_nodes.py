@@ -116,6 +116,14 @@ def test_features_of_an_array_are_named_by_place(tmp_path, monkeypatch):
     assert np.allclose(found(), model.predict(np.array([[1.0, 2, 3]])), atol=1e-6)
 
 
+def test_places_in_arrays_are_ids_in_lists(of_arrays):
+    model = load("mine")
+    rows = np.ones((1, model.header.num_features))
+    assert np.array_equal(model.predict(rows, [[1, np.int64(2)]]), model.predict(rows, [["1", "2"]]))
+    with pytest.raises(UserError, match="list=999: expected ids of nodes"):
+        model.predict(rows, [[999]])
+
+
 def test_a_public_range_holds_for_new_nodes_and_is_on_the_card(old):
     table = pd.read_csv("nodes.csv", dtype=str, keep_default_na=False)
     table["a"] = [str(100 * float(value)) for value in table["a"]]

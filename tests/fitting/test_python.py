@@ -86,3 +86,21 @@ def test_compare_speaks_too(capsys):
     assert "split 1 of 1, own" in capsys.readouterr().err
     dpgraph.compare(data, 4.0, labels=labels, features=features, quiet=True, **options)
     assert capsys.readouterr().err == ""
+    said = []
+    dpgraph.compare(data, 4.0, labels=labels, features=features, say=said.append, **options)
+    assert not any("protects hardly anybody" in line for line in said)
+    dpgraph.compare(data, 100.0, labels=labels, features=features, say=said.append, **options)
+    assert any("warning: of a Gaussian mechanism this epsilon protects hardly anybody: an" in line for line in said)
+
+
+def test_a_doubtful_label_names_what_python_has(tmp_path):
+    with pytest.raises(UserError) as caught:
+        dpgraph.fit(np.array([[0, 1, 2, 3], [1, 2, 3, 0]]), 4.0, labels=["a", "unknown", "b", "a"])
+    assert str(caught.value).endswith("Expected the classes stated (classes), or an empty cell for none")
+
+
+@pytest.mark.parametrize("name", ["mine.gml", "mine.gexf"])
+def test_a_graph_in_another_form_is_told_what_is_read(name, tmp_path):
+    (tmp_path / name).write_text("graph [")
+    with pytest.raises(UserError, match=r"or a \.graphml file .*: NetworkX reads others"):
+        dpgraph.fit(tmp_path / name, 4.0)

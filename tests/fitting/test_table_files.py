@@ -163,12 +163,16 @@ LINES = {
                                   ["12345678901234568.0", "expected an id of"]),
     "no second end": (NODES, EDGES + "12,\n", ["row 21, column target", "expected an id of"]),
     "rows of names of R": (NODES, "source target\n" + "".join(f"{i} {u} {v}\n" for i, (u, v) in enumerate(ENDS)),
-                           ["edges.csv", "Expected 2 fields in line 2, saw 3"]),
-    "an adjacency list": (NODES, "11 12 13\n12 13\n13 14 15 16\n", ["edges.csv", "line 3"]),
+                           ["edges.csv, row 2: 3 cells: expected 2", "no names of rows"]),
+    "an adjacency list": (NODES, "# a\n\n11 12 13\n12 13\n13 14 15 16\n", ["edges.csv, row 5: 4 cells", "expected 3"]),
     "GraphML": (NODES, "<?xml version='1.0'?><graphml/>", ["XML"]),
     "JSON": (NODES, '{"edges": [[11, 12]]}', ["JSON"]),
     "Matrix Market": (NODES, "%%MatrixMarket matrix coordinate pattern general\n" + BLANKS, ["SciPy"]),
     "how many there are": (nodes(id=range(1, 21)), "20 19\n" + csv(NUMBERS - 10, " ", header=False), ["how many"]),
+    "all pairs of nodes": (NODES, edges(weight=["1"] * 18 + ["0"]), ["row 20, column weight: 0: an edge or none?"]),
+    "hashtags without a header": (NODES, "#a,#b\n#b,#c\n", ["each row begins with #", "source,target"]),
+    "Feather": (NODES, b"ARROW1\0\0", ["Feather: save it"]),
+    "a pickle": (b"\x80\x04\x95", EDGES, ["a pickle: save it"]),
     "a workbook": (b"PK\x03\x04", EDGES, ["save the sheet as CSV"]),
     "UTF-16": (NODES.encode("utf-16"), EDGES, ["UTF-16"]),
     "a row after a comment": (NODES, "# nothing\n" + EDGES + "99,12\n", ["row 22", "99"]),
@@ -177,6 +181,9 @@ LINES = {
     "no nodes": ("id,label,x\n", EDGES, ["nodes.csv: no row"]),
     "zeros in front of floats": (NODES, csv(FLOATS.replace("12.0", "0012.0")), ["expected an id of"]),
     "no column of ids": (csv(PLAIN_NODES.rename(columns={"id": "customer"})), EDGES, ["no column id (--id): it has"]),
+    "ids without a name": (first("", IDS, PLAIN_NODES[["label", "x", "y"]].set_axis(["label", "0", "1"], axis=1)),
+                           EDGES, ["no column id (--id): it has Unnamed: 0, label, 0, 1"]),
+    "labels as a one-hot code": (csv(pd.get_dummies(PLAIN_NODES, columns=["label"])), EDGES, ["no column label"]),
     "row numbers out of order": (csv(PLAIN_NODES.sample(frac=1, random_state=0), index=True), EDGES,
                                  ["column Unnamed: 0 is no feature", "--ignore", "--range"]),
     "row numbers by another name": (nodes(fid=range(1, 21)), EDGES, ["column fid", "numbers the rows", "--ignore"]),
@@ -193,6 +200,9 @@ LINES = {
     "labels with leading zeros": (nodes(label=["01", "1"] * 10), EDGES, ["01 and 1", "--classes"]),
     "numbers as labels": (nodes(label=[f"{place / 7:.3f}" for place in range(20)]), EDGES, ["decimals", "--label"]),
     "signs as labels": (nodes(label=["-1", "1"] * 10), EDGES, ["classes=1: expected at", "-1 mean none", "--cl"]),
+    **{f"labels that may be none: {text}": (nodes(label=PLAIN_NODES["label"].replace("", text)), EDGES,
+                                            [f"label={text}: a class, or none?", "--classes", f"--missing='{text}'"])
+       for text in ("unknown", "-999", "n.a.")},
     "names as labels": (csv(pd.DataFrame({"id": range(11, 51), "label": range(40), "x": 2.5})), EDGES,
                         ["40 distinct labels of 40 nodes", "--label"]),
 }  # fmt: skip
@@ -218,6 +228,8 @@ def test_what_is_not_sure_is_one_line_with_the_way_out(form, tmp_path):
         (nodes(fid=range(1, 21), train_mask="no"), EDGES, {"ignored": ["fid", "train_mask"]}),
         (csv(PLAIN_NODES.rename(columns={"id": "customer"})), EDGES, {"id_column": "customer"}),
         (nodes(label=PLAIN_NODES["label"].replace("", "0")), EDGES, {"missing": ["0"]}),
+        (nodes(label=PLAIN_NODES["label"].replace("", "unknown")), EDGES, {"missing": ["unknown"]}),
+        (NODES, edges(w="0"), {"source": "source", "target": "target"}),
     ],
 )
 def test_the_way_out_is_one(of_nodes, of_edges, options, tmp_path):
@@ -361,3 +373,16 @@ def test_edges_of_new_nodes_are_read_alike(tmp_path, monkeypatch):
     assert np.array_equal(found[0], found[2])
     checks = json.loads((tmp_path / "mine/curator/checks.json").read_text())
     assert checks["largest_shares_of_norm"].keys() == {"x", "y"}
+
+
+def test_columns_by_number_and_ids_without_a_name(tmp_path):
+    """As `DataFrame(x, ids).to_csv()` writes them."""
+    table = pd.DataFrame(np.array([X, Y]).T, index=IDS).assign(label=LABELS)
+    own = read(tmp_path, table.to_csv(), EDGES, id_column="Unnamed: 0")
+    assert own.columns == ("0", "1")
+    assert [int(one) for one in own.ids] == IDS
+
+
+def test_a_folder_is_called_one(tmp_path):
+    with pytest.raises(UserError, match="a folder: expected a table"):
+        read_csv_graph(tmp_path, tmp_path)

@@ -51,7 +51,8 @@ def arrays_of(path: Path, known: Sequence[str] | None = None) -> dict[str, np.nd
                 arrays[name] = file[name]
     except (*DAMAGE, SyntaxError) as error:
         why = f"array {shown(name)}: {type(error).__name__}" if name else type(error).__name__
-        raise UserError(f"{path}: expected a .npz file without pickles: {why}") from None
+        others = "" if known or path.suffix == ".npz" else ", or a .graphml file (--graph): NetworkX reads others"
+        raise UserError(f"{path}: expected a .npz file without pickles{others}: {why}") from None
     for name in arrays:
         if known and name not in known:
             raise invalid(f"{path}: array", name, f"one of {', '.join(known)}")
@@ -260,6 +261,8 @@ def matrix_ends(matrix: Any, size: int, where: str) -> tuple[np.ndarray, bool]:
     if weights is None:
         return ends, False
     weights = as_array(weights, where)
+    if weights.dtype.kind == "f" and not np.isfinite(weights).all():
+        raise UserError(f"{where}: nan or inf in the matrix: expected finite numbers, and 0 for no edge")
     return ends[:, weights != 0], bool(((weights != 0) & (weights != 1)).any())
 
 
@@ -302,6 +305,8 @@ def is_sparse(value: Any) -> bool:
 def as_array(value: Any, what: str) -> np.ndarray:
     """Return a tensor on any device, or anything else that NumPy takes, as an array."""
     try:
+        if np.ma.is_masked(value):
+            raise UserError(f"{what}: masked cells: expected numbers, such as those of filled(0), or no such column")
         if not is_tensor(value):
             return np.asarray(value)
         value = value.detach().cpu()

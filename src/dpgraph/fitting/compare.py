@@ -37,17 +37,19 @@ from dpgraph.fitting.budget import (
 from dpgraph.fitting.fit import check_asked, check_features, model_of
 from dpgraph.fitting.objects import own_graph
 from dpgraph.fitting.own_graph import OwnGraph
-from dpgraph.fitting.risk import gaussian_budget
+from dpgraph.fitting.risk import gaussian_budget, weakness
 from dpgraph.fitting.scales import Given, check_scales, with_ranges
 from dpgraph.fitting.summary import what_was_read
 from dpgraph.fitting.training import sides, train
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.own_graphs import RULE, RULES, rule_for
 from dpgraph.methods.registry import method, outside_of, spec, specs
+from dpgraph.methods.votes.rules import gaussian_mu
 from dpgraph.outside import checks_of
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.trade_off import TradeOff
 from dpgraph.randomness import numpy_generator
 
 HELD_OUT = 0.2  # of the nodes, drawn anew for each seed
@@ -177,6 +179,9 @@ def compare(
         epsilon = gaussian_budget(advantage or 0.0, sure)
         say(f"compared at epsilon = {epsilon:.4g}, delta = {sure:.3g}: of a Gaussian mechanism whose advantage is "
             f"{advantage:g}")  # fmt: skip
+    weak = weakness(TradeOff(mu=gaussian_mu(epsilon, sure)).advantage)
+    if weak:
+        say(f"warning: of a Gaussian mechanism this epsilon {weak}")
     question = PromiseAsked(about, scope == "all-outputs", epsilon, sure)
     splits = [_held_out(own, seed) for seed in range(seeds)]
     asked = {"mean_degree": mean_degree, "words": words, "signed": signed, "degree_bound": degree_bound}

@@ -6,16 +6,24 @@ The test reads private data. It may only refuse, on the curator's screen: no set
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.stats import rankdata
 
-from dpgraph.errors import UserError, invalid
+from dpgraph.errors import UserError, invalid, shown
 from dpgraph.fitting.own_graph import OwnGraph
 from dpgraph.privacy.relation import Relation
 
 MOST_HONEST = 0.7  # score from which a column is refused (docs/own-graph.md has measured ones)
 MOST_NODES = 5_000  # that the test looks at, evenly spaced
+# what Gephi, NetworkX and igraph call columns that they compute from edges
+COMPUTED = re.compile(
+    r"(.*[ _-])?(page[ _-]?ranks?|betweenness|closeness|clustering|coreness|core[ _-]number)([ _-]\w+)?|.*centrality|"
+    r"modularity[ _-]class|component(number|[ _-]id)|strongcompnum|triangles",
+    re.IGNORECASE,
+)
 BLOCK = 4_000_000  # numbers whose ranks are in memory at a time
 
 PREMISES = {
@@ -46,6 +54,13 @@ def check_edge_features(own: OwnGraph, relation: Relation) -> None:
             raise invalid("--public-column", name, f"one of {', '.join(own.names)}")
     if own.features is None:
         return
+    for name in own.names:
+        if COMPUTED.fullmatch(name) and name not in own.public_columns:
+            raise UserError(
+                f"column {shown(name)}: its name says that it is computed from edges, and --relation {relation} "
+                "protects no such feature: leave it out (--ignore), or confirm that it is public: "
+                f"--public-column {name!r}"
+            )
     scores = degree_scores(own, relation)
     scores[[own.names.index(name) for name in own.public_columns]] = 0
     worst = int(scores.argmax())

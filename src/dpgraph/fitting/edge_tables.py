@@ -24,6 +24,7 @@ LEAST_ENDS = 0.5  # cells that are ids, from which a column may be one of ends, 
 SHAPES = 100  # ids whose form is looked at
 UNNAMED = re.compile(r"Unnamed: \d+|column \d+")
 # names of columns that number rows, as pandas, R and data bases write them
+WEIGHTS = re.compile(r"w|weights?|values?|adj(acency)?|connected|linked", re.I)  # in a table of all pairs 0 is no edge
 NUMBERS_ROWS = re.compile(r"unnamed: \d+|index|level_0|__index_level_\d+__|row\.?_?(id|names?|number)?|rownames", re.I)
 
 
@@ -77,11 +78,25 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
     kinds = {kind for name in unread if name.casefold() == "type" for kind in set(table.texts(name, ""))}
     if len(kinds) == 1:
         read += f" (type is {shown(kinds.pop())}: --directed says how edges are read)"
+    if not asked:
+        _check_weights(table, unread)
     first, second = (table.texts(name, "edges") for name in chosen)
     if not table.header and [first[0], second[0]] == [str(len(ids)), str(len(first) - 1)]:
         raise UserError(f"{path}, row {table.first}: {first[0]} {second[0]}: an edge, or how many nodes and edges "
                         "there are? Expected a header such as source,target, or no such row")  # fmt: skip
     return EdgeTable(path, chosen, (first, second), table.first, read)
+
+
+def _check_weights(table: FileTable, unread: Sequence[str]) -> None:
+    """Raise UserError for a weight of 0, as a table of all pairs of nodes has it where there is no edge."""
+    import pandas as pd
+
+    for name in unread:
+        if WEIGHTS.fullmatch(name):
+            zero = np.flatnonzero(pd.to_numeric(table.columns[name], errors="coerce").to_numpy() == 0)
+            if len(zero):
+                raise UserError(f"{table.path}, row {zero[0] + table.first}, column {shown(name)}: 0: an edge or "
+                                "none? Expected edges alone (with --source and --target each row is one)")  # fmt: skip
 
 
 def _check_first(table: FileTable) -> None:

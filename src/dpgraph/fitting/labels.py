@@ -14,6 +14,8 @@ from dpgraph.errors import UserError, invalid, meant, shown
 from dpgraph.fitting.own_graph import places_of
 
 MISSING = frozenset(("", "nan", "na", "n/a", "#n/a", "<na>", "nat", "none", "null", "\\n", "?", "-", "--", ".", "-1"))
+DOUBTFUL = frozenset(("unknown", "unlabeled", "unlabelled", "missing", "n.a.", "(blank)", "undefined", "unspecified"))
+NEGATIVE = re.compile(r"-\d+")
 WHOLE = re.compile(r"([+-]?\d+)\.0*")
 DECIMAL = re.compile(r"[+-]?\d*[.,]\d+(e[+-]?\d+)?", re.IGNORECASE)
 MANY, FEW = 20, 5  # classes, and labels of a class on average: with more, and fewer, no column of classes
@@ -81,6 +83,10 @@ def _check_classes(classes: Sequence[str], labelled: int, where: str) -> None:
     if len(classes) > MANY and labelled < FEW * len(classes):
         raise UserError(f"{where}: {len(classes)} distinct labels of {labelled} nodes: expected classes of several "
                         f"nodes each: {advice}")  # fmt: skip
+    doubtful = next((text for text in classes if text.casefold() in DOUBTFUL or NEGATIVE.fullmatch(text)), None)
+    if doubtful is not None:
+        raise UserError(f"{where}: label={shown(doubtful)}: a class, or none? Expected the classes stated (--classes), "
+                        f"or an empty cell for none (--missing={doubtful!r})")  # fmt: skip
     forms: dict[str, str] = {}
     for text in classes:
         form = "".join(unicodedata.normalize("NFKC", text).casefold().split())
@@ -104,7 +110,7 @@ def label_texts(y: np.ndarray, where: str) -> list[str]:
     if y.dtype.kind in "iuf":
         whole = y.astype(np.float64)
         missing = ~np.isfinite(whole) | (whole < 0)
-        if (whole[~missing] % 1 != 0).any():
+        if (whole[~missing] % 1 != 0).any() or (whole[missing] < -1).any():
             raise UserError(f"{where}: y: expected whole numbers, -1 for no label")
         return ["" if none else str(int(value)) for value, none in zip(whole.tolist(), missing.tolist())]
     return ["" if none else _label_text(value) for value, none in zip(y.tolist(), pd.isna(y).tolist())]
@@ -113,5 +119,5 @@ def label_texts(y: np.ndarray, where: str) -> list[str]:
 def _label_text(value: Any) -> str:
     """Of one value that is not missing; 1 and 1.0 are one class, as in arrays of numbers."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        return "" if value < 0 else str(int(value)) if value % 1 == 0 else str(value)
+        return "" if value == -1 else str(int(value)) if value % 1 == 0 else str(value)
     return str(value)

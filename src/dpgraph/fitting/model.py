@@ -136,7 +136,7 @@ class SavedModel:
             return own
         if len(lists) != len(own):
             raise invalid("lists", len(lists), f"one for each of {len(own)} nodes")
-        sets = [sorted(set(one)) for one in lists]
+        sets = [sorted({str(node) for node in one}) for one in lists]  # places in arrays are ids, too
         flat = [one for row in sets for one in row]
         places = places_of(flat, self.header.ids)
         if (places < 0).any():

@@ -27,6 +27,7 @@ TOP = re.compile(rb"(?:[ \t]*(?:[#%][^\r\n]*)?(?:\r\n|\r|\n))*")  # comments and
 ASKED = re.compile(rb"(?i)\"?sep=(.)\"?[ \t]*(?:\r\n|\r|\n)")  # as spreadsheets write it
 HEAD = 1 << 16  # bytes that the separator is found in
 PACKED = {b"\x1f\x8b": gzip.decompress, b"BZh": bz2.decompress, b"\xfd7zXZ": lzma.decompress}
+RAGGED = re.compile(r"Expected (\d+) fields in line (\d+), saw (\d+)")  # of pandas
 OTHERS = {
     b"PK": "an archive or a workbook: save the sheet as CSV",
     b"\xff\xfe": "UTF-16: save it as UTF-8",
@@ -35,6 +36,11 @@ OTHERS = {
     b"{": "JSON: expected a table, one edge or node in a row",
     b"[": "JSON: expected a table, one edge or node in a row",
     b"<": "XML: expected a table, one edge or node in a row",
+    b"ARROW1": "Feather: save it as Parquet or CSV",
+    b"\x80": "a pickle: save it as Parquet or CSV",
+    b"\x89HDF": "HDF5: save it as Parquet or CSV",
+    b"\x93NUMPY": "an array: give it to dpgraph.fit in Python",
+    b"SQLite format 3": "a data base: save its tables as CSV",
 }
 
 
@@ -84,13 +90,18 @@ def read_table(path: Path, judge: Judge) -> FileTable:
     """
     path = Path(path)
     if not path.is_file():
-        raise UserError(f"{path}: no such file: expected a table, such as a CSV file")
+        what = "a folder" if path.is_dir() else "no such file"
+        raise UserError(f"{path}: {what}: expected a table, such as a CSV file")
     try:
         with path.open("rb") as file:
             if file.read(4) == b"PAR1":
                 return _parquet(path)
         return _lines(path, _unpacked(path.read_bytes()), judge)
     except (ValueError, csv.Error, OverflowError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        ragged = RAGGED.search(str(error))
+        if ragged:
+            raise UserError(f"{path}, row {ragged[2]}: {ragged[3]} cells: expected {ragged[1]}, as in the first row "
+                            "(of tables of R and pandas: write no names of rows)") from None  # fmt: skip
         raise UserError(f"{path}: expected a CSV file in UTF-8, or Parquet: {error}") from None
 
 
@@ -120,6 +131,8 @@ def _lines(path: Path, data: bytes, judge: Judge) -> FileTable:
     begin = top.end() if top else 0
     above = re.split(r"\r\n|\r|\n", data[:begin].decode("utf-8", "replace"))[:-1]
     comments = [line for line in above if line.lstrip().startswith(("#", "%"))]
+    if comments and begin == len(data):
+        raise ValueError("each row begins with # or %, as comments do: write source,target in the first one")
     head = data[begin : begin + HEAD].decode("utf-8", "replace")
     separator = asked[1].decode("latin-1") if asked else _separator(head, len(data) > begin + HEAD)
     frame = pd.read_csv(

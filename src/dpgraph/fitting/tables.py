@@ -28,6 +28,8 @@ def read_nodes(path: Path, id_column: str | None) -> tuple[FileTable, str]:
     def judge(cells: Sequence[str]) -> bool | None:
         if _named(cells, id_column, ID_NAMES) is not None:
             return True
+        if not cells[0] and all(cells[1:]):
+            return True  # as pandas and R write the index, also above columns that are called 0, 1, 2, ...
         return False if any(map(is_number, cells)) else None
 
     table = read_table(path, judge)
@@ -110,7 +112,7 @@ def _named(names: Sequence[str], asked: str | None, usual: Sequence[str]) -> str
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[ _-]", "", name.lower())
+    return re.sub(r"[ _-](?=.)", "", name.lower())  # label_ is a column of a one-hot code
 
 
 def _are_truths(column: Any) -> bool:

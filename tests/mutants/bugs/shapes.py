@@ -7,6 +7,8 @@ from tests.mutants.bugs.shorthand import edit
 FILES, TABLES = "dpgraph.fitting.table_files:", "dpgraph.fitting.tables:"
 EDGES = "dpgraph.fitting.edge_tables:"
 SHAPE = "tests/fuzz/test_shapes.py::test_a_shape_is_read_as_it_was_written_or_refused_in_one_line[{}]"
+LINE = "tests/fitting/test_table_files.py::test_what_is_not_sure_is_one_line_with_the_way_out[{}]"
+OBJECT = "tests/fitting/test_object_shapes.py::test_a_shape_is_refused_in_one_line[{}]"
 
 BUGS = (
     edit(
@@ -64,5 +66,54 @@ BUGS = (
         "found.str.capitalize()",
         "found",
         SHAPE.format("of_nodes Parquet of truth values"),
+    ),
+    edit(
+        "all pairs of nodes are edges",
+        EDGES + "_check_weights",
+        "== 0",
+        "== -1",
+        LINE.format("all pairs of nodes"),
+    ),
+    edit(
+        "a number of no class is a class",
+        "dpgraph.fitting.labels:_check_classes",
+        "NEGATIVE.fullmatch(text)",
+        "False",
+        LINE.format("labels that may be none: -999"),
+    ),
+    edit(
+        "a column of a one-hot code is the label",
+        TABLES + "_plain",
+        "'[ _-](?=.)'",
+        "'[ _-]'",
+        LINE.format("labels as a one-hot code"),
+    ),
+    edit(
+        "a matrix of nan has all edges",
+        "dpgraph.fitting.arrays:matrix_ends",
+        "not np.isfinite(weights).all()",
+        "False",
+        OBJECT.format("nan for no edge"),
+    ),
+    edit(
+        "masked cells are numbers",
+        "dpgraph.fitting.arrays:as_array",
+        "np.ma.is_masked(value)",
+        "False",
+        OBJECT.format("masked x"),
+    ),
+    edit(
+        "negative numbers are no labels",
+        "dpgraph.fitting.labels:label_texts",
+        "(whole[missing] < -1).any()",
+        "False",
+        OBJECT.format("negative y"),
+    ),
+    edit(
+        "names of centralities are features",
+        "dpgraph.fitting.edge_features:check_edge_features",
+        "COMPUTED.fullmatch(name)",
+        "False",
+        "tests/fitting/test_edge_features.py::test_a_name_that_edges_were_read_for_is_refused[PageRank]",
     ),
 )
