@@ -132,7 +132,7 @@ def test_computed_claims_have_a_row(splits_plan):
 def test_printed_noises_stand_beside_the_printed_epsilons_and_accuracies(tmp_path):
     """Zhang, section 4.5.1: triples of noise, accuracy and epsilon; Theorem 5 gives the printed ones at our steps."""
     names = ("zhang-ch4/printed-noise-bounds", "zhang-ch4/printed-noise-accuracy")
-    plan = load_plan(Config(suite="images-cpu", artefacts=names, data=str(tmp_path), results=str(tmp_path)))
+    plan = load_plan(Config(suite="paper", artefacts=names, data=str(tmp_path), results=str(tmp_path)))
     for entry in plan.entries_of(names[0]):
         calibrate(entry.cell, 60_000, num_protected=70_000).write(Paths(plan.config).calibration(entry.cell))
     table = accounting_table(plan, names[0], rows_for(plan, names[0])).set_index(["method", "value"])
