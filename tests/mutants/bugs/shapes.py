@@ -70,8 +70,8 @@ BUGS = (
     edit(
         "all pairs of nodes are edges",
         EDGES + "_check_weights",
-        "== 0",
-        "== -1",
+        "len(zero)",
+        "False",
         LINE.format("all pairs of nodes"),
     ),
     edit(
