@@ -70,9 +70,16 @@ BUGS = (
     edit(
         "all pairs of nodes are edges",
         EDGES + "_check_weights",
-        "== 0",
-        "== -1",
+        "len(zero)",
+        "False",
         LINE.format("all pairs of nodes"),
+    ),
+    edit(
+        "an open quote takes rows in",
+        FILES + "_check_quotes",
+        "len(taken)",
+        "False",
+        LINE.format("a quote that takes rows in"),
     ),
     edit(
         "a number of no class is a class",
