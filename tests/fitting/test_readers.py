@@ -46,7 +46,7 @@ def test_a_whole_file_is_read():
         (NODES.replace("test", "tset", 1), EDGES, "nodes.csv, row 2: split=tset: expected one of train, val, test"),
         (NODES.replace("label", "lable", 1), EDGES, "did you mean lable"),
         (NODES, "source\nv1\n", "expected two"),
-        (NODES, "source,target\nv0,v1,v2\n", "edges.csv: expected a CSV file"),
+        (NODES, "source,target\nv0,v1,v2\n", "edges.csv, row 2: 3 cells: expected 2"),
         (NODES, "source,target\nv0\n", "edges.csv, row 2: too few cells: expected 2"),
         (NODES, "", "edges.csv: expected a CSV file"),
         (NODES.replace("v3,", ",", 1), EDGES, "row 5: no id"),

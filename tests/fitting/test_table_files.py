@@ -170,6 +170,9 @@ LINES = {
     "Matrix Market": (NODES, "%%MatrixMarket matrix coordinate pattern general\n" + BLANKS, ["SciPy"]),
     "how many there are": (nodes(id=range(1, 21)), "20 19\n" + csv(NUMBERS - 10, " ", header=False), ["how many"]),
     "all pairs of nodes": (NODES, edges(weight=["1"] * 18 + ["0"]), ["row 20, column weight: 0: an edge or none?"]),
+    "all pairs, true or not": (NODES, edges(adj=["True"] * 18 + ["False"]), ["row 20, column adj: 0: an edge or"]),
+    "a quote that takes rows in": (NODES, csv(PLAIN_EDGES.assign(note=[*"abcdefgh", '"Bo', *"abcd", 'Al"', *"abcde"]),
+                                              "\t", quoting=3), ["Bo", "a quote that opens a cell", "leave it out"]),
     "hashtags without a header": (NODES, "#a,#b\n#b,#c\n", ["each row begins with #", "source,target"]),
     "Feather": (NODES, b"ARROW1\0\0", ["Feather: save it"]),
     "a pickle": (b"\x80\x04\x95", EDGES, ["a pickle: save it"]),
@@ -381,6 +384,10 @@ def test_columns_by_number_and_ids_without_a_name(tmp_path):
     own = read(tmp_path, table.to_csv(), EDGES, id_column="Unnamed: 0")
     assert own.columns == ("0", "1")
     assert [int(one) for one in own.ids] == IDS
+
+
+def test_notes_of_several_lines_are_cells(tmp_path):
+    same(read(tmp_path, NODES, edges(note=["two\nlines", 'a "quote", a\ncomma'] + ["plain"] * 17)))
 
 
 def test_a_folder_is_called_one(tmp_path):

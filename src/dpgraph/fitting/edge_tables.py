@@ -93,7 +93,8 @@ def _check_weights(table: FileTable, unread: Sequence[str]) -> None:
 
     for name in unread:
         if WEIGHTS.fullmatch(name):
-            zero = np.flatnonzero(pd.to_numeric(table.columns[name], errors="coerce").to_numpy() == 0)
+            cells = table.columns[name].replace({"False": "0", "false": "0", "FALSE": "0"})
+            zero = np.flatnonzero(pd.to_numeric(cells, errors="coerce").to_numpy() == 0)
             if len(zero):
                 raise UserError(f"{table.path}, row {zero[0] + table.first}, column {shown(name)}: 0: an edge or "
                                 "none? Expected edges alone (with --source and --target each row is one)")  # fmt: skip

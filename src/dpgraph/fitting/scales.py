@@ -94,7 +94,7 @@ def check_scales(own: OwnGraph) -> None:
         raise UserError(
             f"{own.where}: column {', '.join(asked[:3])}{more}: {100 * share:.1f} % of the norm of a mean row, so that "
             f"{len(there) - len(named)} other columns hardly count: give the public range (--range "
-            f"{asked[0]}=LOW:HIGH), leave it out (--ignore {asked[0]!r}), or keep it (--range {asked[0]}={KEPT})"
+            f"{asked[0]!r}=LOW:HIGH), leave it out (--ignore {asked[0]!r}), or keep it (--range {asked[0]!r}={KEPT})"
         )
 
 

@@ -139,6 +139,8 @@ def _lines(path: Path, data: bytes, judge: Judge) -> FileTable:
         io.BytesIO(data), sep=separator, header=None, dtype=str, keep_default_na=False, skipinitialspace=True,
         skiprows=len(above),
     ).fillna("")  # fmt: skip
+    if b'"' in data and max(data.count(b"\n", begin), data.count(b"\r", begin)) > len(frame):
+        _check_quotes(frame, separator)
     whole = _whole_rows(data[begin:], separator, frame)
     later, filled = _comments_and_filled(frame, whole)
     comments += frame[0][later].tolist()
@@ -165,6 +167,18 @@ def _lines(path: Path, data: bytes, judge: Judge) -> FileTable:
     form += ("" if header else ", no header") + (f", {len(comments)} comments left out" if comments else "")
     columns = {name: frame[place] for place, name in enumerate(names)}
     return FileTable(path, columns, len(above) + 1 + header, header, form, len(comments))
+
+
+def _check_quotes(frame: Any, separator: str) -> None:
+    """Raise ValueError for a cell that has taken in whole rows, from a quote that nothing closes to the next one."""
+    between = re.escape(separator) if len(separator) == 1 else r"[ \t]+"
+    for place in frame if frame.shape[1] > 1 else ():
+        lines = frame[place].str.count(r"\r\n|\r|\n")
+        broken = frame[place][lines > 0]
+        taken = np.flatnonzero(broken.str.count(between) == lines[lines > 0] * (frame.shape[1] - 1))
+        if len(taken):
+            raise ValueError(f"{shown(broken.iloc[taken[0]][:40])}: a quote that opens a cell, and whole rows after it:"
+                             " double it within quotes, or leave it out")  # fmt: skip
 
 
 def _whole_rows(data: bytes, separator: str, frame: Any) -> np.ndarray:

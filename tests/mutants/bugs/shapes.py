@@ -75,6 +75,13 @@ BUGS = (
         LINE.format("all pairs of nodes"),
     ),
     edit(
+        "an open quote takes rows in",
+        FILES + "_check_quotes",
+        "len(taken)",
+        "False",
+        LINE.format("a quote that takes rows in"),
+    ),
+    edit(
         "a number of no class is a class",
         "dpgraph.fitting.labels:_check_classes",
         "NEGATIVE.fullmatch(text)",
