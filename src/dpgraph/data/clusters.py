@@ -7,6 +7,7 @@ made here is a declared variant. It clusters by Ward's linkage along the graph's
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.records import DATA_DEPENDENT, TEST, TRAIN, VALIDATION
 from dpgraph.errors import UserError
 
+KEPT = Path(__file__).with_name("kept_splits")  # made once by `cluster_split`, by scikit-learn 1.9.1
 MAX_DIMENSION = 64
 FIRST_CUT = 10
 TOLERANCE = 0.005
@@ -46,12 +48,33 @@ def cluster_split(raw: RawGraph, percent: Sequence[int]) -> tuple[np.ndarray, di
         if np.abs(shares - targets).max() <= TOLERANCE or count == len(means):
             break
         count = min(2 * count, len(means))
-    return split, {
+    return split, declaration(count, len(means))
+
+
+def declaration(clusters: int, leaves: int) -> dict[str, Any]:
+    """Return what is said of a split into so many clusters of so many groups of nodes."""
+    return {
         "split_variant": "Ward linkage along the edges, clusters merged greedily; the published split file is lost",
-        "clusters": count,
-        "leaves": len(means),
+        "clusters": clusters,
+        "leaves": leaves,
         DATA_DEPENDENT: ["the split: clusters of the features and edges of all nodes"],
     }
+
+
+def kept_clusters(name: str, split: str, nodes: int) -> tuple[np.ndarray, dict[str, Any]] | None:
+    """Return the split that is kept as a file, or None.
+
+    Rounding breaks ties in the tree, so that another version of a library makes another split.
+    Raises UserError for a graph of another size.
+    """
+    path = KEPT / f"{name}.{split}.npz"
+    if not path.is_file():
+        return None
+    with np.load(path) as file:
+        found, clusters, leaves = file["split"], int(file["clusters"]), int(file["leaves"])
+    if len(found) != nodes:
+        raise UserError(f"{name}, split={split}: {nodes} nodes: expected {len(found)}, those of the kept split")
+    return found, declaration(clusters, leaves)
 
 
 def contract(features: np.ndarray, ptr: np.ndarray, idx: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray, Csr]:

@@ -43,9 +43,10 @@ def make_split(raw: RawGraph | RawImages, name: str, split: str) -> tuple[np.nda
         return drawn_split(raw.labels, split, name), {}
     if not isinstance(raw, RawGraph):
         raise invalid("split", split, "public or random-A-B-C where there are no edges")
-    from dpgraph.data.clusters import cluster_split
+    from dpgraph.data.clusters import cluster_split, kept_clusters
 
-    return cluster_split(raw, percent)
+    kept = kept_clusters(name, split, raw.num_nodes)
+    return cluster_split(raw, percent) if kept is None else kept
 
 
 def random_percentages(split: str) -> tuple[int, ...] | None:
