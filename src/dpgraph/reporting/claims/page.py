@@ -46,7 +46,9 @@ def strong_enough_in_any(tables: Iterable[pd.DataFrame]) -> str:
 
 
 def _counted(tables: Iterable[pd.DataFrame], text: str) -> str:
-    here = [table[(table["data"] == DATA_HERE) & (table["sentence"].fillna("") != "")] for table in tables]
+    here = [
+        table[(table["data"] == DATA_HERE) & table["sentence"].notna() & (table["sentence"] != "")] for table in tables
+    ]
     claims = {claim for table in here for claim in table["claim"]}
     strong = {row["claim"] for table in here for row in table.to_dict("records") if _is_strong(row)}
     if not claims:
