@@ -78,3 +78,8 @@ def test_no_claim_reads_as_more_than_its_parts_show() -> None:
     # nothing but a paper's own mechanism and data decides: GCN and MLP on arxiv-text stand beside D1
     assert table.loc["D1", "substitutes"].startswith("arxiv-text: premise fails on arxiv-text")
     assert table.loc["D1", "verdict"] not in (REPRODUCED, CONTRADICTED) or isinstance(table.loc["D1", "data"], str)
+
+
+def test_nothing_unfinished_is_kept():
+    """A ship that is killed leaves its working folder, which belongs in no commit."""
+    assert [path.name for path in SHIPPED.iterdir() if path.name.startswith(".")] == []

@@ -25,7 +25,7 @@ Premise = Annotated[SimpleTest, Field(discriminator="kind")]
 
 
 class OwnResults(Finite):
-    """What is a paper's own; all that is not named here is a substitute, and decides no claim of the paper."""
+    """A paper's own data and mechanisms; all that is not named here is a substitute, and decides no claim of it."""
 
     data: tuple[dict[str, str], ...] = Field(
         min_length=1, description="Parts of a task: {dataset: cora, split: train-rest}; what is not named may be any"
@@ -121,7 +121,7 @@ class Claim(Finite):
 
     @property
     def read(self) -> dict[str, Claim]:
-        """By reading; one without a name where the paper is read in one way."""
+        """Return the tests by reading; one without a name where the paper is read in one way."""
         return {name: self.read_as(name) for name in self.readings} or {"": self}
 
 

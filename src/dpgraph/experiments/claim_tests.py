@@ -84,7 +84,7 @@ class GrowingGap(OnDataSets):
 
 
 class Curve(OnDataSets):
-    """What tests on curves share: each of `methods` over the sweep's values or over epsilon, between two labels.
+    """Fields that tests on curves share: each of `methods` over the sweep's values or over epsilon, between two labels.
 
     Over values a curve is taken at the target epsilons of `at`, over epsilon at the sweep's `values`.
     """
@@ -272,7 +272,7 @@ class RiseAndFall(PartTest):
 
 
 class EveryClass(PartTest):
-    """Of every class the artefact's distance is larger for `higher` than for `lower`, one comparison each."""
+    """For every class the artefact's distance is larger for `higher` than for `lower`, one comparison each."""
 
     kind: Literal["every-class"] = "every-class"
     artefact: Id = Field(description="Of view inversion")

@@ -117,7 +117,7 @@ def label_texts(y: np.ndarray, where: str) -> list[str]:
 
 
 def _label_text(value: Any) -> str:
-    """Of one value that is not missing; 1 and 1.0 are one class, as in arrays of numbers."""
+    """Return the name of a value that is not missing; 1 and 1.0 are one class, as in arrays of numbers."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         return "" if value == -1 else str(int(value)) if value % 1 == 0 else str(value)
     return str(value)

@@ -1,4 +1,4 @@
-"""What a test for one record gains at most: a proved trade-off curve and two numbers of it (docs/privacy.md, 12.14)."""
+"""Bounds on what a test for one record gains: a proved trade-off curve and two of its numbers (privacy.md, 12.14)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many nodes have rows and losses. Settings are not named by their class: a new field causes no retraining."""
+"""Numbers of nodes with rows and with losses. Settings are unnamed by class: a new field causes no retraining."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class FixedBatchTrees(FixedBatches):
 
     @property
     def theorem_1(self) -> bool:
-        """Whether noise and epsilon are Theorem 1's; without hops the released code has another formula."""
+        """Tell whether noise and epsilon are Theorem 1's; without hops the released code has another formula."""
         return self.hops > 0
 
     @property

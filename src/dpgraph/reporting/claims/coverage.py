@@ -17,7 +17,7 @@ DEMONSTRATION = "in a demonstration, whose short trainings decide nothing"
 
 @dataclass
 class Coverage:
-    """Which data sets a verdict is about."""
+    """The data sets that a verdict is about."""
 
     shown: dict[str, SuiteTask] = field(default_factory=dict)
     left: dict[str, None] = field(default_factory=dict)  # names of data sets that are not tested

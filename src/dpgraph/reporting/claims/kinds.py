@@ -1,4 +1,4 @@
-"""What each kind of claim compares, on one task of an artefact (kinds: experiments/claim_tests.py)."""
+"""Comparisons that each kind of claim makes, on one task of an artefact (kinds: experiments/claim_tests.py)."""
 
 from __future__ import annotations
 
