@@ -70,7 +70,7 @@ def kept_clusters(name: str, split: str, nodes: int) -> tuple[np.ndarray, dict[s
     path = KEPT / f"{name}.{split}.npz"
     if not path.is_file():
         return None
-    with np.load(path) as file:
+    with np.load(path, allow_pickle=False) as file:
         found, clusters, leaves = file["split"], int(file["clusters"]), int(file["leaves"])
     if len(found) != nodes:
         raise UserError(f"{name}, split={split}: {nodes} nodes: expected {len(found)}, those of the kept split")
