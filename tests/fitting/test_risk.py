@@ -18,8 +18,8 @@ from dpgraph.fitting.classes import ClassSelection
 from dpgraph.fitting.compare import compare
 from dpgraph.fitting.fit import fit
 from dpgraph.fitting.model import load
-from dpgraph.methods.votes.rules import gaussian_mu
 from dpgraph.privacy.accountants.votes import released_epsilon
+from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.trade_off import TradeOff
 from tests.fitting.test_fit import small, write_csv

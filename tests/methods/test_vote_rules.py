@@ -27,7 +27,6 @@ from dpgraph.methods.votes.caps import best_caps
 from dpgraph.methods.votes.rules import (
     FEW,
     MANY,
-    gaussian_mu,
     own_records,
     stable_rate,
     votes,
@@ -41,6 +40,7 @@ from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.mechanisms.votes import CappedVotes
+from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.vote_sensitivity import capped_votes
 from dpgraph.problems.base import Size, size_by_registry
 from dpgraph.problems.node_classification.prepare import build

@@ -14,7 +14,8 @@ from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp
 from dpgraph.privacy.accountants.tuning import paid_epsilon
 from dpgraph.privacy.calibration import epsilon_of, solve
 from dpgraph.privacy.mechanisms.base import mechanism_from
-from dpgraph.privacy.mechanisms.lots import ComponentLots, PoissonLots, ShuffledLots
+from dpgraph.privacy.mechanisms.lots import ComponentLots, ShuffledLots
+from dpgraph.privacy.mechanisms.records import PoissonLots
 
 RECORDS, DELTA = 60_000, 1e-5
 

@@ -7,7 +7,7 @@ from dp_accounting.pld import PLDAccountant
 from dpgraph.errors import UserError
 from dpgraph.privacy.calibration import solve
 from dpgraph.privacy.mechanisms.base import mechanism_from
-from dpgraph.privacy.mechanisms.lots import PoissonLots
+from dpgraph.privacy.mechanisms.records import PoissonLots
 from dpgraph.privacy.mechanisms.units import ClassUnits, ClusterUnits, RecordUnits, SubclassUnits
 from dpgraph.privacy.relation import Relation
 

@@ -5,9 +5,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from dpgraph.privacy.mechanisms.subgraphs import nodes_with_loss
+from dpgraph.privacy.public_numbers import nodes_with_loss
 from dpgraph.randomness import numpy_generator
-from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, equal_parts, nodes_in_use, parts_by_id
+from dpgraph.sampling.batches import nodes_in_use
+from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, equal_parts, parts_by_id
 
 TRAIN = np.sort(numpy_generator("train nodes").choice(200, 90, replace=False))
 

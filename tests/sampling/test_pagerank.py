@@ -8,12 +8,13 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpgraph.data.adjacency import undirected_adjacency
 from dpgraph.data.fetch import fetch, mirrors_from
 from dpgraph.data.store import load_graph
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Task
 from dpgraph.problems.preprocess import preprocess
-from dpgraph.sampling.pagerank import approximate_pagerank, induced_adjacency, undirected_adjacency
+from dpgraph.sampling.pagerank import approximate_pagerank, induced_adjacency
 
 
 def random_adjacency(nodes: int, density: float, seed: int, hub: bool = False) -> np.ndarray:

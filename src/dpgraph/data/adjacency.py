@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.data.graph import Graph
+
 Csr = tuple[np.ndarray, np.ndarray]  # ptr (N + 1,) int64, idx (E,) int32
 
 
@@ -32,6 +34,16 @@ def keep_entries(ptr: np.ndarray, idx: np.ndarray, keep: np.ndarray) -> Csr:
     """The entries where `keep` (E,) bool is true; order within a list is kept."""
     counts = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))
     return counts[ptr], idx[keep]
+
+
+def undirected_adjacency(graph: Graph) -> sp.csr_matrix:
+    """(n, n) ones where one of two nodes lists the other; ids within a row ascend."""
+    return undirected_csr(owners(graph.out_ptr), np.asarray(graph.out_idx), graph.num_nodes)
+
+
+def undirected_csr(source: np.ndarray, target: np.ndarray, num_nodes: int) -> sp.csr_matrix:
+    ptr, idx = symmetric_csr(source, target, num_nodes)
+    return sp.csr_matrix((np.ones(len(idx)), idx, ptr), (num_nodes, num_nodes))
 
 
 def _csr(matrix: sp.csr_matrix) -> Csr:

@@ -44,10 +44,10 @@ from dpgraph.fitting.training import sides, train
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.own_graphs import RULE, RULES, rule_for
 from dpgraph.methods.registry import method, outside_of, spec, specs
-from dpgraph.methods.votes.rules import gaussian_mu
 from dpgraph.outside import checks_of
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.privacy.trade_off import TradeOff
 from dpgraph.randomness import numpy_generator

@@ -10,8 +10,9 @@ from scipy.special import ndtri
 
 from dpgraph.errors import UserError, invalid
 from dpgraph.fitting.classes import ClassSelection
-from dpgraph.methods.votes.rules import CHOICE, RECORDS_OF_CHOICE, gaussian_mu
+from dpgraph.methods.votes.rules import CHOICE, RECORDS_OF_CHOICE
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.trade_off import FALSE_ALARMS, TradeOff
 

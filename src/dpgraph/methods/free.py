@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpgraph.experiments.cell import LARGE, RootBatches
+from dpgraph.experiments.cell import LARGE, RootBatches, Training
 
 
 class FreeTraining(RootBatches):
@@ -27,3 +27,11 @@ class StoppedTraining(FreeTraining):
         if self.patience is None and self.stop_on != "loss":
             raise ValueError(f"patience=null, stop_on={self.stop_on}: expected stop_on only with patience")
         return self
+
+
+class AnyBatches(Training):
+    """A baseline without batches takes the settings of the methods that it is compared with."""
+
+    batch_size: Annotated[int, Field(ge=1, le=LARGE, description="Not read")] | None = None
+    sampling_rate: Annotated[float, Field(gt=0, le=1, description="Not read")] | None = None
+    num_splits: Annotated[int, Field(ge=1, le=LARGE, description="Not read")] | None = None

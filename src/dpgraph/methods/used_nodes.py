@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from dpgraph.methods.base import Job
-from dpgraph.privacy.mechanisms.subgraphs import nodes_with_loss
+from dpgraph.privacy.public_numbers import nodes_with_loss
 from dpgraph.randomness import numpy_generator
-from dpgraph.sampling.graph_splits import nodes_in_use
+from dpgraph.sampling.batches import nodes_in_use
 
 
 def used_nodes(job: Job) -> np.ndarray:

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from dpgraph.data.adjacency import undirected_adjacency
 from dpgraph.data.graph import Graph
 from dpgraph.models.dropout import Dropout
 from dpgraph.models.sparse import Bags
-from dpgraph.sampling.pagerank import undirected_adjacency
 
 SLOPE = 0.2  # of LeakyReLU below zero
 

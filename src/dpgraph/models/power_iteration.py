@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dpgraph.data.adjacency import undirected_adjacency
 from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
 from dpgraph.models.inference import FullGraph
 from dpgraph.models.network import Network
 from dpgraph.models.segments import reduce
-from dpgraph.sampling.pagerank import undirected_adjacency
 
 
 class PowerIteration:

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from dpgraph.data.adjacency import undirected_adjacency
 from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
 from dpgraph.models.sparse import Csr, SparseMatrix
-from dpgraph.sampling.pagerank import undirected_adjacency
 
 
 class Spreading:

@@ -20,7 +20,8 @@ from dpgraph.privacy.mechanisms.subgraphs import (
     UnclippedSubgraphs,
 )
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, NotAsAccounted, Procedure
-from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, Schedule, equal_parts, nodes_in_use, parts_by_id
+from dpgraph.sampling.batches import nodes_in_use
+from dpgraph.sampling.graph_splits import FixedParts, FreshNodes, Schedule, equal_parts, parts_by_id
 from dpgraph.training.checkpoint import Generator
 from dpgraph.training.early_stopping import Watched
 from dpgraph.training.kipf import BlockCache, GraphSource, NoSource, Privatizer, Source

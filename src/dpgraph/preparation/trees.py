@@ -12,8 +12,8 @@ from dpgraph.errors import invalid
 from dpgraph.models.network import Network
 from dpgraph.preparation.base import Order, PreparedStep, procedure
 from dpgraph.privacy.choice import noisily_positive
-from dpgraph.privacy.mechanisms.lots import PoissonLots
 from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
+from dpgraph.privacy.mechanisms.records import PoissonLots
 from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, Loss, Procedure, Release
 from dpgraph.privacy.public_numbers import expected_batch, noise_std

@@ -5,6 +5,8 @@ Audits derive them again on purpose (audits/theory.py, audits/probes.py): a mist
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 
 def usual_delta(num_roots: int) -> float:
     """1 / (10 N), as in the papers.
@@ -38,3 +40,20 @@ def whole_batch(*, rate: float, num_roots: int) -> int:
 def noise_std(*, noise_over_clip: float, clip_norm: float) -> float:
     """Noise std per coordinate in the unit of the gradients (or rows): noise std / clip norm times the clip norm."""
     return noise_over_clip * clip_norm
+
+
+def nodes_with_loss(*, num_train: int, train_share: float) -> int:
+    """N: the share of the training nodes that have a loss, at least one."""
+    return max(1, round(train_share * num_train))
+
+
+@lru_cache(maxsize=4096)  # a plan has hundreds of cells and few budgets
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The mu whose Gaussian DP has this epsilon at delta (Balle & Wang 2018), to a relative error of 1e-9.
+
+    It only picks settings: what a run is charged is solved for by its own accountant, so that no error here is one of
+    epsilon.
+    """
+    import dp_accounting
+
+    return 1 / float(dp_accounting.get_sigma_gaussian(epsilon, delta))

@@ -83,3 +83,14 @@ def fixed_size_batch(num_roots: int, m: int, generator: np.random.Generator) -> 
 def _check_roots(num_roots: int) -> None:
     if num_roots < 1:
         raise invalid("num_roots", num_roots, "an integer >= 1")
+
+
+def nodes_in_use(train_nodes: np.ndarray, num_nodes: int, count: int, generator: np.random.Generator) -> np.ndarray:
+    """Ids of the `count` = N training nodes that have a loss, ascending: those with the smallest priorities.
+
+    A priority depends on the generator and the id only, so smaller shares are contained in larger ones.
+    """
+    if count == len(train_nodes):
+        return train_nodes
+    priorities = generator.random(num_nodes)[train_nodes]
+    return np.sort(train_nodes[np.argsort(priorities, kind="stable")[:count]])

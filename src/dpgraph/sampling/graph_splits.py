@@ -13,17 +13,6 @@ from dpgraph.randomness import Name, numpy_generator
 from dpgraph.sampling.batches import PoissonSampler
 
 
-def nodes_in_use(train_nodes: np.ndarray, num_nodes: int, count: int, generator: np.random.Generator) -> np.ndarray:
-    """Ids of the `count` = N training nodes that have a loss, ascending: those with the smallest priorities.
-
-    A priority depends on the generator and the id only, so smaller shares are contained in larger ones.
-    """
-    if count == len(train_nodes):
-        return train_nodes
-    priorities = generator.random(num_nodes)[train_nodes]
-    return np.sort(train_nodes[np.argsort(priorities, kind="stable")[:count]])
-
-
 def equal_parts(nodes: np.ndarray, num_splits: int, generator: np.random.Generator) -> list[np.ndarray]:
     """A random partition into s parts whose sizes differ by at most 1, ids ascending within each."""
     return [np.sort(part) for part in np.array_split(generator.permutation(nodes), num_splits)]

@@ -16,7 +16,7 @@ import math
 import numpy as np
 import scipy.sparse as sp
 
-from dpgraph.data.adjacency import owners, symmetric_csr
+from dpgraph.data.adjacency import owners, undirected_adjacency, undirected_csr
 from dpgraph.data.graph import Graph
 from dpgraph.errors import invalid
 
@@ -63,18 +63,13 @@ def approximate_pagerank(
     return rows
 
 
-def undirected_adjacency(graph: Graph) -> sp.csr_matrix:
-    """(n, n) ones where one of two nodes lists the other; ids within a row ascend."""
-    return _undirected_csr(owners(graph.out_ptr), np.asarray(graph.out_idx), graph.num_nodes)
-
-
 def induced_adjacency(graph: Graph, nodes: np.ndarray) -> sp.csr_matrix:
     """(n, n) `undirected_adjacency` with the edges among `nodes` alone; ids stay, other nodes have no neighbours."""
     inside = np.zeros(graph.num_nodes, dtype=bool)
     inside[_node_ids("nodes", nodes, graph.num_nodes)] = True
     source, target = owners(graph.out_ptr), np.asarray(graph.out_idx)
     kept = inside[source] & inside[target]
-    return _undirected_csr(source[kept], target[kept], graph.num_nodes)
+    return undirected_csr(source[kept], target[kept], graph.num_nodes)
 
 
 class _Problem:
@@ -151,12 +146,7 @@ def _undirected(matrix: sp.spmatrix | sp.sparray) -> sp.csr_matrix:
     if matrix.shape[0] != matrix.shape[1]:
         raise invalid("graph", f"matrix of {matrix.shape[0]} x {matrix.shape[1]}", "as many rows as columns")
     source, target = matrix.nonzero()
-    return _undirected_csr(source, target, matrix.shape[0])
-
-
-def _undirected_csr(source: np.ndarray, target: np.ndarray, num_nodes: int) -> sp.csr_matrix:
-    ptr, idx = symmetric_csr(source, target, num_nodes)
-    return sp.csr_matrix((np.ones(len(idx)), idx, ptr), (num_nodes, num_nodes))
+    return undirected_csr(source, target, matrix.shape[0])
 
 
 def _node_ids(name: str, ids: np.ndarray, num_nodes: int) -> np.ndarray:

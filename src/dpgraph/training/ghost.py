@@ -10,7 +10,9 @@ sum_i g_i . a_i, one copy per root.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import Protocol
@@ -267,3 +269,28 @@ def _interleave(calls: tuple[CallRows, ...]) -> CallRows:
     inputs = torch.cat([rows.inputs for rows in calls])[order]
     gradients = torch.cat([rows.gradients for rows in calls])[order]
     return CallRows(inputs, gradients, np.sum([rows.sizes for rows in calls], axis=0))
+
+
+@dataclass
+class LayerRows:
+    """Inputs and outputs of the trained layers during one pass, by the layers' numbers; each (texts, tokens, size)."""
+
+    inputs: dict[int, Tensor] = field(default_factory=dict)
+    outputs: dict[int, Tensor] = field(default_factory=dict)
+
+    @contextmanager
+    def recorded(self, layers: nn.ModuleList) -> Iterator[None]:
+        hooks = [layer.register_forward_hook(self._keep(number)) for number, layer in enumerate(layers)]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _keep(self, number: int) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+        def hook(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            if number in self.inputs:
+                raise RuntimeError("a trained layer ran twice in one pass: its gradients would not be whole")
+            self.inputs[number], self.outputs[number] = inputs[0].detach(), output
+
+        return hook

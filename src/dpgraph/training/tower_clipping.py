@@ -11,41 +11,13 @@ for each of them, since the derivatives differ. Norms are enlarged by what round
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-
 import torch
 from torch import Tensor, nn
 
 from dpgraph.models.towers import Tower
+from dpgraph.training.ghost import LayerRows
 from dpgraph.training.precision import enlarged_norms
 from dpgraph.training.tuples import ClippedTuples, TupleLoss, factors
-
-
-@dataclass
-class LayerRows:
-    """Inputs and outputs of the trained layers during one pass, by the layers' numbers; each (texts, tokens, size)."""
-
-    inputs: dict[int, Tensor] = field(default_factory=dict)
-    outputs: dict[int, Tensor] = field(default_factory=dict)
-
-    @contextmanager
-    def recorded(self, layers: nn.ModuleList) -> Iterator[None]:
-        hooks = [layer.register_forward_hook(self._keep(number)) for number, layer in enumerate(layers)]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()
-
-    def _keep(self, number: int) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
-        def hook(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-            if number in self.inputs:
-                raise RuntimeError("a trained layer ran twice in one pass: its gradients would not be whole")
-            self.inputs[number], self.outputs[number] = inputs[0].detach(), output
-
-        return hook
 
 
 class TowerModel:

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from dpgraph.sampling.batches import Draws
 from dpgraph.sampling.units import Units
+from dpgraph.training.ghost import LayerRows
 from dpgraph.training.noise import GaussianNoise
 from dpgraph.training.optimizers import apply_gradient
-from dpgraph.training.tower_clipping import LayerRows
 
 MOST_IMAGES = 1024  # in one pass
 MOST_NUMBERS = 2**24  # of gradients that are formed at once

@@ -6,19 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from dpgraph.experiments.cell import LARGE, NetworkCell, Training, UndroppedMlp
+from dpgraph.experiments.cell import NetworkCell, UndroppedMlp
 from dpgraph.methods.constant import look
+from dpgraph.methods.free import AnyBatches
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.privacy.relation import PredictionInput
-
-
-class AnyBatches(Training):
-    """A baseline without batches takes the settings of the methods that it is compared with."""
-
-    batch_size: Annotated[int, Field(ge=1, le=LARGE, description="Not read")] | None = None
-    sampling_rate: Annotated[float, Field(gt=0, le=1, description="Not read")] | None = None
-    num_splits: Annotated[int, Field(ge=1, le=LARGE, description="Not read")] | None = None
 
 
 class ShareOfNodes(AnyBatches):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpgraph.methods.base import Job, Observe, Outcome
-from dpgraph.methods.points import evaluation_steps
+from dpgraph.methods.points import constant_outcome
 from dpgraph.methods.used_nodes import used_nodes
 from dpgraph.randomness import numpy_generator
 
@@ -26,15 +26,3 @@ class Majority:
         labels = np.asarray(job.graph.labels)[used_nodes(job)]
         counts = np.bincount(labels[labels >= 0], minlength=job.graph.num_classes).astype(np.float32)
         return constant_outcome(job, observe, np.tile(counts, (job.graph.num_nodes, 1)))
-
-
-def constant_outcome(job: Job, observe: Observe, logits: np.ndarray) -> Outcome:
-    """Predictions that no step changes, seen at every evaluation point."""
-    steps = job.calibration.statement.steps
-    points = sorted(evaluation_steps(job.cell.training.evaluations, steps))
-    return Outcome(
-        logits=logits,
-        observations=[observe(step, logits) for step in points],
-        steps_per_second=0.0,
-        peak_memory_bytes=0,
-    )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dpgraph.methods.asked import Asked
-from dpgraph.privacy.mechanisms.lots import ComponentLots, PoissonLots, ShuffledLots, UnclippedLots
+from dpgraph.privacy.mechanisms.lots import ComponentLots, ShuffledLots, UnclippedLots
+from dpgraph.privacy.mechanisms.records import PoissonLots
 
 
 def poisson_lots(asked: Asked) -> PoissonLots:

@@ -12,7 +12,8 @@ from dpgraph.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.methods.lots.look import look
 from dpgraph.methods.lots.mechanism import component_lots, poisson_lots, shuffled_lots, unclipped_lots
 from dpgraph.methods.spec import MethodSpec, Variant, scored_on_own_records
-from dpgraph.privacy.mechanisms.lots import ComponentLots, PoissonLots, ShuffledLots, UnclippedLots
+from dpgraph.privacy.mechanisms.lots import ComponentLots, ShuffledLots, UnclippedLots
+from dpgraph.privacy.mechanisms.records import PoissonLots
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size

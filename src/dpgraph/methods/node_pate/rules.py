@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpgraph.errors import invalid
-from dpgraph.methods.votes.rules import gaussian_mu
-from dpgraph.privacy.public_numbers import usual_delta
+from dpgraph.privacy.public_numbers import gaussian_mu, usual_delta
 from dpgraph.problems.base import Size
 
 PER_CLASS, MOST = 0.3, 1.75  # nodes of a part over the root of mu sqrt(N): this for each class, and at most that

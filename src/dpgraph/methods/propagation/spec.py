@@ -7,9 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from dpgraph.experiments.cell import MlpModel, Model, NetworkCell, UndroppedMlp
-from dpgraph.methods.constant.spec import AnyBatches
 from dpgraph.methods.cost import network_seconds
-from dpgraph.methods.free import FreeTraining, StoppedTraining
+from dpgraph.methods.free import AnyBatches, FreeTraining, StoppedTraining
 from dpgraph.methods.looks import GREEN, GREY, ORANGE, SKY, SLATE, Look
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.privacy.relation import PredictionInput

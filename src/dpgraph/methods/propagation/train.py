@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, run_loop, set_up
 from dpgraph.methods.base import Job, Observe, Outcome
-from dpgraph.methods.constant.train import constant_outcome
+from dpgraph.methods.points import constant_outcome
 from dpgraph.models.mlp import Mlp
 from dpgraph.models.network import Network
 from dpgraph.models.propagation import Spreading

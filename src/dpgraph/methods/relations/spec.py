@@ -11,8 +11,8 @@ from pydantic import Field
 
 from dpgraph.experiments.cell import Cell, RootBatches
 from dpgraph.experiments.frozen import Finite
-from dpgraph.methods.constant.spec import AnyBatches
 from dpgraph.methods.cost import loop_seconds
+from dpgraph.methods.free import AnyBatches
 from dpgraph.methods.looks import BLUE, DASH_DOT, GREY, Look
 from dpgraph.methods.spec import MethodSpec, own_record
 from dpgraph.problems.base import Size

@@ -9,7 +9,7 @@ from torch.nn.utils import skip_init
 
 from dpgraph.methods.assembly import Bench, Run, fixed_size_sampler, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
-from dpgraph.methods.constant.train import constant_outcome
+from dpgraph.methods.points import constant_outcome
 from dpgraph.randomness import numpy_generator, torch_generator
 from dpgraph.training.optimizers import make_optimizer
 from dpgraph.training.steps import BatchStep

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dpgraph.methods.asked import Asked
-from dpgraph.privacy.mechanisms.subgraphs import GraphSplits, nodes_with_loss
+from dpgraph.privacy.mechanisms.subgraphs import GraphSplits
+from dpgraph.privacy.public_numbers import nodes_with_loss
 
 S = TypeVar("S", bound=GraphSplits)
 

@@ -13,8 +13,8 @@ from pydantic import Field, model_validator
 from dpgraph.experiments.cell import LARGE, Cell, Privacy, RootBatches
 from dpgraph.experiments.frozen import Finite
 from dpgraph.methods.attacks import AttackCase
-from dpgraph.methods.constant.spec import AnyBatches
 from dpgraph.methods.cost import loop_seconds
+from dpgraph.methods.free import AnyBatches
 from dpgraph.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.methods.tuples.look import base_look, encoder_look, head_look
 from dpgraph.methods.tuples.mechanism import adaptive_tuples, released_tuples, standard_tuples, static_tuples

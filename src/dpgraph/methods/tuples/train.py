@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from dpgraph.methods.asked import batch_size
 from dpgraph.methods.assembly import Bench, Run, run_loop
 from dpgraph.methods.base import Job, Observe, Outcome
-from dpgraph.methods.constant.train import constant_outcome
+from dpgraph.methods.points import constant_outcome
 from dpgraph.models.towers import MLP, Tower, perceptron
 from dpgraph.preparation.base import expected
 from dpgraph.preparation.relations import PreparedRelations

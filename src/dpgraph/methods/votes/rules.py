@@ -12,7 +12,7 @@ from typing import Any
 
 from dpgraph.errors import invalid
 from dpgraph.methods.votes.caps import best_caps
-from dpgraph.privacy.public_numbers import usual_delta
+from dpgraph.privacy.public_numbers import gaussian_mu, usual_delta
 from dpgraph.problems.base import Size
 
 # N mu / sqrt(C): N / C records add up in each of C class sums, whose noise is 1 / mu. Below FEW, records of few words
@@ -40,18 +40,6 @@ CHOICE, RECORDS_OF_CHOICE = 1 / 20, 8000.0  # share of epsilon; training nodes t
 MASS = 0.3
 LITTLE_MASS = 0.01  # where no reader needs the coordinate that counts voters
 Setting = dict[str, Any]
-
-
-@lru_cache(maxsize=4096)  # a plan has hundreds of cells and few budgets
-def gaussian_mu(epsilon: float, delta: float) -> float:
-    """The mu whose Gaussian DP has this epsilon at delta (Balle & Wang 2018), to a relative error of 1e-9.
-
-    It only picks settings: what a run is charged is solved for by its own accountant, so that no error here is one of
-    epsilon.
-    """
-    import dp_accounting
-
-    return 1 / float(dp_accounting.get_sigma_gaussian(epsilon, delta))
 
 
 def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting:

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, Noise, NoisySteps
-from dpgraph.privacy.mechanisms.lots import PoissonLots
+from dpgraph.privacy.mechanisms.records import PoissonLots
 from dpgraph.privacy.procedure import Lists, Release
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import BOUNDED_SUMS, CAPPED_SUMS, EDGE_SUMS, PRINTED_SUMS, UNSTABLE_RECEIVERS, Statement

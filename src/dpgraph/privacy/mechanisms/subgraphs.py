@@ -30,11 +30,6 @@ UNPAID_STOPPING = "validation labels are read after each epoch, to decide when t
 TRAINING_ONLY = "training reads training nodes with a loss and the edges between them, no others"
 
 
-def nodes_with_loss(*, num_train: int, train_share: float) -> int:
-    """N: the share of the training nodes that have a loss, at least one."""
-    return max(1, round(train_share * num_train))
-
-
 class GraphSplits(NoisySteps):
     """T steps over s parts of the training nodes; `noise_multiplier` is noise std / clip norm."""
 

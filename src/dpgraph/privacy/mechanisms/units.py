@@ -19,7 +19,7 @@ from dpgraph.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Rate, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
-from dpgraph.privacy.mechanisms.lots import PoissonLots
+from dpgraph.privacy.mechanisms.records import PoissonLots
 from dpgraph.privacy.procedure import Batches, Clipped, Lists
 from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.relation import Relation

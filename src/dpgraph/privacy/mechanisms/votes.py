@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from dpgraph.errors import UserError, invalid
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Count, Noise, NotNegative
-from dpgraph.privacy.mechanisms.lots import PoissonLots
+from dpgraph.privacy.mechanisms.records import PoissonLots
 from dpgraph.privacy.procedure import Release
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import BOUNDED_VOTES, CAPPED_VOTES, VOTES, Statement
