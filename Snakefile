@@ -14,15 +14,15 @@ SOURCES = HERE / "src" if (HERE / "src").is_dir() else None
 if SOURCES:
     sys.path.insert(0, str(SOURCES))
 
-from dpgraph import outside
+from dpgraph.core import outside
 from dpgraph.data.registry import entry, registry
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.config import parse as parse_config
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.shell import export_config, export_interpreter
-from dpgraph.experiments.sources import sources_digest
+from dpgraph.core.errors import UserError
+from dpgraph.config.cell import Task
+from dpgraph.config.config import Config
+from dpgraph.config.config import parse as parse_config
+from dpgraph.config.paths import Paths
+from dpgraph.config.shell import export_config, export_interpreter
+from dpgraph.config.sources import sources_digest
 from dpgraph.pipeline.bundles import (
     calibration_bundles,
     calibrations_of,

@@ -24,10 +24,10 @@ from bench import peers_jax, peers_pyg, peers_torch
 from bench.measuring import peak_bytes, settle, write_rows
 from bench.peers_problem import UNCLIPPED, Gradients, PeersProblem, Problems
 from bench.steps import StepSetting
-from dpgraph.files import write_text
+from dpgraph.core.files import write_text
+from dpgraph.core.progress import tracked
+from dpgraph.engine.training.memory import keep_freed_memory
 from dpgraph.pipeline.provenance import processor
-from dpgraph.progress import tracked
-from dpgraph.training.memory import keep_freed_memory
 
 BATCH_SIZES = (100, 2_000, 10_000)
 ARCHITECTURES = (

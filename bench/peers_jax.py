@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from bench.peers_problem import Gradients, PeersProblem, padded
-from dpgraph.models.network import Network
+from dpgraph.engine.models.network import Network
 
 # roots of a piece, the fastest of 25, 50, 125, ... on a one-layer GCN
 ROOTS_OF_VMAP, ROOTS_OF_OURS = 25, 500

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from bench.steps import FEATURES, StepSetting, synthetic_graph
+from dpgraph.config.cell import Model
+from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
-from dpgraph.experiments.cell import Model
-from dpgraph.models.network import Network
-from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.edge_lists import empty_edge_lists, stable_edge_lists
-from dpgraph.sampling.ego import EgoBatch, EgoTrees, pack_ego_trees
-from dpgraph.training.clipping import clipped_gradient_sum
-from dpgraph.training.fused.inputs import TreeInputs
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.sampling.edge_lists import empty_edge_lists, stable_edge_lists
+from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, pack_ego_trees
+from dpgraph.engine.training.clipping import clipped_gradient_sum
+from dpgraph.engine.training.fused.inputs import TreeInputs
 
 NODES = 40_000
 UNCLIPPED = 1e15  # a clip norm that no gradient reaches

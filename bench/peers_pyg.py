@@ -15,10 +15,10 @@ from torch import Tensor, nn
 
 from bench.peers_problem import Gradients, PeersProblem
 from bench.peers_torch import add_clipped
-from dpgraph.models.gat import GatLayer
-from dpgraph.models.gin import GinLayer
-from dpgraph.models.network import Network
-from dpgraph.sampling.ego import EgoBatch
+from dpgraph.engine.models.gat import GatLayer
+from dpgraph.engine.models.gin import GinLayer
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.sampling.ego import EgoBatch
 
 ROOTS = 100  # of a batch of graphs, the fastest of 25, 50, 100, ... on a one-layer GCN
 

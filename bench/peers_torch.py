@@ -14,11 +14,11 @@ import torch
 from torch import Tensor, nn
 
 from bench.peers_problem import Gradients, Padded, PeersProblem, padded
-from dpgraph.models.dense import SelfWeight
-from dpgraph.models.gat import GatLayer
-from dpgraph.models.gcn import GcnLayer
-from dpgraph.models.gin import GinLayer
-from dpgraph.models.network import Network
+from dpgraph.engine.models.dense import SelfWeight
+from dpgraph.engine.models.gat import GatLayer
+from dpgraph.engine.models.gcn import GcnLayer
+from dpgraph.engine.models.gin import GinLayer
+from dpgraph.engine.models.network import Network
 
 # roots of a piece, the fastest of 25, 50, 100, ... on a one-layer GCN
 ROOTS_OF_HOOKS, ROOTS_OF_GHOST, ROOTS_OF_VMAP, ROOTS_OF_PLAIN = 100, 500, 50, 1000

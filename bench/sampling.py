@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 
 from bench.measuring import peak_bytes, reset_peak, write_rows
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.adjacency import symmetric_csr
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.store import load_graph
-from dpgraph.randomness import numpy_generator
-from dpgraph.sampling.batches import fixed_size_batch
-from dpgraph.sampling.edge_lists import EdgeLists, sample_edge_lists, stable_edge_lists
-from dpgraph.sampling.ego import EgoBatch, EgoTrees, pack_ego_trees
-from dpgraph.sampling.pagerank import approximate_pagerank
+from dpgraph.engine.sampling.batches import fixed_size_batch
+from dpgraph.engine.sampling.edge_lists import EdgeLists, sample_edge_lists, stable_edge_lists
+from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, pack_ego_trees
+from dpgraph.families.pagerank.rows import approximate_pagerank
 
 NODES, MEAN_DEGREE, MAX_DEGREE, TRAIN_SHARE = 2_449_029, 50.5, 17_481, 0.0803  # ogbn-products
 EXPONENT = 2.3  # of the power law of degrees

@@ -27,16 +27,16 @@ import pyarrow as pa
 import pyarrow.csv
 
 from bench.measuring import write_rows
+from dpgraph.config.config import Config
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.files import atomic_path
+from dpgraph.core.progress import tracked
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.registry import entry
 from dpgraph.data.synthetic import BlockModel, generate
-from dpgraph.errors import UserError, invalid
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.paths import Paths
-from dpgraph.files import atomic_path
 from dpgraph.pipeline.bundles import calibration_bundles, training_bundles
 from dpgraph.planning.plan import Plan, load_plan
-from dpgraph.progress import tracked
-from dpgraph.randomness import numpy_generator
 
 SUITE = "size"
 COLUMNS = ("stage", "what", "seconds", "cpu_seconds", "peak_mib", "killed_after")

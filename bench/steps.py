@@ -18,25 +18,25 @@ import torch
 from torch import Tensor
 
 from bench.measuring import write_rows
+from dpgraph.config.cell import Model, Task, Training
+from dpgraph.core.progress import tracked
+from dpgraph.core.randomness import Key, numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.registry import DatasetEntry, Expected, Licence
 from dpgraph.data.store import load_graph
 from dpgraph.data.synthetic import BlockModel, generate
-from dpgraph.experiments.cell import Model, Task, Training
-from dpgraph.models.network import Network
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
+from dpgraph.engine.sampling.edge_lists import empty_edge_lists, stable_edge_lists
+from dpgraph.engine.sampling.ego import EgoBatch, pack_ego_trees
+from dpgraph.engine.training.captured.step import CapturedStep, why_not_captured
+from dpgraph.engine.training.clipping import RootLosses, neighbour_losses, root_losses
+from dpgraph.engine.training.ghost import Recorder
+from dpgraph.engine.training.memory import keep_freed_memory
+from dpgraph.engine.training.noise import GaussianNoise
+from dpgraph.engine.training.optimizers import make_optimizer
+from dpgraph.engine.training.steps import ClippedTerm, PlainStep, PrivateStep, Step
 from dpgraph.problems.node_classification.prepare import build
-from dpgraph.progress import tracked
-from dpgraph.randomness import Key, numpy_generator, torch_generator
-from dpgraph.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
-from dpgraph.sampling.edge_lists import empty_edge_lists, stable_edge_lists
-from dpgraph.sampling.ego import EgoBatch, pack_ego_trees
-from dpgraph.training.captured.step import CapturedStep, why_not_captured
-from dpgraph.training.clipping import RootLosses, neighbour_losses, root_losses
-from dpgraph.training.ghost import Recorder
-from dpgraph.training.memory import keep_freed_memory
-from dpgraph.training.noise import GaussianNoise
-from dpgraph.training.optimizers import make_optimizer
-from dpgraph.training.steps import ClippedTerm, PlainStep, PrivateStep, Step
 
 NODES, FEATURES, CLASSES = 169_343, 128, 40  # ogbn-arxiv
 

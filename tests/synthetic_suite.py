@@ -12,18 +12,18 @@ from typing import Any
 
 import yaml
 
+from dpgraph.config.cell import Cell
+from dpgraph.config.config import Config
+from dpgraph.config.paths import Paths
+from dpgraph.config.record import Budget, CellRecord, Metric, SeedRecord
+from dpgraph.config.summary import RESULT, write_summary
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.registry import entry
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
-from dpgraph.experiments.summary import RESULT, write_summary
-from dpgraph.methods.points import evaluation_steps
+from dpgraph.engine.methods.points import evaluation_steps
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.planning.resolve import mechanism_for
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.relation import Relation, Scope
-from dpgraph.randomness import numpy_generator
 
 DATASETS = ("pubmed", "cora", "coauthor-cs", "ogbn-arxiv", "reddit-saint")
 EPSILONS = (2.0, 4.0, 8.0, 16.0)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from dpgraph.cli import main
+from dpgraph.config.config import Config
+from dpgraph.config.shell import export_config
 from dpgraph.data.store import save_graph
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.shell import export_config
 from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpgraph.experiments.imports import Package
-from dpgraph.sampling import list_loops
+from dpgraph.config.imports import Package
+from dpgraph.engine.sampling import list_loops
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src/dpgraph"
 LOOP = """
-from dpgraph.compiled import compiled
+from dpgraph.core.compiled import compiled
 
 @compiled("i8[!]")
 def added(values):
@@ -110,8 +110,8 @@ def test_small_inputs_load_no_compiler():
         "import sys, numpy as np\n"
         "from dpgraph.data.adjacency import symmetric_csr\n"
         "from dpgraph.data.synthetic import BlockModel, generate\n"
-        "from dpgraph.sampling import edge_lists, ego\n"
-        "from dpgraph.sampling.edge_lists import EdgeLists\n"
+        "from dpgraph.engine.sampling import edge_lists, ego\n"
+        "from dpgraph.engine.sampling.edge_lists import EdgeLists\n"
         "generate(BlockModel(name='toy', nodes=300, classes=3, features=1))\n"
         "lists = EdgeLists(np.array([0, 1, 1]), np.array([1], dtype=np.int32))\n"
         "ego.pack_ego_trees(lists, np.arange(2), 2).batch(np.arange(2))\n"
@@ -133,14 +133,14 @@ def test_loops_are_among_the_sources_of_what_calls_them():
         "training.fused.inputs": "training.fused.row_loops",
     }.items():
         found = Package(PACKAGE).closure([f"dpgraph.{caller}"])
-        assert {f"dpgraph.{loops}", "dpgraph.compiled"} <= set(found)
+        assert {f"dpgraph.{loops}", "dpgraph.core.compiled"} <= set(found)
     called = {path for path in PACKAGE.rglob("*.py") if "import compiled\n" in path.read_text()}
     assert called == {
         PACKAGE / place
         for place in (
-            "sampling/list_loops.py",
-            "sampling/tree_loops.py",
-            "training/fused/row_loops.py",
+            "engine/sampling/list_loops.py",
+            "engine/sampling/tree_loops.py",
+            "engine/training/fused/row_loops.py",
         )
     }
 
@@ -152,6 +152,6 @@ def test_a_loop_calls_none_of_another_module():
         imported = [line for line in lines if line.startswith(("import ", "from "))]
         assert set(imported) <= {
             "from __future__ import annotations", "import numba", "import numpy as np",
-            "from dpgraph.compiled import compiled", "from typing import Any", "from llvmlite import ir",
+            "from dpgraph.core.compiled import compiled", "from typing import Any", "from llvmlite import ir",
             "from numba.core import cgutils, types", "from numba.extending import intrinsic",
         }, path  # fmt: skip

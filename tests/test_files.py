@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpgraph.files import LOCK, atomic_path, cause, locked, read_json, sweep, write_array, write_json
+from dpgraph.core.files import LOCK, atomic_path, cause, locked, read_json, sweep, write_array, write_json
 
 
 def test_a_file_appears_whole_with_the_usual_rights(tmp_path):
@@ -103,7 +103,10 @@ def test_one_at_a_time_works_in_a_folder(tmp_path, caplog):
     assert os.listdir(tmp_path / "folder") == [LOCK]
 
 
-HOLD = "import sys, time; from dpgraph.files import locked\nwith locked(sys.argv[1]): print(flush=True); time.sleep(60)"
+HOLD = (
+    "import sys, time; from dpgraph.core.files import locked\n"
+    "with locked(sys.argv[1]): print(flush=True); time.sleep(60)"
+)
 
 
 @pytest.fixture

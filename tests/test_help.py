@@ -14,7 +14,7 @@ import pytest
 from dpgraph.audits.registry import AUDITS
 from dpgraph.cli import main
 from dpgraph.cli.app import COMMANDS, command
-from tests.fitting.test_fit import write_csv
+from tests.own_graph.test_fit import write_csv
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.fixture(autouse=True)
 def wide(monkeypatch):
     monkeypatch.setenv("COLUMNS", "1000")  # a word that is broken at its hyphen is another word
-    for name in ("STEPS", "VOTES", "REMOVED"):  # audits of a card take seconds: tests/fitting/test_audited.py
-        monkeypatch.setattr(f"dpgraph.fitting.audited.{name}", (("lists", 4),))
+    for name in ("STEPS", "VOTES", "REMOVED"):  # audits of a card take seconds: tests/own_graph/test_audited.py
+        monkeypatch.setattr(f"dpgraph.own_graph.audited.{name}", (("lists", 4),))
 
 
 def example(name):
@@ -44,7 +44,7 @@ def test_examples_of_help_work(tmp_path, monkeypatch):
         assert main(arguments) == 0, arguments
         ran.append(stage)
     for name in ("RATES", "STEPS"):
-        monkeypatch.setattr(f"dpgraph.privacy.planner.{name}", 1)  # sooner
+        monkeypatch.setattr(f"dpgraph.families.trees.planner.{name}", 1)  # sooner
     for stage in ("new", "new-project", "plan", "epsilon", "noise"):
         assert main(example(stage)) == 0
         ran.append(stage)

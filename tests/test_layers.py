@@ -11,30 +11,25 @@ import pytest
 
 from dpgraph.cli import main
 from dpgraph.cli.app import COMMANDS, command
-from dpgraph.experiments.experiment import View
-from dpgraph.experiments.imports import Package
-from dpgraph.methods.registry import specs
+from dpgraph.config.experiment import View
+from dpgraph.config.imports import Package
+from dpgraph.families.registry import specs
 from dpgraph.reporting.views.registry import INPUTS, figure_of, table_of, views_with
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src/dpgraph"
 LAYERS = [  # from below
-    "experiments", "privacy", "data", "problems", "sampling", "models", "training", "preparation", "methods",
-    "planning", "audits", "reporting", "pipeline", "fitting", "cli",
+    "core", "config", "privacy", "data", "problems", "engine/sampling", "engine/models", "engine/training",
+    "engine/preparation", "engine/methods", "families", "planning", "audits", "reporting", "pipeline", "own_graph",
+    "cli",
 ]  # fmt: skip
-OF_ONE_METHOD = {
-    Path("audits") / f"{name}.py"
-    for name in (
-        "embedding",
-        "one_run",
-        "subgraphs",
-        "sums",
-        "votes",
-        "votes_mean",
-        "votes_membership",
-        "votes_removed",
-    )
+# whose theorem rests on whose: the second ones' mechanisms, lists or sums are part of the first one's proof
+RESTS_ON = {
+    "aggregates": {"trees", "votes"},
+    "lots": {"trees"},
+    "residual": {"trees"},
+    "units": {"trees"},
+    "votes": {"trees"},
 }
-BASE = {"compiled", "errors", "files", "loading", "outside", "progress", "randomness"}
 
 
 def imports(path):
@@ -45,16 +40,36 @@ def imports(path):
             yield node.module
 
 
+def layer_of(parts):
+    """Return the layer of a module's path below the package; a family's attacks stand above the audits' frame."""
+    if parts[0] == "families" and any(part.removesuffix(".py").rpartition("_")[0] == "audit" or "audit" in part
+                                      for part in parts[2:]):  # fmt: skip
+        return "audits"
+    return "/".join(parts[:2]) if parts[0] == "engine" else parts[0]
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_package_imports_only_from_below(layer):
-    allowed = {*LAYERS[: LAYERS.index(layer) + 1], *BASE}
-    files = list((PACKAGE / layer).rglob("*.py"))
+    files = [path for path in PACKAGE.rglob("*/*.py") if layer_of(path.relative_to(PACKAGE).parts) == layer]
     assert files
     for path in files:
         for name in imports(path):
             parts = name.split(".")
-            if parts[0] == "dpgraph" and len(parts) > 1:
-                assert parts[1] in allowed, f"{path} imports {name}"
+            if parts[0] == "dpgraph" and len(parts) > 1 and parts[1:] != ["engine"]:
+                assert LAYERS.index(layer_of(parts[1:])) <= LAYERS.index(layer), f"{path} imports {name}"
+
+
+def families():
+    return sorted(path.name for path in (PACKAGE / "families").iterdir() if (path / "__init__.py").is_file())
+
+
+@pytest.mark.parametrize("family", families())
+def test_a_family_imports_another_only_where_its_theorem_rests_on_it(family):
+    allowed = {family, "registry", "jobs", "own_graphs", *RESTS_ON.get(family, ())}
+    for path in (PACKAGE / "families" / family).rglob("*.py"):
+        for name in imports(path):
+            if name.startswith("dpgraph.families."):
+                assert name.split(".")[2] in allowed, f"{path} imports {name}"
 
 
 def test_the_package_does_not_import_its_benchmarks():
@@ -62,7 +77,7 @@ def test_the_package_does_not_import_its_benchmarks():
 
 
 def test_every_package_has_its_place():
-    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == set(LAYERS)
+    assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == {layer.split("/")[0] for layer in LAYERS}
 
 
 def test_modules_do_not_import_each_other_in_a_circle():
@@ -76,11 +91,10 @@ def test_modules_do_not_import_each_other_in_a_circle():
 
 
 def light_files():
-    for layer in ("experiments", "privacy", "data", "planning"):
+    for layer in ("config", "privacy", "data", "planning"):
         yield from (PACKAGE / layer).rglob("*.py")
-    yield from (
-        path for path in (PACKAGE / "methods").rglob("*.py") if path.stem in ("spec", "mechanism", "settings", "look")
-    )
+    light = re.compile("spec|mechanism|.*_mechanism|variants|accountant|.*accountants|published|records|settings|look")
+    yield from (path for path in (PACKAGE / "families").rglob("*.py") if light.fullmatch(path.stem))
 
 
 def test_light_modules_do_not_import_torch():
@@ -88,12 +102,11 @@ def test_light_modules_do_not_import_torch():
         assert not {name.split(".")[0] for name in imports(path)} & {"torch", "torch_geometric", "opacus", "ogb"}, path
 
 
-def test_nothing_outside_methods_knows_a_method_by_its_name():
-    """But for single audits that attack one method; what all audits know is in the specifications."""
+def test_nothing_outside_families_knows_a_method_by_its_name():
     quoted = re.compile("|".join(rf"[\"']{re.escape(name)}[\"']" for name in specs() if "-" in name))
     for path in PACKAGE.rglob("*.py"):
         place = path.relative_to(PACKAGE)
-        if place.parts[0] != "methods" and place not in OF_ONE_METHOD:
+        if place.parts[0] != "families" and place != Path("audits/one_run.py"):  # whole runs of one method
             assert not quoted.search(path.read_text()), path
 
 
@@ -102,7 +115,7 @@ def test_planning_loads_nothing_heavy():
     code = (
         "import sys\n"
         "from dpgraph.planning.plan import load_plan\n"
-        "from dpgraph.experiments.config import Config\n"
+        "from dpgraph.config.config import Config\n"
         "from dpgraph.pipeline.bundles import training_bundles\n"
         "from dpgraph.pipeline.fingerprints import bundle_digest\n"
         "plan = load_plan(Config())\n"
@@ -126,7 +139,7 @@ def test_help_loads_nothing_but_the_parser():
         "main(['--help'])\n"
         "own = {name for name in sys.modules if name.split('.')[0] == 'dpgraph' and name[:11] != 'dpgraph.cli'}\n"
         "heavy = [name for name in ('pydantic', 'numpy', 'yaml', 'rich') if name in sys.modules]\n"
-        "print(sorted(own - {'dpgraph', 'dpgraph.errors'}), heavy)"
+        "print(sorted(own - {'dpgraph', 'dpgraph.core', 'dpgraph.core.errors'}), heavy)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert all(name in run.stdout for name in ("train", "calibrate", "fit"))

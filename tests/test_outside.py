@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from dpgraph import outside
 from dpgraph.cli import main
+from dpgraph.config.cell import Task
+from dpgraph.core import outside
+from dpgraph.core.errors import UserError
 from dpgraph.data.readers import read
 from dpgraph.data.registry import entry, home_of, registry
 from dpgraph.data.store import save_graph
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Task
-from dpgraph.methods.registry import method, outside_of, specs
+from dpgraph.families.registry import method, outside_of, specs
 from dpgraph.pipeline.fingerprints import (
     bundle_digest,
     calibrations_digest,

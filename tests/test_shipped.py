@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dpgraph.experiments.literature import read_baselines
+from dpgraph.config.literature import read_baselines
 from dpgraph.reporting.baselines.table import TOLERANCE
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.parts import CONTRADICTED, ENOUGH, FEWEST, REPRODUCED, VERDICTS, read_parts

@@ -15,8 +15,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOK = ROOT / "docs/tutorial.ipynb"
-# audits of a card take seconds: tests/fitting/test_audited.py
-QUICK = """import dpgraph.fitting.audited as audited
+# audits of a card take seconds: tests/own_graph/test_audited.py
+QUICK = """import dpgraph.own_graph.audited as audited
 audited.STEPS = audited.VOTES = audited.REMOVED = (("lists", 4),)"""
 # `pip install .` does not bring these: importing one fails, as it does there
 ABSENT = """import sys

@@ -2,8 +2,8 @@
 
 __version__ = "0.1.0"
 
-PUBLIC = {"fit": "dpgraph.fitting.python:fit", "load": "dpgraph.fitting.model:load",
-          "compare": "dpgraph.fitting.python:compare"}  # fmt: skip
+PUBLIC = {"fit": "dpgraph.own_graph.python:fit", "load": "dpgraph.own_graph.model:load",
+          "compare": "dpgraph.own_graph.python:compare"}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
@@ -13,6 +13,6 @@ def __getattr__(name: str) -> object:
     """
     if name not in PUBLIC:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from dpgraph.loading import load
+    from dpgraph.core.loading import load
 
     return load(PUBLIC[name])

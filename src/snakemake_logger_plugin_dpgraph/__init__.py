@@ -112,7 +112,7 @@ class LogHandler(LogHandlerBase):
 
     def _fail(self, told: dict[str, Any], now: float) -> None:
         """Print rule, cause as the cluster reports it, log file and the log's last line."""
-        from dpgraph.progress import last_line
+        from dpgraph.core.progress import last_line
 
         job, logs = told["jobid"], [Path(str(path)) for path in told.get("log") or ()]
         last = next(filter(None, map(last_line, logs)), None)

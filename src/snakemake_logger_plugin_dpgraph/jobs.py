@@ -113,7 +113,7 @@ class Jobs:
         """Return the counts and the time left, e.g. `…, about 3 h 12 min left`."""
         left = self.seconds_left(now)
         open_jobs = len(self.finished) + len(self.failed) < self.total
-        from dpgraph.progress import duration  # not before the Snakefile says where the package is
+        from dpgraph.core.progress import duration  # not before the Snakefile says where the package is
 
         return self.counts() + (f", about {duration(left)} left" if left and left >= 1 and open_jobs else "")
 
@@ -121,7 +121,7 @@ class Jobs:
         """Return how the run ended."""
         done, total = len(self.finished), self.total
         ended = "finished" if done >= total and not self.failed else "stopped"
-        from dpgraph.progress import duration
+        from dpgraph.core.progress import duration
 
         spent = duration(now - self.since) if self.since is not None else "0 s"
         failed = f", {len(self.failed)} failed" if self.failed else ""

@@ -19,12 +19,14 @@ from dpgraph.audits.cases import (
     mechanism_of,
     multiplier,
 )
-from dpgraph.errors import UserError
-from dpgraph.methods.registry import specs
+from dpgraph.core.errors import UserError
+from dpgraph.families.registry import specs
 
 
 def test_every_private_method_brings_a_case_for_each_variant() -> None:
-    sums = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "sums"}  # attacked by audits/sums.py
+    sums = {
+        name: kind for name, kind in ALL_KINDS.items() if kind.reads == "sums"
+    }  # attacked by families/aggregates/audit.py
     others = {**TUPLE_KINDS, **TEACHER_KINDS, **NODE_TEACHER_KINDS, **UNIT_KINDS, **LIST_KINDS, **sums}
     assert kinds(specs().values()) == {**KINDS, **others}
     assert {kind.method for kind in ALL_KINDS.values()} == {name for name, one in specs().items() if one.private}

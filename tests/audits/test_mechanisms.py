@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from dpgraph.audits import exact, one_run, subgraphs
+from dpgraph.audits import exact, one_run
 from dpgraph.audits.registry import run_audit
+from dpgraph.families.subgraphs import audit as subgraphs
 from tests.mutants import broken
 
 

@@ -9,11 +9,11 @@ from dpgraph.audits import facts, inputs, probes, reach, theory
 from dpgraph.audits.cases import KINDS, Settings, prepared_steps
 from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.graphs import directed_graph, null_records, without_node
+from dpgraph.engine.sampling.batches import PoissonSampler
 from dpgraph.privacy.accountants.composition import composed_delta
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair, residual_pair
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.procedure import NotAsAccounted
-from dpgraph.sampling.batches import PoissonSampler
 
 EPSILONS = np.array([0.0, 0.5, 1.0, 2.0])
 

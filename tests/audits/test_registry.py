@@ -14,9 +14,9 @@ from dpgraph.audits.cases import ALL_KINDS, KINDS
 from dpgraph.audits.registry import AUDITS, names_of, run_audit
 from dpgraph.audits.result import AuditResult
 from dpgraph.cli import main
-from dpgraph.errors import UserError
-from dpgraph.methods.registry import specs
-from dpgraph.privacy.mechanisms.pagerank import ReleaseKind
+from dpgraph.core.errors import UserError
+from dpgraph.families.pagerank.mechanism import ReleaseKind
+from dpgraph.families.registry import specs
 
 # fewer than an audit's own: what has to pass needs little power here, and tests/mutants shows what each finds
 FEWER = {

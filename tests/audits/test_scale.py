@@ -19,8 +19,8 @@ from dpgraph.audits.scale import (
     toy_graph,
 )
 from dpgraph.data.records import FIRST_PROBLEM
-from dpgraph.methods.jobs import make_jobs
-from dpgraph.methods.registry import method
+from dpgraph.families.jobs import make_jobs
+from dpgraph.families.registry import method
 from dpgraph.planning.resolve import mechanism_for
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.problems.registry import problem_of

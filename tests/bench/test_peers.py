@@ -13,7 +13,7 @@ import torch
 from bench import peers, peers_jax, peers_pyg, peers_torch
 from bench.peers import ARCHITECTURES, CASES, COLUMNS, PEERS, Peer, bench, difference, table
 from bench.peers_problem import UNCLIPPED, Problems, padded
-from dpgraph.training.clipping import clipped_gradient_sum
+from dpgraph.engine.training.clipping import clipped_gradient_sum
 
 SMALL = replace(ARCHITECTURES[1], batch_size=12)
 OURS, PLAIN = PEERS[0], PEERS[-1]

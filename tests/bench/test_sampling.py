@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.sampling import COLUMNS, bench, random_graph
-from dpgraph.sampling.pagerank import approximate_pagerank
+from dpgraph.families.pagerank.rows import approximate_pagerank
 
 
 def test_every_stage_is_measured(tmp_path):

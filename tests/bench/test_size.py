@@ -12,11 +12,11 @@ import pytest
 
 from bench import size
 from bench.size import EDGES, measured, write_files
+from dpgraph.config.config import Config
+from dpgraph.core.errors import UserError
 from dpgraph.data.fetch import fetch
 from dpgraph.data.readers import ogb
 from dpgraph.data.registry import entry
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config
 from dpgraph.planning.plan import load_plan
 
 NODES = 2000

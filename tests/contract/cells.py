@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.expansion import merged
-from dpgraph.methods.registry import specs
+from dpgraph.config.cell import Cell
+from dpgraph.config.expansion import merged
+from dpgraph.families.registry import specs
 from dpgraph.planning.resolve import resolve
 
 COMMON: dict[str, Any] = {

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.data.store import save_graph
-from dpgraph.randomness import numpy_generator
 
 
 def toy_graph(nodes: int = 60) -> Graph:

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
-from dpgraph.methods.registry import specs
+from dpgraph.config.cell import Cell
+from dpgraph.core.errors import UserError
+from dpgraph.families.registry import specs
 from dpgraph.planning.resolve import resolve
 from tests.contract.cells import CELLS, raw_cells
 

@@ -1,4 +1,4 @@
-"""What every method must keep, on a toy graph. A new method is tested by being in methods/."""
+"""What every method must keep, on a toy graph. A new method is tested by being in families/."""
 
 from dataclasses import replace
 
@@ -7,19 +7,19 @@ import pytest
 import torch
 
 from dpgraph.audits.graphs import null_records, without_node
+from dpgraph.config.cell import Cell
+from dpgraph.core.errors import UserError
 from dpgraph.data.adjacency import transpose
 from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
-from dpgraph.methods.jobs import make_jobs
-from dpgraph.methods.registry import method, spec
+from dpgraph.families.jobs import make_jobs
+from dpgraph.families.lots.mechanism import UnclippedLots
+from dpgraph.families.registry import method, spec
+from dpgraph.families.subgraphs.mechanism import PureNoise, UnclippedSubgraphs
+from dpgraph.families.trees.published import FixedBatchTrees
 from dpgraph.planning.resolve import calibrate, inference_of, mechanism_for, target_of
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.mechanisms.base import mechanism_from
-from dpgraph.privacy.mechanisms.lots import UnclippedLots
 from dpgraph.privacy.mechanisms.none import NoRecord
-from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
-from dpgraph.privacy.mechanisms.subgraphs import PureNoise, UnclippedSubgraphs
 from dpgraph.privacy.procedure import NotAsAccounted, differences
 from dpgraph.problems.node_classification.blind import blind
 from dpgraph.problems.registry import problem_of

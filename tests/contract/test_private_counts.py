@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpgraph.methods import assembly
+from dpgraph.engine.methods import assembly
 from dpgraph.reporting.dictionary import COLUMNS
 from tests.contract.cells import PRIVATE
 from tests.contract.test_methods import run

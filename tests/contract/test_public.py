@@ -11,11 +11,11 @@ import torch
 
 from dpgraph.audits.graphs import edges_of, null_records, with_edges, without_node
 from dpgraph.data.records import TRAIN
-from dpgraph.methods.jobs import make_jobs
-from dpgraph.methods.registry import method
+from dpgraph.families.jobs import make_jobs
+from dpgraph.families.registry import method
+from dpgraph.families.tuples.mechanism import StaticTuples
 from dpgraph.planning.resolve import calibrate
 from dpgraph.privacy.cache import default_cache
-from dpgraph.privacy.mechanisms.relations import StaticTuples
 from dpgraph.privacy.public import PUBLIC, DataFact, private_numbers, public_table
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.registry import problem_of

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.fetch import fetch, mirrors_from
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import ogb
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
-from dpgraph.randomness import numpy_generator
 
 META = {
     "version": 1, "url": "none", "download_name": "toy", "num tasks": 1, "task type": "multiclass classification",

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.readers import arxiv_text
-from dpgraph.errors import UserError
 from tests.data.test_readers import ogb_files
 
 CONTENT = "3,0,2\r\n\r\n1\r\n"

@@ -6,13 +6,13 @@ import subprocess
 import numpy as np
 import pytest
 
+from dpgraph.config.cell import Task
+from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.data.fetch import fetch
 from dpgraph.data.readers import pokec_bert
 from dpgraph.data.store import load_graph
 from dpgraph.data.text import bert
 from dpgraph.data.text.bert import column_means, weighted_sum, weights_of_texts
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.experiments.cell import Task
 from dpgraph.problems.preprocess import preprocess
 from tests.data.test_pokec import toy_profiles
 from tests.data.test_pokec import write as write_pokec

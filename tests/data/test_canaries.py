@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.canaries import WORDS, Canaries, generate
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers.canaries import read
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
-from dpgraph.errors import UserError
 
 OPTIONS = {"name": "toy", "canaries": 200, "friends": 3, "train": 300, "validation": 30}
 CANARIES = slice(330, 530)

@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 from scipy.io import savemat
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.classes import frequent_classes
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import facebook100
-from dpgraph.errors import UserError
 
 # status, gender, major, second major, dorm, year, high school
 USERS = np.array(

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from dpgraph.core.errors import UserError
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.fetch import fetch, mirrors_from
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.readers import faces94, orl, read
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import entry, parse
 from dpgraph.data.varied_pictures import variants, varied
-from dpgraph.errors import UserError
-from dpgraph.randomness import numpy_generator
 
 
 def picture(size, number=0, kind="PPM", mode="L"):

@@ -4,10 +4,10 @@ import sys
 import numpy as np
 import pytest
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.readers import pokec, pokec_fasttext
 from dpgraph.data.text import fasttext
 from dpgraph.data.text.fasttext import mean_vectors, token_counts
-from dpgraph.errors import UserError
 from tests.data.test_pokec import toy_profiles
 from tests.data.test_pokec import write as write_pokec
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.features import dense, transform
-from dpgraph.errors import UserError
 
 MATRICES = arrays(np.float32, (5, 7), elements=st.floats(-8, 8, width=32).map(lambda x: round(x)))
 

@@ -12,15 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dpgraph.core.errors import DataUnavailable, UserError
+from dpgraph.core.files import LOCK
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data import download as download_module
 from dpgraph.data import fetch as fetch_module
 from dpgraph.data.download import download
 from dpgraph.data.fetch import fetch, mirrors_from
 from dpgraph.data.manifest import read_manifest, write_manifest
 from dpgraph.data.registry import parse
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.files import LOCK
-from dpgraph.randomness import numpy_generator
 
 BODY = bytes(range(256)) * 40
 SHA = hashlib.sha256(BODY).hexdigest()

@@ -4,9 +4,9 @@ import hashlib
 import numpy as np
 import pytest
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.readers import idx
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.errors import UserError
 
 TRAIN_IMAGES = np.arange(24, dtype=np.uint8).reshape(3, 2, 4) * 10
 FILES = {

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.readers import pokec
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
-from dpgraph.errors import UserError
 
 OPTIONS = {"per_class": 10, "min_count": 2, "max_count": 1000, "label_column_in_text": False}
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.readers import pokec_extract
 from dpgraph.data.records import NO_SPLIT
-from dpgraph.errors import UserError
 
 HEADER = "index,gender,region_large,region_small,age,weight,height,hobbies,user_id"
 ROWS = [

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.readers import digits, graphsaint, npz, ogb, planetoid, reddit
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
-from dpgraph.errors import UserError
 
 
 def planetoid_files(folder, test=(503, 501, 505)):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from dpgraph.config.cell import Task
 from dpgraph.data.adjacency import owners
 from dpgraph.data.clusters import cluster_split
 from dpgraph.data.fetch import fetch, mirrors_from
@@ -18,7 +19,6 @@ from dpgraph.data.registry import entry
 from dpgraph.data.settings import apply_setting
 from dpgraph.data.statistics import statistics
 from dpgraph.data.store import load_graph, load_status
-from dpgraph.experiments.cell import Task
 from dpgraph.problems.preprocess import preprocess
 
 pytestmark = pytest.mark.real_data

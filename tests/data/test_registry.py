@@ -3,9 +3,9 @@ import inspect
 
 import pytest
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.readers import READERS, read
 from dpgraph.data.registry import DatasetEntry, entry, parse, registry
-from dpgraph.errors import UserError
 
 MINIMAL = """
 toy:

@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpgraph.config import cell
+from dpgraph.core.errors import UserError
 from dpgraph.data.adjacency import owners, transpose
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT
 from dpgraph.data.settings import SETTINGS, apply_setting
-from dpgraph.errors import UserError
-from dpgraph.experiments import cell
 
 
 @given(

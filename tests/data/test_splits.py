@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpgraph.core.errors import UserError
 from dpgraph.data import clusters as clusters_module
 from dpgraph.data.clusters import (
     cluster_split,
@@ -19,7 +20,6 @@ from dpgraph.data.clusters import (
 from dpgraph.data.raw_graph import RawGraph, split_array
 from dpgraph.data.records import DATA_DEPENDENT, NO_SPLIT, TEST, TRAIN, VALIDATION
 from dpgraph.data.splits import bounds, make_split, per_class_split, random_split, stratified_split
-from dpgraph.errors import UserError
 
 
 def raw_graph(labels, split=None, edges=(), features=None):

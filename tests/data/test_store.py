@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.data.adjacency import symmetric_csr, transpose
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import DATA_DEPENDENT, data_dependent
 from dpgraph.data.store import load_graph, load_status, save_graph
 from dpgraph.data.stored import save_unavailable
-from dpgraph.errors import DataUnavailable, UserError
 
 ARRAYS = ("out_ptr", "out_idx", "in_ptr", "in_idx", "features", "labels", "split")
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from dpgraph.core.errors import UserError
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.readers import svhn
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
-from dpgraph.errors import UserError
-from dpgraph.randomness import numpy_generator
 
 PIXELS = numpy_generator("test", "svhn").integers(0, 256, (4, 5, 3, 7), dtype=np.uint8)
 LABELS = np.array([[1], [10], [9], [2]], dtype=np.uint8)

@@ -7,14 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpgraph.config.cell import Task
+from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.data.fetch import mirrors_from
 from dpgraph.data.readers import text_relations
 from dpgraph.data.readers.text_relations import HASHED_WORDS, read, read_graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import registry
 from dpgraph.data.text.encoders import PACKAGES, encoder_folder
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.experiments.cell import Task
 from dpgraph.problems.preprocess import preprocess
 from dpgraph.problems.relations.value import load_relations
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import LOCK
 from dpgraph.data import fetch as fetch_module
 from dpgraph.data import wheels
 from dpgraph.data.fetch import WHEELS, fetch
 from dpgraph.data.registry import parse
-from dpgraph.errors import UserError
-from dpgraph.files import LOCK
 
 BODIES = {"a.bin": b"a" * 1000, "b.bin": b"b" * 2000}
 NAME = "toywheel-1.0-cp38-cp38-manylinux1_x86_64.whl"  # for no Python that could install it here

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import first_line
+from dpgraph.config.config import first_line
+from dpgraph.core.errors import UserError
 
 SECONDS = 2.0  # of processor time per case
 LONGEST_LINE = 4000

@@ -11,7 +11,7 @@ import networkx
 import numpy as np
 import pandas
 
-from dpgraph.fitting.own_graph import OwnGraph
+from dpgraph.own_graph.graph import OwnGraph
 
 MISSING = ("NA", "NaN", "nan", "N/A", "n/a", "<NA>", "None", "none", "NULL", "null", "#N/A", "?", "-1", "-1.0")
 CLASSES = (

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import strategies as st
 
 from dpgraph.cli.options import read_cell
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.config import Config
-from dpgraph.methods.points import evaluation_steps
-from dpgraph.methods.registry import spec
+from dpgraph.config.cell import Task
+from dpgraph.config.config import Config
+from dpgraph.engine.methods.points import evaluation_steps
+from dpgraph.families.registry import spec
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import resolve
 from tests.contract.cells import raw_cells

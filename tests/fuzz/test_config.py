@@ -10,9 +10,9 @@ import yaml
 from hypothesis import strategies as st
 
 from dpgraph.cli.options import read_cell
-from dpgraph.errors import UserError, one_line, shown
-from dpgraph.experiments.config import Config, load, parse
-from dpgraph.experiments.documents import json_value, yaml_value
+from dpgraph.config.config import Config, load, parse
+from dpgraph.config.documents import json_value, yaml_value
+from dpgraph.core.errors import UserError, one_line, shown
 from tests.fuzz.harness import SEEDS, fuzzed, told
 from tests.fuzz.strategies import NASTY, SHARED, damaged, mangled
 

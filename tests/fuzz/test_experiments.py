@@ -8,10 +8,10 @@ from random import Random
 import pytest
 import yaml
 
-from dpgraph.experiments.config import Config, parse
-from dpgraph.experiments.documents import read_yaml
-from dpgraph.experiments.experiment import Experiment, Search
-from dpgraph.experiments.suite import Grid, Suite
+from dpgraph.config.config import Config, parse
+from dpgraph.config.documents import read_yaml
+from dpgraph.config.experiment import Experiment, Search
+from dpgraph.config.suite import Grid, Suite
 from dpgraph.planning.plan import load_plan
 from tests.fuzz.harness import SEEDS, files_in, fuzzed, told
 from tests.fuzz.strategies import mangled

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import torch
 from torch_geometric.data import Data
 
-from dpgraph.fitting.objects import own_graph
+from dpgraph.own_graph.objects import own_graph
 from tests.fuzz.harness import SEEDS, fuzzed, told
 from tests.fuzz.strategies import damaged
 from tests.fuzz.test_own_graphs import NPZ, sound

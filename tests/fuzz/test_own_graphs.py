@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 from dpgraph.cli import main
 from dpgraph.data.graph import Graph
-from dpgraph.fitting.arrays import from_arrays, read_npz
-from dpgraph.fitting.fit import fit
-from dpgraph.fitting.model import HEADER, PARAMETERS, SavedModel, load
-from dpgraph.fitting.new_nodes import read_new_npz
-from dpgraph.fitting.scales import ranges_of, with_ranges
-from dpgraph.fitting.summary import what_was_read
-from dpgraph.fitting.tables import read_csv_graph
+from dpgraph.own_graph.arrays import from_arrays, read_npz
+from dpgraph.own_graph.fit import fit
+from dpgraph.own_graph.model import HEADER, PARAMETERS, SavedModel, load
+from dpgraph.own_graph.new_nodes import read_new_npz
+from dpgraph.own_graph.scales import ranges_of, with_ranges
+from dpgraph.own_graph.summary import what_was_read
+from dpgraph.own_graph.tables import read_csv_graph
 from tests.fuzz.harness import SEEDS, files_in, fuzzed, told
 from tests.fuzz.strategies import JSON_NASTY, damaged, mangled
 from tests.fuzz.test_readers import npy, wrong_array, zipped

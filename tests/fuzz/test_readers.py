@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.arrays import load_npy
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import arxiv_text, graphsaint, idx, npz, ogb, planetoid, pokec, pokec_extract, reddit
 from dpgraph.data.text.fasttext import check_binary
-from dpgraph.errors import UserError
 from tests.data.test_idx import FILES as IDX_FILES
 from tests.data.test_idx import encoded
 from tests.data.test_readers import legacy_pickle

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpgraph.config.record import CellRecord, Metric, SeedRecord
 from dpgraph.data.manifest import read_manifest
 from dpgraph.data.registry import parse as parse_registry
 from dpgraph.data.store import load_graph, load_status, save_graph
-from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
+from dpgraph.families.trees.mechanism import PoissonTrees
 from dpgraph.privacy.calibration import Calibration, calibrated
 from dpgraph.privacy.mechanisms.none import NonPrivate
-from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.reporting.aggregate import COLUMNS, blocks, rows_of
 from dpgraph.reporting.records import read_record
 from dpgraph.reporting.results import read_results

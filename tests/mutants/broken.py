@@ -10,20 +10,20 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from dpgraph.audits.subgraphs import _network
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
-from dpgraph.methods.aggregates.sums import Senders
-from dpgraph.methods.votes.ballots import Ballots, BoundedBallots, CappedBallots
-from dpgraph.methods.votes.readers import READERS
-from dpgraph.preparation.base import Order, PrivateData
-from dpgraph.privacy.mechanisms.stranger_votes import BoundedStrangerVotes
+from dpgraph.engine.preparation.base import Order, PrivateData
+from dpgraph.engine.sampling.batches import PoissonSampler
+from dpgraph.engine.sampling.edge_lists import EdgeLists, full_edge_lists, sample_edge_lists
+from dpgraph.engine.sampling.ego import EgoTrees, pack_ego_trees
+from dpgraph.families.aggregates.sums import Senders
+from dpgraph.families.subgraphs.audit import _network
+from dpgraph.families.subgraphs.steps import Privatizer
+from dpgraph.families.units.sampling import Units, cluster_units
+from dpgraph.families.votes.ballots import Ballots, BoundedBallots, CappedBallots
+from dpgraph.families.votes.readers import READERS
+from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes
 from dpgraph.privacy.procedure import Lists
-from dpgraph.randomness import numpy_generator
-from dpgraph.sampling.batches import PoissonSampler
-from dpgraph.sampling.edge_lists import EdgeLists, full_edge_lists, sample_edge_lists
-from dpgraph.sampling.ego import EgoTrees, pack_ego_trees
-from dpgraph.sampling.units import Units, cluster_units
-from dpgraph.training.kipf import Privatizer
 
 
 def smaller(factor: float) -> Callable[[property], property]:

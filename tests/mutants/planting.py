@@ -20,7 +20,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import dpgraph
-from dpgraph.compiled import Compiled
+from dpgraph.core.compiled import Compiled
 
 PACKAGE = Path(inspect.getfile(dpgraph)).parent
 ANYTHING = ast.parse("...").body[0]

@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # imported once, before forking; torch imports the last three itself, with the first optimiser and the first layer on no
 # device
 HEAVY = ("pytest", "hypothesis", "pandas", "dp_accounting.pld.privacy_loss_distribution", "dp_accounting.rdp",
-         "dpgraph.audits.registry", "dpgraph.fitting.fit",
+         "dpgraph.audits.registry", "dpgraph.own_graph.fit",
          "torch._dynamo", "torch._refs", "torch._meta_registrations")  # fmt: skip
 SEEDED = ("--hypothesis-seed=0",)  # a bug that is noticed once is noticed always
 LONG = ("prepared",)  # nightly, and run as they are by make test-slow

@@ -68,7 +68,7 @@ def test_a_fragment_that_is_not_there_once_is_an_error(qualified: str, old: str,
 
 def test_an_object_that_moved_is_found_by_its_qualified_name() -> None:
     moved = Place.of("dpgraph.somewhere.else:GaussianNoise.add")
-    assert (moved.module, moved.qualified) == ("dpgraph.training.noise", "GaussianNoise.add")
+    assert (moved.module, moved.qualified) == ("dpgraph.engine.training.noise", "GaussianNoise.add")
     several = next(name for name, modules in definitions().items() if len(modules) > 1)
     with pytest.raises(CannotPlantError, match="expected 1"):
         Place.of(f"dpgraph.somewhere.else:{several}")
@@ -77,15 +77,17 @@ def test_an_object_that_moved_is_found_by_its_qualified_name() -> None:
 def test_a_planted_change_runs_in_every_module_that_imported_the_object() -> None:
     """In a process of its own: nothing is taken back."""
     program = """
-from dpgraph.sampling import batches
+from dpgraph.engine.sampling import batches
 from dpgraph.data.records import Records
-from dpgraph.sampling.batches import poisson_batch
-from dpgraph.training import precision, clipping
+from dpgraph.engine.sampling.batches import poisson_batch
+from dpgraph.engine.training import precision, clipping
 from tests.mutants.planting import Bug, Edit, Swap, plant
 import numpy as np
-edit = Edit("dpgraph.sampling.batches:poisson_batch", "generator.random(num_roots) < rate", "np.ones(num_roots) > 0")
+edit = Edit(
+        "dpgraph.engine.sampling.batches:poisson_batch", "generator.random(num_roots) < rate", "np.ones(num_roots) > 0"
+    )
 size = Edit("dpgraph.data.records:Records.num_nodes", "len(self.labels)", "7")
-plant(Bug("all", (edit, size, Swap("dpgraph.training.precision:enlarged_norms", lambda plain: "other")), ""))
+plant(Bug("all", (edit, size, Swap("dpgraph.engine.training.precision:enlarged_norms", lambda plain: "other")), ""))
 assert len(poisson_batch(9, 0.1, np.random.default_rng(0))) == 9
 assert Records.num_nodes.fget(None) == 7
 assert clipping.enlarged_norms == precision.enlarged_norms == "other"

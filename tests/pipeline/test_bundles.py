@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.paths import Paths
-from dpgraph.files import write_json, write_text
+from dpgraph.config.cell import Task
+from dpgraph.config.config import Config
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import write_json, write_text
 from dpgraph.pipeline.bundles import (
     Bundle,
     _bundled,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from dpgraph.config.imports import Package
+from dpgraph.config.sources import ACCOUNTING, NEUTRAL, PACKAGE, PLANNING, Stage, digest_of, files_of
 from dpgraph.data.registry import entry
 from dpgraph.data.store import save_graph
-from dpgraph.experiments.imports import Package
-from dpgraph.experiments.sources import ACCOUNTING, NEUTRAL, PACKAGE, PLANNING, Stage, digest_of, files_of
-from dpgraph.methods.registry import specs
+from dpgraph.families.registry import specs
 from dpgraph.pipeline.fingerprints import (
     calibration_roots,
     download_digest,
@@ -61,7 +61,7 @@ def test_a_cell_has_its_own_modules_and_no_other_methods(name):
     cell = CELLS[name]
     family = specs()[cell.method].train.split(".")[2]
     found = closure(name)
-    assert {"pipeline/execute.py", "pipeline/collect.py", "methods/base.py", "randomness.py"} <= found
+    assert {"pipeline/execute.py", "pipeline/collect.py", "engine/methods/base.py", "core/randomness.py"} <= found
     problem = problem_of(cell.task).name.replace("-", "_")
     assert f"problems/{problem}/work.py" in found
     if problem == "node_classification":
@@ -71,54 +71,54 @@ def test_a_cell_has_its_own_modules_and_no_other_methods(name):
     assert not {path for path in found if path.startswith("problems/") and path.endswith(("prepare.py", "problem.py"))}
     others = {one.split(".")[2] for one in (spec.train for spec in specs().values())} - {family}
     allowed = {
-        "lots": {"ego_trees"}, "residual": {"ego_trees"}, "votes": {"ego_trees"}, "relations": {"constant"},
-            "tuples": {"constant"},
-        "aggregates": {"votes"}, "propagation": {"constant"},
+        "lots": {"trees"}, "residual": {"trees"}, "units": {"trees"}, "votes": {"trees"},
+        "aggregates": {"trees", "votes"},
     }.get(family, set())  # fmt: skip
     # whose training they are, or whose lists
     for other in others - allowed:
-        assert not {path for path in found if path.startswith(f"methods/{other}/")}, (name, other)
-    assert not {path for path in found if re.fullmatch("methods/.*/(spec|look|settings).py", path)}
+        assert not {path for path in found if path.startswith(f"families/{other}/")}, (name, other)
+    assert not {path for path in found if re.fullmatch("families/.*/(spec|look|settings).py", path)}
     assert not {path for path in found if path.startswith(("reporting/", "audits/", "planning/"))}
-    accountants = {path for path in closure(name, numbers=True) if path.startswith("privacy/accountants/")}
+    accountants = {path for path in closure(name, numbers=True) if "accountant" in path}
     assert accountants <= {"privacy/accountants/__init__.py"}
 
 
 def test_a_method_without_privacy_does_not_depend_on_accountants_of_others():
-    assert not {path for path in closure("gnn-1-none") if "double_mixture" in path or "mechanisms/trees" in path}
-    assert {"privacy/mechanisms/trees.py", "privacy/accountants/double_mixture.py", "preparation/trees.py",
+    assert not {path for path in closure("gnn-1-none") if "double_mixture" in path or "trees/mechanism" in path}
+    assert {"families/trees/mechanism.py", "privacy/accountants/double_mixture.py", "families/trees/prepared.py",
             "privacy/accountants/renyi.py", "privacy/relation.py"} <= closure("dp-gnn-1-rigorous")  # fmt: skip
 
 
 def test_what_an_epsilon_is_computed_with_calibrates_anew():
     rows = closure("dp-appr-gaussian-rigorous", calibration=True)
-    accountants = ("quantile", "gaussian", "pagerank", "renyi", "composition", "double_mixture")
-    assert {f"privacy/accountants/{name}.py" for name in accountants if name != "quantile"} <= rows
-    assert {"methods/pagerank/mechanism.py", "privacy/mechanisms/pagerank.py", "privacy/calibration.py",
-            "privacy/solving.py", "methods/asked.py"} <= rows  # fmt: skip
+    accountants = ("gaussian", "renyi", "composition", "double_mixture")
+    assert {f"privacy/accountants/{name}.py" for name in accountants} <= rows
+    assert {"families/pagerank/accountant.py", "families/pagerank/variants.py", "families/pagerank/mechanism.py",
+            "privacy/calibration.py",
+            "privacy/solving.py", "engine/methods/asked.py"} <= rows  # fmt: skip
     assert "privacy/accountants/quantile.py" in closure("dp-residual-1-rigorous", calibration=True)
-    assert not {path for path in rows if "mechanisms/trees" in path or "mechanisms/lots" in path}
+    assert not {path for path in rows if "trees/mechanism" in path or "lots/mechanism" in path}
 
 
 EDITED = [
-    "methods/ego_trees/train.py",
-    "methods/pagerank/prepared.py",
-    "methods/subgraphs/train.py",
-    "methods/base.py",
-    "methods/asked.py",
-    "methods/residual/mechanism.py",
-    "preparation/lots.py",
-    "preparation/base.py",
-    "privacy/mechanisms/lots.py",
+    "families/trees/train.py",
+    "families/pagerank/prepared.py",
+    "families/subgraphs/train.py",
+    "engine/methods/base.py",
+    "engine/methods/asked.py",
+    "families/residual/variants.py",
+    "families/lots/prepared.py",
+    "engine/preparation/base.py",
+    "families/lots/mechanism.py",
     "privacy/accountants/double_mixture.py",
-    "privacy/accountants/pate.py",
+    "families/pate/accountant.py",
     "problems/node_classification/blind.py",
     "problems/images/work.py",
     "problems/classification.py",
     "data/splits.py",
     "pipeline/collect.py",
     "pipeline/stages.py",
-    "sampling/graph_splits.py",
+    "families/subgraphs/splits.py",
     "reporting/tables.py",
     "errors.py",
 ]
@@ -137,15 +137,15 @@ def test_an_edit_reruns_the_cells_that_import_it_and_no_others(edited, copy, bef
 
 
 NEW_FILES = {
-    "methods/later/__init__.py": "",
-    "methods/later/spec.py": "from dpgraph.methods.spec import MethodSpec\nSPECS = ()\n",
-    "methods/later/train.py": "from dpgraph.methods.ego_trees.train import tree_run\n",
+    "families/later/__init__.py": "",
+    "families/later/spec.py": "from dpgraph.engine.methods.spec import MethodSpec\nSPECS = ()\n",
+    "families/later/train.py": "from dpgraph.families.trees.train import tree_run\n",
     "privacy/mechanisms/later.py": "from dpgraph.privacy.mechanisms.base import NoisySteps\n",
     "privacy/accountants/later.py": "from dpgraph.privacy.accountants.renyi import Orders\n",
     "problems/later/__init__.py": "",
     "problems/later/blind.py": "from dpgraph.data.graph import Graph\n",
     "problems/later/problem.py": "from dpgraph.problems.base import Problem\n",
-    "preparation/later.py": "from dpgraph.preparation.base import PreparedStep\n",
+    "engine/preparation/later.py": "from dpgraph.engine.preparation.base import PreparedStep\n",
     "data/readers/later.py": "from dpgraph.data.raw_graph import RawGraph\n",
 }
 
@@ -158,7 +158,7 @@ def test_new_methods_mechanisms_problems_and_readers_make_nothing_anew(copy, bef
 
 
 def test_a_new_optional_field_makes_nothing_anew(copy, before):
-    for name in ("experiments/cell.py", "methods/ego_trees/spec.py", "methods/pagerank/settings.py"):
+    for name in ("config/cell.py", "families/trees/spec.py", "families/pagerank/settings.py"):
         text = (copy / name).read_text()
         start = text.index("class ")
         (copy / name).write_text(text[:start] + "class Later:\n    extra: float = 1.0\n\n\n" + text[start:])
@@ -167,38 +167,42 @@ def test_a_new_optional_field_makes_nothing_anew(copy, before):
 
 # Real edits of what is left out of fingerprints: none of them changes a number of any seed.
 HARMLESS = {
-    "errors": ('expected {allowed}', 'allowed: {allowed}'),
-    "files": ("    return hashed.hash.hexdigest()", "    return hashed.hash.hexdigest()  # edited"),
-    "progress": ('"""', '"""Edited. '),
+    "core.errors": ('expected {allowed}', 'allowed: {allowed}'),
+    "core.files": ("    return hashed.hash.hexdigest()", "    return hashed.hash.hexdigest()  # edited"),
+    "core.progress": ('"""', '"""Edited. '),
     "data.download": ('"""', '"""Edited. ', ),
-    "experiments.cell": (
+    "config.cell": (
         "    momentum: ", "    extra: Annotated[float, Field(ge=0)] = 0.0\n    momentum: ",
     ),
-    "experiments.config": ("expected {message}{more}", "allowed: {message}{more}"),
-    "experiments.documents": ('"""', '"""Edited. '),
-    "experiments.imports": ('"""', '"""Edited. '),
-    "experiments.paths": ('f"seed={seed}.predictions.npy"', 'f"seed={seed}.classes.npy"'),
-    "experiments.sources": ("hashlib.sha256()", 'hashlib.sha256(b"edited")'),
-    "experiments.summary": ("    failed_seeds: int", "    extra: int = 0\n    failed_seeds: int"),
-    "outside": ("    return hashed.hexdigest()[:16]", "    return hashed.hexdigest()[:12]"),
-    "methods.registry": ("def check_runs(", "def unused() -> None:\n    pass\n\n\ndef check_runs("),
+    "config.config": ("expected {message}{more}", "allowed: {message}{more}"),
+    "config.documents": ('"""', '"""Edited. '),
+    "config.imports": ('"""', '"""Edited. '),
+    "config.paths": ('f"seed={seed}.predictions.npy"', 'f"seed={seed}.classes.npy"'),
+    "config.sources": ("hashlib.sha256()", 'hashlib.sha256(b"edited")'),
+    "config.summary": ("    failed_seeds: int", "    extra: int = 0\n    failed_seeds: int"),
+    "core.outside": ("    return hashed.hexdigest()[:16]", "    return hashed.hexdigest()[:12]"),
+    "families.registry": ("def check_runs(", "def unused() -> None:\n    pass\n\n\ndef check_runs("),
     "problems.base": ("    nodes: int", "    extra = 0\n    nodes: int"),
     "problems.registry": ('"""', '"""Edited. '),
-    "methods.spec": ("    without_noise: ", "    extra: int = 0\n    without_noise: "),
+    "engine.methods.spec": ("    without_noise: ", "    extra: int = 0\n    without_noise: "),
     "privacy.cache": ("digest([question", "digest([1, question"),
     "privacy.calibration": ("    seconds: float", "    extra: float = 0.0\n    seconds: float"),
     "privacy.guarantee": ('"""', '"""Edited. '),
     "privacy.solving": ('"""', '"""Edited. '),
     "privacy.accountants.renyi": ('"""', '"""Edited. '),
+    "families.pagerank.accountant": ('"""', '"""Edited. '),
 }  # fmt: skip
 
 
 def test_every_module_that_is_left_out_has_its_edit():
     """An addition to these lists needs a reason, and a real edit here. What plans makes no seed."""
-    assert set(PLANNING) == {"pipeline.bundles", "pipeline.jobs", "experiments.claim",
-                             "experiments.claim_tests", "experiments.experiment",
-                             "planning.plan", "experiments.published"}  # fmt: skip
-    expected = {*NEUTRAL, *(name.replace(".*", ".renyi") for name in ACCOUNTING)}
+    assert set(PLANNING) == {"pipeline.bundles", "pipeline.jobs", "config.claim",
+                             "config.claim_tests", "config.experiment",
+                             "planning.plan", "config.published"}  # fmt: skip
+    expected = {
+        *NEUTRAL,
+        *(name.replace("*.*accountant*", "pagerank.accountant").replace(".*", ".renyi") for name in ACCOUNTING),
+    }
     assert set(HARMLESS) == expected
 
 
@@ -278,20 +282,22 @@ def test_what_python_loads_to_train_is_in_the_closure(tmp_path):
         looked_up = {
             path
             for path in loaded
-            if path.endswith(("/spec.py", "/look.py", "/settings.py", "/mechanism.py", "/problem.py"))
+            if path.endswith(("/spec.py", "/look.py", "/settings.py", "mechanism.py", "/variants.py", "/problem.py"))
+            or path.endswith(("accountant.py", "accountants.py", "/records.py", "/published.py"))
             or path.startswith(("privacy/mechanisms/", "planning/", "privacy/accountants/"))
             or path.endswith("/__init__.py")
         }
         assert "pipeline/execute.py" in loaded
         rest = loaded - closure(name) - left_out - looked_up
-        assert rest <= {"methods/looks.py", "methods/asked.py", "methods/attacks.py", "methods/cost.py",
-                        "methods/pagerank/roots.py", "methods/votes/readers.py", "methods/votes/rules.py",
-                        "methods/votes/caps.py", "methods/node_pate/rules.py",  # which rules read
-                        "methods/own_graphs.py",  # settings by rule, which are in the cell
-                        "methods/ego_trees/removed.py",  # a builder of one variant
-                        "methods/free.py",  # settings of specifications
-                        "models/image_convolutions.py",  # what PATE's networks cost
-                        "privacy/vote_sensitivity.py",  # mechanisms of votes
+        assert rest <= {"engine/methods/looks.py", "engine/methods/asked.py", "engine/methods/attacks.py",
+                        "engine/methods/cost.py",
+                        "families/pagerank/roots.py", "families/votes/readers.py", "families/votes/rules.py",
+                        "families/votes/caps.py", "families/pate/nodes/rules.py",  # which rules read
+                        "families/own_graphs.py",  # settings by rule, which are in the cell
+                        "families/trees/removed.py",  # a builder of one variant
+                        "engine/methods/free.py",  # settings of specifications
+                        "engine/models/image_convolutions.py",  # what PATE's networks cost
+                        "families/votes/sensitivity.py",  # mechanisms of votes
                         "pipeline/stages.py", "pipeline/fingerprints.py", "pipeline/provenance.py",
                         "data/registry.py"}, (name, rest)  # fmt: skip
 
@@ -307,13 +313,15 @@ def preprocess_files(dataset):
 
 def test_a_data_set_is_prepared_by_its_own_reader_and_problem():
     pokec = preprocess_files("pokec-bert")
-    assert {"data/readers/pokec_bert.py", "data/text/bert.py", "models/text_encoder.py", "data/clusters.py",
+    assert {"data/readers/pokec_bert.py", "data/text/bert.py", "engine/models/text_encoder.py", "data/clusters.py",
             "problems/node_classification/prepare.py", "data/store.py"} <= pokec  # fmt: skip
     cora = preprocess_files("cora")
     assert {path for path in cora if path.startswith("data/readers/")} == {
         "data/readers/__init__.py", "data/readers/planetoid.py"
     }  # fmt: skip
-    assert not {path for path in cora if path.startswith(("data/text/", "models/", "problems/images", "methods/"))}
+    assert not {
+        path for path in cora if path.startswith(("data/text/", "engine/models/", "problems/images", "families/"))
+    }
     images = preprocess_files("demo-images")
     assert {"problems/images/prepare.py", "data/readers/digit_images.py"} <= images
     assert not {path for path in images if path.startswith("problems/node_classification/")}
@@ -326,7 +334,7 @@ def test_a_new_entry_of_the_registry_fetches_and_prepares_nothing_else(monkeypat
     assert (download_digest("cora"), preprocess_digest("cora")) == before
     assert preprocess_digest("new") != before[1]
     files = entry("cora").files[1:]
-    fewer = entry("cora").model_copy(update={"files": files})
+    fewer = entry("cora").model_copy(update={"core.files": files})
     monkeypatch.setattr("dpgraph.pipeline.fingerprints.entry", {"cora": fewer}.__getitem__)
     assert download_digest("cora") != before[0]
     assert preprocess_digest("cora") == before[1]  # new bytes change its input, the manifest

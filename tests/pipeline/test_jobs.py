@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from dpgraph.config.config import Config
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError
 from dpgraph.data.store import save_graph
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.paths import Paths
 from dpgraph.pipeline import jobs
 from dpgraph.pipeline.bundles import calibration_bundles, training_bundles
 from dpgraph.pipeline.jobs import calibrate_bundle, train_bundle

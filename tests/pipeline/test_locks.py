@@ -12,7 +12,7 @@ import time
 import pytest
 
 from dpgraph.cli import main
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
 from dpgraph.pipeline import locks
 from dpgraph.pipeline.locks import FOLDER, Owner, refusal, remove_ended, sign, unlock
 

@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
+from dpgraph.config.cell import Cell
 from dpgraph.data.store import save_graph
-from dpgraph.experiments.cell import Cell
+from dpgraph.families.trees.mechanism import PoissonTrees
 from dpgraph.pipeline import stages
 from dpgraph.pipeline.stages import calibrate_cell, train_cell
 from dpgraph.planning.resolve import calibrate, is_calibration, resolve
 from dpgraph.privacy import cache, calibration
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
 

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 import torch
 
+from dpgraph.config.cell import Cell
+from dpgraph.config.summary import SUMMARY, stored_summary
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import write_json
 from dpgraph.data.records import DATA_DEPENDENT
 from dpgraph.data.settings import apply_setting
 from dpgraph.data.splits import random_split
 from dpgraph.data.store import load_graph, save_graph
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.summary import SUMMARY, stored_summary
-from dpgraph.files import write_json
-from dpgraph.methods.registry import method
+from dpgraph.engine.training.loop import Diverged
+from dpgraph.families.registry import method
 from dpgraph.pipeline import execute
 from dpgraph.pipeline.stages import calibrate_cell, train_cell
 from dpgraph.planning.resolve import resolve
 from dpgraph.problems.node_classification.work import NodeClassification
-from dpgraph.training.loop import Diverged
 from tests.contract.cells import CELLS
 from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph

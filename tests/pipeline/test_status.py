@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from dpgraph.cli import main
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.summary import SUMMARY
-from dpgraph.files import read_json, write_text
+from dpgraph.config.paths import Paths
+from dpgraph.config.summary import SUMMARY
+from dpgraph.core.files import read_json, write_text
 from dpgraph.pipeline.status import Status
 from tests.synthetic_suite import synthetic_plan, write_records
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpgraph.cli import main
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.config import Config
-from dpgraph.methods.pate.spec import teachers_seconds
-from dpgraph.methods.registry import spec
+from dpgraph.config.cell import Task
+from dpgraph.config.config import Config
+from dpgraph.core.errors import UserError
+from dpgraph.families.pate.spec import teachers_seconds
+from dpgraph.families.registry import spec
 from dpgraph.planning.cost import (
     ALL,
     FARTHEST,

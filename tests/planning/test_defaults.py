@@ -11,8 +11,8 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from dpgraph.experiments.streams import FIRST_DEFAULTS
-from dpgraph.methods.registry import specs
+from dpgraph.config.streams import FIRST_DEFAULTS
+from dpgraph.families.registry import specs
 
 STORED = Path(__file__).with_name("defaults.json")
 

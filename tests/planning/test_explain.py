@@ -3,8 +3,8 @@
 import pytest
 
 from dpgraph.cli import main
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config
+from dpgraph.config.config import Config
+from dpgraph.core.errors import UserError
 from dpgraph.planning.explain import explain
 from dpgraph.planning.plan import load_plan
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpgraph.experiments.config import Config
+from dpgraph.config.config import Config
 from dpgraph.planning.fairness import settings_of, unequal
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.problems.registry import size_of

@@ -3,11 +3,11 @@
 import pytest
 import yaml
 
+from dpgraph.config.config import Config
+from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.data import fetch as fetch_module
 from dpgraph.data.manifest import Manifest, read_manifest, write_manifest
 from dpgraph.data.registry import Licence
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.experiments.config import Config
 from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import load_plan
 from dpgraph.problems.preprocess import preprocess

@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpgraph.errors import UserError
-from dpgraph.experiments import published
-from dpgraph.experiments.config import Config, load, parse
-from dpgraph.experiments.documents import read_yaml
-from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.suite import Suite
+from dpgraph.config import published
+from dpgraph.config.config import Config, load, parse
+from dpgraph.config.documents import read_yaml
+from dpgraph.config.expansion import merged
+from dpgraph.config.suite import Suite
+from dpgraph.core.errors import UserError
 from dpgraph.planning.explain import settings as explained
 from dpgraph.planning.plan import load_plan
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.experiment import Experiment
-from dpgraph.experiments.published import hyperparameters
+from dpgraph.config.config import Config
+from dpgraph.config.experiment import Experiment
+from dpgraph.config.published import hyperparameters
 from dpgraph.planning.plan import Plan, load_plan
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"

@@ -7,8 +7,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from dpgraph.cli import main
-from dpgraph.experiments.documents import read_yaml
-from dpgraph.experiments.expansion import merged
+from dpgraph.config.documents import read_yaml
+from dpgraph.config.expansion import merged
 from dpgraph.planning.schemas import models
 from tests.contract.cells import CELLS, raw_cells
 

@@ -10,7 +10,8 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
 from dpgraph.privacy.auditing import (
     Errors,
@@ -28,7 +29,6 @@ from dpgraph.privacy.auditing import (
     planned_guesses,
     profile_test,
 )
-from dpgraph.randomness import numpy_generator
 
 
 @pytest.mark.parametrize(("events", "trials"), [(0, 10), (3, 10), (10, 10), (40, 1000)])

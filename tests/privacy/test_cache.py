@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dpgraph.cli import main
+from dpgraph.families.trees.mechanism import PoissonTrees
 from dpgraph.privacy import cache as cache_module
 from dpgraph.privacy import calibration
 from dpgraph.privacy.cache import Cache, accountants_digest, default_cache
 from dpgraph.privacy.calibration import calibrated
-from dpgraph.privacy.mechanisms.trees import PoissonTrees
 
 MLP = PoissonTrees(num_roots=500, sampling_rate=0.1, steps=9, hops=0, delta=1e-4, noise_multiplier=None)
 
@@ -128,7 +128,7 @@ def test_the_command_line_keeps_its_answers(
 OWN = """
 from typing import ClassVar, Literal
 
-from dpgraph.privacy.mechanisms.lots import PoissonLots
+from dpgraph.families.lots.mechanism import PoissonLots
 
 
 class Own(PoissonLots):

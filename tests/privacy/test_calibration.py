@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
+from dpgraph.config.cell import Cell
+from dpgraph.core.errors import UserError
+from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees, ResidualTrees
+from dpgraph.families.trees.published import FixedBatchTrees
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.privacy.calibration import Calibration, calibrated, epsilon_of, solve
 from dpgraph.privacy.mechanisms.none import NonPrivate
-from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
-from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 
 
 def trees(**changes: Any) -> PoissonTrees:

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
+from dpgraph.config.cell import Cell
+from dpgraph.core.errors import UserError
+from dpgraph.core.randomness import numpy_generator
+from dpgraph.families.trees.mechanism import ResidualTrees
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.privacy.accountants.composition import composed_delta
 from dpgraph.privacy.accountants.quantile import PureDp
@@ -17,8 +19,6 @@ from dpgraph.privacy.accountants.tuning import paid_epsilon
 from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.privacy.calibration import calibrated, epsilon_of, solve
 from dpgraph.privacy.choice import noisily_positive
-from dpgraph.privacy.mechanisms.trees import ResidualTrees
-from dpgraph.randomness import numpy_generator
 
 TRIALS = 20_000
 

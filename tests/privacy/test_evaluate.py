@@ -11,12 +11,12 @@ import pytest
 from scipy.stats import binom
 
 from dpgraph.audits.cross_check import prv_epsilon
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
+from dpgraph.families.pagerank.accountant import gaussian_then_training_epsilon, theorem7_epsilon
+from dpgraph.families.tuples.accountant import coupled_rdp
 from dpgraph.privacy.accountants.check import check_accounting, check_row
 from dpgraph.privacy.accountants.evaluate import evaluate
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
-from dpgraph.privacy.accountants.pagerank import gaussian_then_training_epsilon, theorem7_epsilon
-from dpgraph.privacy.accountants.relational import coupled_rdp
 from dpgraph.privacy.accountants.renyi import theorem1_rdp
 
 REFERENCE = Path(__file__).with_name("reference_values.csv")

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from dpgraph.errors import UserError
-from dpgraph.privacy.accountants import composition, double_mixture, relational
+from dpgraph.core.errors import UserError
+from dpgraph.families.trees.planner import Question
+from dpgraph.families.tuples import accountant as relational
+from dpgraph.privacy.accountants import composition, double_mixture
 from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS
 from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair, residual_one_batch_pair
 from dpgraph.privacy.accountants.evaluate import evaluate, solve_for
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.accountants.parameters import PARAMETERS
-from dpgraph.privacy.planner import Question
 from dpgraph.privacy.solving import highest_rate
 
 

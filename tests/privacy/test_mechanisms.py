@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dpgraph.errors import UserError
-from dpgraph.methods.registry import specs
+from dpgraph.core.errors import UserError
+from dpgraph.families.registry import specs
+from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees, ResidualTrees
+from dpgraph.families.trees.published import FixedBatchTrees, PrintedRecords
+from dpgraph.families.trees.removed_mechanism import RemovedRecords
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.accountants.renyi import theorem1_epsilon, theorem1_rdp
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Mechanism, mechanism_from
 from dpgraph.privacy.mechanisms.none import NonPrivate, NoRecord
-from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees, PrintedRecords
-from dpgraph.privacy.mechanisms.removed_records import RemovedRecords
-from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
 
 ARXIV: dict[str, Any] = {"num_roots": 90941, "delta": 1 / 909410}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dpgraph.privacy.accountants import relational
-from dpgraph.privacy.accountants.aggregates import embedded_epsilon, node_level_epsilon
+from dpgraph.families.aggregates.accountant import embedded_epsilon, node_level_epsilon
+from dpgraph.families.tuples import accountant as relational
 from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp, poisson_gaussian_rdp
 
 ORDERS = np.asarray(WIDE_ORDERS)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpgraph.experiments.published import match
+from dpgraph.config.published import match
+from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees, ResidualTrees
+from dpgraph.families.trees.published import FixedBatchTrees
 from dpgraph.privacy.accountants.evaluate import solve_for
 from dpgraph.privacy.calibration import epsilon_of, solve
-from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
-from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 from dpgraph.privacy.public_numbers import usual_delta, whole_batch
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "privacy.md"

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 import torch
 
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
-from dpgraph.privacy.accountants.class_level import theorem5_epsilon
+from dpgraph.engine.sampling.edge_lists import EdgeLists, sample_edge_lists
+from dpgraph.families.pagerank.accountant import theorem6_epsilon
+from dpgraph.families.units.accountant import theorem5_epsilon
 from dpgraph.privacy.accountants.composition import composed_epsilon
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.evaluate import evaluate
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-from dpgraph.privacy.accountants.pagerank import theorem6_epsilon
 from dpgraph.privacy.accountants.renyi import moments_epsilon
-from dpgraph.randomness import numpy_generator
-from dpgraph.sampling.edge_lists import EdgeLists, sample_edge_lists
 
 
 def fan(spokes: int, with_hub: bool) -> Graph:

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
+from dpgraph.families.trees.mechanism import PoissonTrees
+from dpgraph.families.trees.published import FixedBatchTrees
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS
 from dpgraph.privacy.accountants.evaluate import FUNCTIONS, evaluate, guarantee, solve_for
 from dpgraph.privacy.accountants.parameters import PARAMETERS, PREMISES
 from dpgraph.privacy.calibration import solve
 from dpgraph.privacy.mechanisms.base import mechanism_from
-from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
-from dpgraph.privacy.mechanisms.trees import PoissonTrees
 
 TREES: dict[str, Any] = {"affected_roots": 4, "q": 0.1, "sigma_over_clip": 20.0, "steps": 5}
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -6,9 +6,9 @@ import ast
 from pathlib import Path
 
 import dpgraph.privacy
+from dpgraph.families.trees.mechanism import PoissonTrees, ResidualTrees
 from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS
 from dpgraph.privacy.accountants.evaluate import guarantee
-from dpgraph.privacy.mechanisms.trees import PoissonTrees, ResidualTrees
 from dpgraph.privacy.statements import DOUBLE_MIXTURE, RESIDUAL_CLIPPING
 
 PRIVACY = Path(dpgraph.privacy.__file__).parent

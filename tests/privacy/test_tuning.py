@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
+from dpgraph.families.pagerank.mechanism import PoissonPagerank
+from dpgraph.families.subgraphs.mechanism import CutSubgraphs
+from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees, ResidualTrees
+from dpgraph.families.trees.published import FixedBatchTrees
 from dpgraph.privacy.accountants.composition import pair_rdp
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair, residual_pair
 from dpgraph.privacy.accountants.renyi import theorem1_rdp
 from dpgraph.privacy.accountants.tuning import ORDERS, SHAPES, paid_epsilon
 from dpgraph.privacy.mechanisms.none import NonPrivate
-from dpgraph.privacy.mechanisms.pagerank import PoissonPagerank
-from dpgraph.privacy.mechanisms.published_trees import FixedBatchTrees
-from dpgraph.privacy.mechanisms.subgraphs import CutSubgraphs
-from dpgraph.privacy.mechanisms.trees import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 
 MLP = PoissonTrees(num_roots=1000, sampling_rate=0.05, steps=200, hops=0, delta=1e-5, noise_multiplier=3.0)
 TREES: dict[str, Any] = {

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, recall_score
 
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.problems.classification import confusion, evaluate, predictions
-from dpgraph.randomness import numpy_generator
 
 
 def graph_of(labels, split, classes):

@@ -8,14 +8,14 @@ import json
 import numpy as np
 import pytest
 
+from dpgraph.core.errors import UserError
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.store import save_graph
-from dpgraph.errors import UserError
-from dpgraph.methods.registry import method
+from dpgraph.families.registry import method
 from dpgraph.pipeline import execute
 from dpgraph.pipeline.stages import train_cell
 from dpgraph.problems.node_classification.exposure import Exposure, degree_attack, degrees, exposure_metrics, silhouette
-from dpgraph.randomness import numpy_generator
 from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.problems.images.membership import losses, membership_metrics
 from dpgraph.problems.images.value import Images
 from dpgraph.problems.images.work import ImageClassification
-from dpgraph.randomness import numpy_generator
 
 
 def images(labels):

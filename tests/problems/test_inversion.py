@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from skimage.metrics import structural_similarity
 
+from dpgraph.config.cell import Task
+from dpgraph.core.errors import UserError
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import entry
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Task
 from dpgraph.problems.images.inversion import (
     BLANK,
     BY_CLASS,
@@ -23,7 +24,6 @@ from dpgraph.problems.images.inversion import (
 from dpgraph.problems.images.prepare import store
 from dpgraph.problems.images.value import Images
 from dpgraph.problems.images.work import ImageClassification
-from dpgraph.randomness import numpy_generator
 
 SHAPE = (9, 8, 2)
 

@@ -7,6 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from dpgraph import data
+from dpgraph.config.cell import Task
+from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.data.adjacency import owners
 from dpgraph.data.fetch import fetch
 from dpgraph.data.manifest import FetchedFile, Manifest, write_manifest
@@ -14,8 +16,6 @@ from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.records import DATA_DEPENDENT, data_dependent
 from dpgraph.data.registry import Expected, Licence, entry, registry
 from dpgraph.data.store import load_graph, load_status
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.experiments.cell import Task
 from dpgraph.problems import preprocess as preprocess_module
 from dpgraph.problems.node_classification.prepare import build, verify
 from dpgraph.problems.preprocess import preprocess

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from dpgraph.config.cell import Task
+from dpgraph.config.config import MOST_SEEDS
+from dpgraph.config.streams import SEEDS_OF_A_TRIAL, initialisation_number, split_number, trial_seeds
+from dpgraph.core.errors import UserError
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.data.registry import entry, registry
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.config import MOST_SEEDS
-from dpgraph.experiments.streams import SEEDS_OF_A_TRIAL, initialisation_number, split_number, trial_seeds
-from dpgraph.methods.assembly import set_up
-from dpgraph.methods.jobs import make_jobs
+from dpgraph.engine.methods.assembly import set_up
+from dpgraph.families.jobs import make_jobs
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.problems.registry import problem, problem_of, problems, size_of
 from dpgraph.problems.relations.evaluate import evaluate, full_ranks, ranks, rare_tails

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from dpgraph.experiments.streams import stream_name
+from dpgraph.config.streams import stream_name
 from dpgraph.planning.resolve import resolve
 from tests.workflow.conftest import TINY
 

@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dpgraph.config.config import Config
+from dpgraph.config.paths import Paths
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.store import save_graph
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import Entry, Plan, load_plan
-from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.aggregate import COLUMNS, GRAPH, TRAIN_NODES, _numbers
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from dpgraph.config.config import Config
+from dpgraph.config.paths import Paths
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.store import save_graph
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.problems.node_classification.exposure import Exposure
-from dpgraph.randomness import numpy_generator
 
 NODES, TRAINED, ROOTS, CLASSES = 700, 600, 120, 3
 

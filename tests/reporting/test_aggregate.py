@@ -5,11 +5,11 @@ import math
 import pandas as pd
 import pytest
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.record import Budget, CellRecord, Metric, SeedRecord
-from dpgraph.files import write_text
+from dpgraph.config.config import Config
+from dpgraph.config.paths import Paths
+from dpgraph.config.record import Budget, CellRecord, Metric, SeedRecord
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import write_text
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, aggregate, blocks, rows_of

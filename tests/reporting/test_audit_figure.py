@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from matplotlib.image import imread
 
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
 from dpgraph.reporting.audit_figure import read_audits, write_audit_figure, write_audit_page
 
 

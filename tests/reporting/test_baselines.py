@@ -11,14 +11,14 @@ import pytest
 import scipy.sparse as sp
 
 from dpgraph.cli import main
+from dpgraph.config.cell import Task
+from dpgraph.config.config import Config, parse
+from dpgraph.config.literature import Baselines, read_baselines
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import DataUnavailable, UserError
+from dpgraph.core.files import write_json
 from dpgraph.data.fetch import fetch, mirrors_from
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.config import Config, parse
-from dpgraph.experiments.literature import Baselines, read_baselines
-from dpgraph.experiments.paths import Paths
-from dpgraph.files import write_json
 from dpgraph.pipeline.stages import train_cell
 from dpgraph.planning.plan import load_plan
 from dpgraph.problems.preprocess import preprocess

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import ttest_rel
 
-from dpgraph.experiments.config import Config
+from dpgraph.config.config import Config
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.chance import METRIC, chance_columns, holm
 from dpgraph.reporting.drawing import marks

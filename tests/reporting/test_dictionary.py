@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
+from dpgraph.config.config import Config
+from dpgraph.config.record import CellRecord, Metric, SeedRecord
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.aggregate import COLUMNS, SCHEMA, blocks, rows_of, write_dictionary
 from dpgraph.reporting.dictionary import calibrated, dictionary, mechanism_values, setting_values, settings

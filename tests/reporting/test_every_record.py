@@ -8,10 +8,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
+from dpgraph.config.paths import Paths
+from dpgraph.config.record import CellRecord
+from dpgraph.core.errors import UserError
 from dpgraph.data.registry import entry
-from dpgraph.errors import UserError
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.record import CellRecord
 from dpgraph.planning.resolve import resolve
 from dpgraph.reporting import aggregate as aggregation
 from dpgraph.reporting.results import read_results

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.record import CellRecord, SeedRecord
+from dpgraph.config.config import Config
+from dpgraph.config.record import CellRecord, SeedRecord
 from dpgraph.planning.plan import Entry, Plan, load_plan
 from dpgraph.reporting.aggregate import blocks, rows_of
 from dpgraph.reporting.leaderboard.page import FALLS_BACK, Links, page

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dpgraph.experiments.config import Config
+from dpgraph.config.config import Config
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.artefacts import caption
 from dpgraph.reporting.display import NOT_IN_PAPER, RowGroup, Table, Text

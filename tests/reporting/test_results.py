@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
 from dpgraph.reporting.results import Results, read_results, summarise
 
 

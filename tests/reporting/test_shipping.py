@@ -9,9 +9,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.paths import Paths
+from dpgraph.config.config import Config
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import shipping
 from dpgraph.reporting.inputs import artefact_outputs

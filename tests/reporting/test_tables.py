@@ -6,7 +6,7 @@ import re
 import pandas as pd
 import pytest
 
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.accuracy.rows import accuracy_table
 from dpgraph.reporting.views.statistics.table import statistics_table

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.literature import Baselines
+from dpgraph.config.config import Config
+from dpgraph.config.literature import Baselines
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.baselines.compared import compared, seeds_by_task
 from dpgraph.reporting.baselines.table import baselines, complaints

@@ -30,7 +30,7 @@ def own(finished):
 
 
 def add_method(folder: Path) -> None:
-    family = folder / "src/dpgraph/methods/smooth"
+    family = folder / "src/dpgraph/families/smooth"
     family.mkdir()
     (family / "__init__.py").write_text("")
     for name, text in zip(FILES, blocks("python"), strict=True):
@@ -82,7 +82,7 @@ def test_the_page_works_and_trains_nothing_else(own):
 def test_the_method_of_the_page_is_tested_by_itself(own):
     add_method(own.folder)
     arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "dp-smooth")
-    run = python(own.folder, *arguments, "tests/contract", "tests/methods/test_soundness.py", cwd=ROOT)
+    run = python(own.folder, *arguments, "tests/contract", "tests/engine/methods/test_soundness.py", cwd=ROOT)
     assert run.returncode == 0, run.stdout[-3000:]
     assert int(re.search(r"(\d+) passed", run.stdout)[1]) >= 12
 
@@ -121,9 +121,9 @@ def test_a_new_mechanism_problem_and_data_set_plan_nothing(own):
 
 def test_new_optional_settings_rename_and_plan_nothing(own):
     for module, line, new in (
-        ("experiments/cell.py", "    momentum: ", "    later: Annotated[float, Field(ge=0)] = 0.5\n"),
-        ("methods/ego_trees/spec.py", "    variant: ", "    later: Annotated[float, Field(ge=0)] = 0.5\n"),
-        ("experiments/cell.py", "    features: str", "    later: int = 3\n"),
+        ("config/cell.py", "    momentum: ", "    later: Annotated[float, Field(ge=0)] = 0.5\n"),
+        ("families/trees/spec.py", "    variant: ", "    later: Annotated[float, Field(ge=0)] = 0.5\n"),
+        ("config/cell.py", "    features: str", "    later: int = 3\n"),
     ):
         path = own.folder / "src/dpgraph" / module
         text = path.read_text()
@@ -134,7 +134,7 @@ def test_new_optional_settings_rename_and_plan_nothing(own):
 
 @pytest.mark.slow
 def test_an_edit_of_one_method_trains_its_cells_only(own):
-    path = own.folder / "src/dpgraph/methods/ego_trees/plain.py"
+    path = own.folder / "src/dpgraph/families/trees/plain.py"
     path.write_text(path.read_text() + "\n# edited\n")
     before = {p: p.stat().st_mtime_ns for p in (own.folder / "results/tiny/cells").glob("*/seed=?.json")}
     run = own.snakemake(targets=("cells",))

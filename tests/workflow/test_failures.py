@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from dpgraph.cli import main
+from dpgraph.config.cell import Cell
+from dpgraph.core.files import LOCK, UNFINISHED, locked
 from dpgraph.data.store import save_graph
-from dpgraph.experiments.cell import Cell
-from dpgraph.files import LOCK, UNFINISHED, locked
 from tests.contract.cells import cell as toy_cell
 from tests.contract.cells import pagerank_cell, split_cell
 from tests.contract.conftest import toy_graph
@@ -95,9 +95,9 @@ import json, os, signal, sys
 import torch._dynamo  # which the first optimiser of a process imports
 from dpgraph.__main__ import interrupt
 from dpgraph.cli import main
-from dpgraph.methods.registry import method, specs
+from dpgraph.families.registry import method, specs
 from dpgraph.pipeline import execute, stages
-from dpgraph.training.checkpoint import Checkpoint
+from dpgraph.engine.training.checkpoint import Checkpoint
 
 for name in specs():
     method(name)

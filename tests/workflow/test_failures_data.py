@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from dpgraph.cli import main
+from dpgraph.core.files import LOCK, naming
 from dpgraph.data import fetch as fetch_module
 from dpgraph.data.store import save_graph
-from dpgraph.files import LOCK, naming
 from tests.contract.cells import pagerank_cell
 from tests.contract.conftest import toy_graph
 from tests.data.test_fetch import BODY, toy

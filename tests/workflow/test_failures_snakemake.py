@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpgraph.cli import main
-from dpgraph.files import locked
+from dpgraph.core.files import locked
 
 SUITE = "results/tiny"
 TABLE = (f"{SUITE}/tables/daigavane/table1.csv",)  # needs every stage before it

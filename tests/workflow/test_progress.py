@@ -17,7 +17,7 @@ import pytest
 from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from dpgraph.progress import last_line
+from dpgraph.core.progress import last_line
 from snakemake_logger_plugin_dpgraph import LogHandler
 from snakemake_logger_plugin_dpgraph.jobs import ENOUGH, Jobs
 

@@ -18,8 +18,8 @@ import pytest
 
 from dpgraph.cli import main
 from dpgraph.cli.snakemake import NAMED
-from dpgraph.errors import UserError
-from dpgraph.files import locked
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import locked
 from dpgraph.pipeline import interruptible
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -2,7 +2,7 @@
 
 An audit never puts sampler, lists, clip norm or noise together: it takes them from `make_jobs`, as methods do, and
 brings a graph, a model and a loss. The methods' specifications state which cases there are and what their theorems
-require (methods/attacks.py), `theory` what has to be found there.
+require (engine/methods/attacks.py), `theory` what has to be found there.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 import torch
 
 from dpgraph.audits import theory
+from dpgraph.config.cell import Cell
+from dpgraph.core.errors import invalid
 from dpgraph.data.graph import Graph
-from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Cell
-from dpgraph.methods.attacks import AttackCase
-from dpgraph.methods.base import Job
-from dpgraph.methods.jobs import Preparing, make_jobs, prepare_seeded
-from dpgraph.methods.registry import specs
-from dpgraph.methods.spec import MethodSpec
+from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.base import Job
+from dpgraph.engine.methods.spec import MethodSpec
+from dpgraph.engine.preparation.base import PreparedStep, expected
+from dpgraph.families.jobs import Preparing, make_jobs, prepare_seeded
+from dpgraph.families.registry import specs
 from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation.base import PreparedStep, expected
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -137,11 +137,17 @@ def kinds(specifications: Collection[MethodSpec]) -> dict[str, Kind]:
 ALL_KINDS = kinds(specs().values())
 OTHERS = ("tuples", "teachers", "node teachers", "sums", "lists", "units")
 KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads not in OTHERS}
-TUPLE_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "tuples"}  # attacked by audits/tuples.py
-TEACHER_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "teachers"}  # by audits/teachers.py
+TUPLE_KINDS = {
+    name: kind for name, kind in ALL_KINDS.items() if kind.reads == "tuples"
+}  # attacked by families/tuples/audit.py
+TEACHER_KINDS = {
+    name: kind for name, kind in ALL_KINDS.items() if kind.reads == "teachers"
+}  # by families/pate/audit.py
 NODE_TEACHER_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "node teachers"}
-LIST_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "lists"}  # by audits/embedding.py
-UNIT_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "units"}  # by audits/units.py
+LIST_KINDS = {
+    name: kind for name, kind in ALL_KINDS.items() if kind.reads == "lists"
+}  # by families/aggregates/embedding_audit.py
+UNIT_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "units"}  # by families/units/audit.py
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from dpgraph.errors import UserError, invalid
+from dpgraph.core.errors import UserError, invalid
 
 
 def prv_epsilon(parameters: Mapping[str, Any], delta: float) -> float:

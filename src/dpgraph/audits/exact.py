@@ -12,15 +12,15 @@ from torch import Tensor
 from dpgraph.audits.graphs import directed_graph, edges_of, with_edges
 from dpgraph.audits.probes import STRENGTH
 from dpgraph.audits.result import AuditResult, largest
+from dpgraph.config.cell import Model
+from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
-from dpgraph.experiments.cell import Model
-from dpgraph.models.network import Network
-from dpgraph.privacy.mechanisms.trees import PoissonTrees
-from dpgraph.randomness import numpy_generator, torch_generator
-from dpgraph.sampling.edge_lists import EdgeLists, full_edge_lists, stable_edge_lists
-from dpgraph.sampling.ego import EgoBatch, pack_ego_trees
-from dpgraph.training.clipping import RootLosses, clipped_gradient_sum, root_losses
-from dpgraph.training.ghost import Recorder
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.sampling.edge_lists import EdgeLists, full_edge_lists, stable_edge_lists
+from dpgraph.engine.sampling.ego import EgoBatch, pack_ego_trees
+from dpgraph.engine.training.clipping import RootLosses, clipped_gradient_sum, root_losses
+from dpgraph.engine.training.ghost import Recorder
+from dpgraph.families.trees.mechanism import PoissonTrees
 
 CLIP_NORM = 0.3
 

@@ -20,11 +20,11 @@ from dpgraph.audits.graphs import directed_graph
 from dpgraph.audits.probes import Seen, observe, probe_graph
 from dpgraph.audits.result import AuditResult
 from dpgraph.data.records import TRAIN, VALIDATION
-from dpgraph.methods.pagerank.prepared import PreparedRows
-from dpgraph.preparation.base import expected
-from dpgraph.preparation.components import PreparedComponents
-from dpgraph.preparation.trees import PreparedTrees
-from dpgraph.sampling.edge_lists import EdgeLists
+from dpgraph.engine.preparation.base import expected
+from dpgraph.engine.sampling.edge_lists import EdgeLists
+from dpgraph.families.lots.components import PreparedComponents
+from dpgraph.families.pagerank.prepared import PreparedRows
+from dpgraph.families.trees.prepared import PreparedTrees
 
 LEVEL = 5.5  # standard deviations: 4e-8
 SETTINGS = cases.Settings(

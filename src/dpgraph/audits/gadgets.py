@@ -22,17 +22,17 @@ from dpgraph.audits.cases import Kind, Settings, prepared_steps
 from dpgraph.audits.exact import changed_mask
 from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.probes import STRENGTH, pushed_units
+from dpgraph.config.cell import Model
+from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN, VALIDATION
-from dpgraph.experiments.cell import Model
-from dpgraph.models.network import Network
-from dpgraph.preparation.base import expected
-from dpgraph.preparation.trees import Losses, PreparedTrees
-from dpgraph.privacy.mechanisms.trees import ResidualTrees
-from dpgraph.randomness import torch_generator
-from dpgraph.sampling.edge_lists import EdgeLists
-from dpgraph.sampling.ego import EgoBatch
-from dpgraph.training.ghost import Recorder
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.preparation.base import expected
+from dpgraph.engine.sampling.edge_lists import EdgeLists
+from dpgraph.engine.sampling.ego import EgoBatch
+from dpgraph.engine.training.ghost import Recorder
+from dpgraph.families.trees.mechanism import ResidualTrees
+from dpgraph.families.trees.prepared import Losses, PreparedTrees
 
 V, W, Z, HUB, X, Y = range(6)
 CHARGES = np.array([1e4, -1.0, -1.0, -100.0, 1.0, 1.0], dtype=np.float32)

@@ -18,11 +18,11 @@ import torch
 from dpgraph.audits.cases import KINDS, Kind, Settings, cell_of, jobs_of, mechanism_of
 from dpgraph.audits.graphs import directed_graph, edges_of, with_edges
 from dpgraph.audits.result import AuditResult
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
-from dpgraph.methods.registry import method
+from dpgraph.families.registry import method
 from dpgraph.privacy.procedure import Batches
-from dpgraph.randomness import numpy_generator
 
 TRAINING, OTHERS, FEATURES, CLASSES = 24, 16, 5, 3
 SETTINGS = Settings(

@@ -26,16 +26,18 @@ from dpgraph.audits import theory
 from dpgraph.audits.cases import KINDS, Kind, Settings, cell_of, jobs_of, mechanism_of, prepared_steps
 from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.result import AuditResult, Point
+from dpgraph.config.cell import Model
+from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TRAIN
-from dpgraph.experiments.cell import Model
-from dpgraph.methods.assembly import set_up
-from dpgraph.methods.registry import method
-from dpgraph.methods.votes.prepared import PreparedVotes
-from dpgraph.models.inference import FullGraph
-from dpgraph.models.network import Network
-from dpgraph.preparation.base import expected
-from dpgraph.preparation.trees import PreparedTrees
+from dpgraph.engine.methods.assembly import set_up
+from dpgraph.engine.models.inference import FullGraph
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.preparation.base import expected
+from dpgraph.families.registry import method
+from dpgraph.families.trees.prepared import PreparedTrees
+from dpgraph.families.votes.prepared import PreparedVotes
+from dpgraph.families.votes.sensitivity import vote_norm
 from dpgraph.privacy.auditing import (
     guesses_either_way,
     inverse_of,
@@ -45,8 +47,6 @@ from dpgraph.privacy.auditing import (
     planned_guesses,
     profile_test,
 )
-from dpgraph.privacy.vote_sensitivity import vote_norm
-from dpgraph.randomness import numpy_generator, torch_generator
 
 TITLE = "one run, canaries in by coin flips"
 LENGTH = 10.0  # of a canary's record; that of the records that votes train on

@@ -14,17 +14,17 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpgraph import outside
 from dpgraph.audits.cases import CPU, KINDS, kinds
 from dpgraph.audits.registry import run_audit
 from dpgraph.audits.scale import CLASSES, COMMON, toy_graph
+from dpgraph.config.cell import Cell
+from dpgraph.config.expansion import merged
+from dpgraph.core import outside
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
-from dpgraph.errors import UserError, invalid
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.expansion import merged
-from dpgraph.methods.jobs import make_jobs
-from dpgraph.methods.registry import method, outside_of, spec, specs
+from dpgraph.families.jobs import make_jobs
+from dpgraph.families.registry import method, outside_of, spec, specs
 from dpgraph.planning.resolve import calibrate, resolve, target_of
 
 NODES = 60

@@ -22,18 +22,18 @@ from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.probes import HUGE, flat, public_divisor
 from dpgraph.audits.reach import DEGREES
 from dpgraph.audits.result import AuditResult, statistical_result
-from dpgraph.audits.subgraphs import Positions, crowd
-from dpgraph.experiments.cell import Model
-from dpgraph.methods.attacks import RunAttack
-from dpgraph.methods.pagerank.prepared import PreparedRows
-from dpgraph.models.closed_rows import RowNetwork
-from dpgraph.models.network import Network
-from dpgraph.preparation.base import expected
-from dpgraph.preparation.lots import PreparedLots
-from dpgraph.preparation.parts import PreparedParts
+from dpgraph.config.cell import Model
+from dpgraph.core.randomness import numpy_generator, torch_generator
+from dpgraph.engine.methods.attacks import RunAttack
+from dpgraph.engine.models.closed_rows import RowNetwork
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.preparation.base import expected
+from dpgraph.families.lots.prepared import PreparedLots
+from dpgraph.families.pagerank.prepared import PreparedRows
+from dpgraph.families.subgraphs.audit import Positions, crowd
+from dpgraph.families.subgraphs.prepared import PreparedParts
 from dpgraph.privacy.auditing import CONFIDENCE, Errors, ProfileTest, measured_errors, profile_test
 from dpgraph.privacy.procedure import Batches
-from dpgraph.randomness import numpy_generator, torch_generator
 
 DELTAS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
 STEPS, RATE = 4, 0.5

@@ -17,20 +17,20 @@ from torch import Tensor
 
 from dpgraph.audits.cases import CPU, Kind, Settings, roots_of
 from dpgraph.audits.graphs import directed_graph
+from dpgraph.config.cell import Model
+from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
-from dpgraph.experiments.cell import Model
-from dpgraph.methods.pagerank.prepared import PreparedRows
-from dpgraph.models.closed_rows import RowNetwork
-from dpgraph.models.kipf import GraphBlocks, KipfNetwork
-from dpgraph.models.network import Network
-from dpgraph.preparation.base import PreparedStep
-from dpgraph.preparation.lots import PreparedLots
-from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
-from dpgraph.preparation.trees import Losses, PreparedTrees
-from dpgraph.randomness import torch_generator
-from dpgraph.sampling.ego import EgoBatch
-from dpgraph.training.ghost import Recorder
-from dpgraph.training.kipf import KipfStep
+from dpgraph.engine.models.closed_rows import RowNetwork
+from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.preparation.base import PreparedStep
+from dpgraph.engine.sampling.ego import EgoBatch
+from dpgraph.engine.training.ghost import Recorder
+from dpgraph.families.lots.prepared import PreparedLots
+from dpgraph.families.pagerank.prepared import PreparedRows
+from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
+from dpgraph.families.subgraphs.steps import KipfStep
+from dpgraph.families.trees.prepared import Losses, PreparedTrees
 
 BLOCKS = 8  # of columns of the first layer in probes of trees: one for each term, the rest for noise
 UNITS = 8  # hidden units of data probes, of which the first is pushed

@@ -18,19 +18,19 @@ from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.graphs import directed_graph, null_records, without_node
 from dpgraph.audits.probes import HUGE, flat, open_first_unit, public_divisor
 from dpgraph.audits.result import AuditResult
-from dpgraph.audits.subgraphs import KEY, OTHERS, WIDTH, crowd
+from dpgraph.config.cell import Model
+from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
-from dpgraph.experiments.cell import Model
-from dpgraph.methods.pagerank.prepared import PreparedRows
-from dpgraph.models.closed_rows import RowNetwork
-from dpgraph.models.kipf import GraphBlocks, KipfNetwork
-from dpgraph.models.network import Network
-from dpgraph.preparation.base import expected
-from dpgraph.preparation.components import PreparedComponents
-from dpgraph.preparation.lots import PreparedLots
-from dpgraph.preparation.parts import PreparedParts, privatizer_of, source_of
-from dpgraph.randomness import torch_generator
-from dpgraph.training.kipf import KipfStep
+from dpgraph.engine.models.closed_rows import RowNetwork
+from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.preparation.base import expected
+from dpgraph.families.lots.components import PreparedComponents
+from dpgraph.families.lots.prepared import PreparedLots
+from dpgraph.families.pagerank.prepared import PreparedRows
+from dpgraph.families.subgraphs.audit import KEY, OTHERS, WIDTH, crowd
+from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
+from dpgraph.families.subgraphs.steps import KipfStep
 
 COPIES, SPARE = 40, 2
 NOISE = 1e-3

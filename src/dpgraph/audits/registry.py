@@ -9,33 +9,24 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpgraph.audits import (
-    accounted,
-    embedding,
-    exact,
-    facts,
-    inputs,
-    node_teachers,
-    one_run,
-    prepared,
-    reach,
-    scale,
-    subgraphs,
-    sums,
-    teachers,
-    tuples,
-    units,
-    votes,
-    votes_capped,
-    votes_learnt,
-    votes_mean,
-    votes_membership,
-    votes_removed,
-    votes_strangers,
-)
+from dpgraph.audits import accounted, exact, facts, inputs, one_run, prepared, reach, scale
 from dpgraph.audits.result import AuditResult
-from dpgraph.errors import invalid
-from dpgraph.files import atomic_path
+from dpgraph.core.errors import invalid
+from dpgraph.core.files import atomic_path
+from dpgraph.families.aggregates import audit as sums
+from dpgraph.families.aggregates import embedding_audit as embedding
+from dpgraph.families.pate import audit as teachers
+from dpgraph.families.pate.nodes import audit as node_teachers
+from dpgraph.families.subgraphs import audit as subgraphs
+from dpgraph.families.tuples import audit as tuples
+from dpgraph.families.units import audit as units
+from dpgraph.families.votes import audit as votes
+from dpgraph.families.votes import audit_capped as votes_capped
+from dpgraph.families.votes import audit_learnt as votes_learnt
+from dpgraph.families.votes import audit_mean as votes_mean
+from dpgraph.families.votes import audit_membership as votes_membership
+from dpgraph.families.votes import audit_removed as votes_removed
+from dpgraph.families.votes import audit_strangers as votes_strangers
 
 
 @dataclass(frozen=True)

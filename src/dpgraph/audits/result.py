@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpgraph.experiments.frozen import Frozen
+from dpgraph.config.frozen import Frozen
 from dpgraph.privacy.auditing import Errors, ProfileTest
 
 

@@ -22,23 +22,23 @@ from torch import Tensor
 from dpgraph.audits.cases import jobs_of, prepared_by
 from dpgraph.audits.graphs import directed_graph, with_edges
 from dpgraph.audits.result import AuditResult
+from dpgraph.config.cell import Cell
+from dpgraph.config.expansion import merged
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN, VALIDATION
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.expansion import merged
-from dpgraph.methods.base import Job
-from dpgraph.methods.jobs import Preparing
-from dpgraph.methods.registry import method, specs
-from dpgraph.methods.votes.learnt import CLIP
+from dpgraph.engine.methods.base import Job
+from dpgraph.engine.preparation.base import Order, PreparedStep, prepare
+from dpgraph.engine.training.noise import GaussianNoise, ReleaseNoise
+from dpgraph.families.jobs import Preparing
+from dpgraph.families.lots.mechanism import COMPONENTS
+from dpgraph.families.registry import method, specs
+from dpgraph.families.votes.learnt import CLIP
+from dpgraph.families.votes.mechanism import BUCKETS, DEGREES, HUBS, LEARNT, MEAN
+from dpgraph.families.votes.sensitivity import vote_norm
 from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.preparation.base import Order, PreparedStep, prepare
 from dpgraph.privacy.mechanisms.base import NoisySteps
-from dpgraph.privacy.mechanisms.lots import COMPONENTS
-from dpgraph.privacy.mechanisms.votes import BUCKETS, DEGREES, HUBS, LEARNT, MEAN
 from dpgraph.privacy.procedure import Release
-from dpgraph.privacy.vote_sensitivity import vote_norm
-from dpgraph.randomness import numpy_generator
-from dpgraph.training.noise import GaussianNoise, ReleaseNoise
 
 ALARM = 1e-6  # probability that an audit fails for a run that is right
 NODES, CLASSES, FEATURES = 168, 3, 160

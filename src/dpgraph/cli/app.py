@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from dpgraph import __version__
-from dpgraph.errors import Invalid, UserError, invalid, meant, one_line, shown
+from dpgraph.core.errors import Invalid, UserError, invalid, meant, one_line, shown
 
 
 class CommandGroup(NamedTuple):
@@ -69,13 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 1
     except OSError as error:
-        from dpgraph.files import cause
+        from dpgraph.core.files import cause
 
         return _refuse(cause(error), status=1)
     except ValueError as error:
         from pydantic import ValidationError
 
-        from dpgraph.experiments.config import first_line
+        from dpgraph.config.config import first_line
 
         if not isinstance(error, ValidationError):
             raise
@@ -186,9 +186,9 @@ def _name_outside() -> None:
     """
     path = Path("config.yaml")
     if path.is_file() and "registry:" in path.read_text(errors="replace"):
-        from dpgraph.experiments.config import Config, knows
-        from dpgraph.experiments.config import load as load_config
-        from dpgraph.outside import use
+        from dpgraph.config.config import Config, knows
+        from dpgraph.config.config import load as load_config
+        from dpgraph.core.outside import use
 
         if Path("Snakefile").is_file() or knows(Config, path):
             use(load_config(Config, path).registry)

@@ -10,10 +10,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from dpgraph.errors import invalid
-from dpgraph.experiments.config import Config, parse
-from dpgraph.experiments.documents import read_yaml
-from dpgraph.experiments.inventory import Inventory
+from dpgraph.config.config import Config, parse
+from dpgraph.config.documents import read_yaml
+from dpgraph.config.inventory import Inventory
+from dpgraph.core.errors import invalid
 from dpgraph.planning.explain import explain
 from dpgraph.planning.plan import Plan, load_plan
 
@@ -112,7 +112,7 @@ def _claims(plan: Plan) -> list[Row]:
 
 
 def _methods() -> list[Row]:
-    from dpgraph.methods.registry import specs
+    from dpgraph.families.registry import specs
 
     return [{"method": name, "private": spec.private, "description": spec.summary} for name, spec in specs().items()]
 

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from dpgraph.cli.graph_options import DATA, GUARANTEE, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
 from dpgraph.cli.options import Whole
-from dpgraph.errors import Invalid, UserError, invalid
+from dpgraph.core.errors import Invalid, UserError, invalid
 
 SETTINGS = {"degree_bound": "--degree-bound"}  # options by the package's own names
 
@@ -48,8 +48,8 @@ def fit(
         out: Folder to make.
         releases: File that lists the releases of these data (default: a file beside each input file, or beside --out).
     """
-    from dpgraph.files import check_out
-    from dpgraph.fitting.fit import fit as fit_graph
+    from dpgraph.core.files import check_out
+    from dpgraph.own_graph.fit import fit as fit_graph
 
     guarantee.check(method)
     check_out(out)
@@ -152,9 +152,9 @@ def predict(
     """
     import csv
 
-    from dpgraph.files import check_out, private_file
-    from dpgraph.fitting.model import load
-    from dpgraph.fitting.new_nodes import read_new_nodes, read_new_npz
+    from dpgraph.core.files import check_out, private_file
+    from dpgraph.own_graph.model import load
+    from dpgraph.own_graph.new_nodes import read_new_nodes, read_new_npz
 
     check_out(out, folder=False)
     loaded = load(model)
@@ -198,9 +198,9 @@ def compare(
         seeds: Random splits.
         out: Folder to make.
     """
-    from dpgraph.files import check_out
-    from dpgraph.fitting.compare import compare as compare_methods
-    from dpgraph.fitting.compare import table, write
+    from dpgraph.core.files import check_out
+    from dpgraph.own_graph.compare import compare as compare_methods
+    from dpgraph.own_graph.compare import table, write
 
     guarantee.check("auto")
     if out is not None:
@@ -238,9 +238,9 @@ def afford(
         classes: Number of classes: public.
         labelled: Number of labels to train on: public.
     """
-    from dpgraph.fitting.budget import PublicNumbers, planned
-    from dpgraph.fitting.fit import afford as in_words
-    from dpgraph.fitting.risk import in_words as risk
+    from dpgraph.own_graph.budget import PublicNumbers, planned
+    from dpgraph.own_graph.fit import afford as in_words
+    from dpgraph.own_graph.risk import in_words as risk
     from dpgraph.privacy.relation import Relation
 
     for name, value, least in (("--nodes", nodes, 2), ("--classes", classes, 2), ("--labelled", labelled, 1)):
@@ -276,8 +276,8 @@ def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> N
         to: csv, or pyg: release.pt, for Data.from_dict(torch.load('release.pt')) of PyTorch Geometric.
         out: Folder to make.
     """
-    from dpgraph.files import check_out
-    from dpgraph.fitting.model import load
+    from dpgraph.core.files import check_out
+    from dpgraph.own_graph.model import load
 
     check_out(out)
     loaded = load(model)

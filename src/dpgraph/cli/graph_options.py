@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from dpgraph.cli.options import Whole, only_one
-from dpgraph.errors import UserError, invalid
+from dpgraph.core.errors import UserError, invalid
 
 
 @Parameter(name="*")
@@ -56,7 +56,7 @@ class GraphOptions:
 
     def read(self) -> Any:
         """Return the graph."""
-        from dpgraph.fitting.scales import ranges_of, with_ranges
+        from dpgraph.own_graph.scales import ranges_of, with_ranges
 
         only_one({"--edges": self.edges, "--graph": self.graph, "--dataset": self.dataset})
         ranges = ranges_of(self.ranges)
@@ -65,10 +65,10 @@ class GraphOptions:
     def _unscaled(self, kept: list[str]) -> Any:
         """Return the graph with features as they are. `kept`: columns that are features, whatever they look like."""
         from dpgraph.data.records import SPLIT_NAMES
-        from dpgraph.fitting.arrays import from_arrays, read_npz
-        from dpgraph.fitting.networkx_graphs import GRAPHML, read_graphml
-        from dpgraph.fitting.own_graph import held_out
-        from dpgraph.fitting.tables import read_csv_graph
+        from dpgraph.own_graph.arrays import from_arrays, read_npz
+        from dpgraph.own_graph.graph import held_out
+        from dpgraph.own_graph.networkx_graphs import GRAPHML, read_graphml
+        from dpgraph.own_graph.tables import read_csv_graph
 
         classes = None if self.classes is None else [name.strip() for name in self.classes.split(",")]
         if self.edges is not None:
@@ -127,7 +127,7 @@ class PublicOptions:
 
     def stated(self, dataset: str | None = None) -> dict[str, Any]:
         """Return what is given, or what the registry declares of a data set, or else the package's own."""
-        from dpgraph.fitting.budget import MEAN_DEGREE
+        from dpgraph.own_graph.budget import MEAN_DEGREE
 
         declared: float | None = None
         words: float | None = None
@@ -170,7 +170,7 @@ class GuaranteeOptions:
 
     def check(self, method: str) -> None:
         """Raise UserError, before data are read, for what nothing can be promised for."""
-        from dpgraph.fitting.fit import check_asked
+        from dpgraph.own_graph.fit import check_asked
 
         check_asked(method, self.relation, self.scope, self.epsilon, self.degree_bound, self.advantage)
 

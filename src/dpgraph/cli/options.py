@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from dpgraph.errors import UserError, invalid, shown
+from dpgraph.core.errors import UserError, invalid, shown
 
 if TYPE_CHECKING:
-    from dpgraph.experiments.cell import Cell
-    from dpgraph.experiments.config import Config
+    from dpgraph.config.cell import Cell
+    from dpgraph.config.config import Config
     from dpgraph.planning.plan import Plan
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -46,9 +46,9 @@ class PlanOptions:
 
     def read(self, paper: str | None = None) -> Config:
         """Return the config with its overrides, and register what it names outside the package."""
-        from dpgraph import outside
-        from dpgraph.experiments.config import Config, parse
-        from dpgraph.experiments.documents import json_value, read_yaml, yaml_value
+        from dpgraph.config.config import Config, parse
+        from dpgraph.config.documents import json_value, read_yaml, yaml_value
+        from dpgraph.core import outside
 
         path, value = self.config, None
         if path.lstrip().startswith("{"):
@@ -86,7 +86,7 @@ ANY_SUITE = PlanOptions()
 
 def read_cell(text: str) -> Cell:
     """Return a cell from a JSON file or from JSON text."""
-    from dpgraph.experiments.documents import json_value, text_of
+    from dpgraph.config.documents import json_value, text_of
     from dpgraph.planning.resolve import resolve
 
     if text.lstrip().startswith("{"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from dpgraph.cli.options import Json, Whole
-from dpgraph.errors import Invalid, UserError, invalid, meant, shown
+from dpgraph.core.errors import Invalid, UserError, invalid, meant, shown
 
 if TYPE_CHECKING:
     from dpgraph.privacy.guarantee import Mode
@@ -205,8 +205,8 @@ def plan(
         max_steps: Step budget.
         neighbour_clip: Plan residual clipping with this ratio of clip norms, at equal batch rates.
     """
+    from dpgraph.families.trees.planner import Question, plan_table, plans
     from dpgraph.privacy.cache import default_cache
-    from dpgraph.privacy.planner import Question, plan_table, plans
     from dpgraph.privacy.public_numbers import usual_delta
 
     question = Question(
@@ -251,7 +251,7 @@ def audit(
         figure: With --out: draw the curves as FIGURE.pdf, .svg and .png.
     """
     from dpgraph.audits.registry import names_of, quick_trials, run_audit, write_audits
-    from dpgraph.progress import tracked
+    from dpgraph.core.progress import tracked
 
     if figure is not None and out is None:
         raise invalid("--figure", figure, "--out, too")

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from dpgraph.errors import UserError, invalid
+from dpgraph.core.errors import UserError, invalid
 
 HOME = Path(str(files("dpgraph")))
 NODES = 200  # of the example's graph
@@ -99,7 +99,7 @@ def _write(kind: str, folder: Path, words: dict[str, str]) -> None:
 
 
 def _example(folder: Path) -> None:
-    from dpgraph.randomness import numpy_generator
+    from dpgraph.core.randomness import numpy_generator
 
     random = numpy_generator("dpgraph", "example of new-dataset")
     with (folder / "nodes.csv").open("w", encoding="utf-8", newline="") as file:

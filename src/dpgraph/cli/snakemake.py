@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from dpgraph.cli.options import PlanOptions
-from dpgraph.errors import UserError, invalid, meant, shown
+from dpgraph.core.errors import UserError, invalid, meant, shown
 
 NAMED = (
     "all", "data", "cells", "tables", "figures", "claims", "search", "audits", "runtimes", "baselines", "report",
@@ -41,7 +41,7 @@ def snakemake_command(
 
     Raises UserError for a folder without a Snakefile, a target of another name, options that Snakemake cannot take.
     """
-    from dpgraph.experiments.paths import no_project
+    from dpgraph.config.paths import no_project
     from dpgraph.planning.plan import load_plan, suite_artefacts
     from dpgraph.reporting.inputs import artefact_outputs
 

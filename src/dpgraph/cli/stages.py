@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from dpgraph.cli.options import ANY_SUITE, Device, PlanOptions, Whole, only_one, read_cell
-from dpgraph.errors import UserError, invalid
+from dpgraph.core.errors import UserError, invalid
 
 if TYPE_CHECKING:
-    from dpgraph.experiments.cell import Cell
-    from dpgraph.experiments.record import CellRecord
+    from dpgraph.config.cell import Cell
+    from dpgraph.config.record import CellRecord
     from dpgraph.pipeline.bundles import Bundle
     from dpgraph.planning.plan import Plan
 
@@ -53,7 +53,7 @@ def preprocess(task: str, /, *, raw: Path | None = None, out: Path | None = None
         raw: Folder of the fetched files (default: data/raw/DATASET).
         out: Folder (default: data/graphs/TASK).
     """
-    from dpgraph.experiments.cell import Task
+    from dpgraph.config.cell import Task
     from dpgraph.problems.preprocess import preprocess as preprocess_data
 
     named = Task.from_folder(task)
@@ -124,7 +124,7 @@ def train(
 
 def outcome_in_words(cell: Cell, record: CellRecord) -> str:
     """Return the accuracy on test nodes, or else the first metric, and both epsilons, each in a line."""
-    from dpgraph.methods.registry import outside_of
+    from dpgraph.families.registry import outside_of
 
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
@@ -181,7 +181,7 @@ def aggregate(*, out: Path | None = None, suite: PlanOptions = ANY_SUITE) -> Non
     Args:
         out: Parquet file (default: the suite's results.parquet).
     """
-    from dpgraph.experiments.paths import Paths
+    from dpgraph.config.paths import Paths
     from dpgraph.reporting.aggregate import aggregate as aggregate_records
 
     plan = suite.plan()
@@ -230,7 +230,7 @@ def page(which: PAGES, /, *, check: bool = False, suite: PlanOptions = ANY_SUITE
 
 def _write_page(which: PAGES, plan: Plan, workflow: Path) -> list[str]:
     """Write a page and return what is to be complained of."""
-    from dpgraph.experiments.paths import Paths
+    from dpgraph.config.paths import Paths
     from dpgraph.reporting.results import read_results
 
     paths = Paths(plan.config)
@@ -256,7 +256,7 @@ def _write_page(which: PAGES, plan: Plan, workflow: Path) -> list[str]:
 
         write_runtimes(plan, results, paths.suite / "runtimes.html")
     else:
-        from dpgraph.experiments.literature import read_baselines
+        from dpgraph.config.literature import read_baselines
         from dpgraph.reporting.baselines.table import complaints, write_baselines
 
         compared = write_baselines(plan, read_baselines(workflow), results, paths.baselines)
@@ -271,8 +271,8 @@ def references(task: str, /, *, suite: PlanOptions = ANY_SUITE) -> None:
     Args:
         task: DATASET/SETTING.SPLIT[.FEATURES] of the suite.
     """
-    from dpgraph.experiments.cell import Task
-    from dpgraph.experiments.paths import Paths
+    from dpgraph.config.cell import Task
+    from dpgraph.config.paths import Paths
     from dpgraph.reporting.baselines.compared import seeds_by_task
     from dpgraph.reporting.baselines.references import write_references
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from dpgraph.cli.options import ANY_SUITE, Json, PlanOptions, Whole
-from dpgraph.errors import UserError, invalid
+from dpgraph.core.errors import UserError, invalid
 
 Listing = Literal["papers", "artefacts", "claims", "methods", "datasets", "cells", "inventory", "mechanisms", "audits"]
 
@@ -76,7 +76,7 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
         paper: Only of this paper.
     """
     from dpgraph.cli.catalogue import ANYWHERE, OF_THE_PACKAGE, catalogue, inventory, print_rows
-    from dpgraph.experiments.paths import no_project
+    from dpgraph.config.paths import no_project
     from dpgraph.planning.plan import suite_papers
 
     if what == "inventory":
@@ -124,7 +124,7 @@ def cost(
         out: With --learn: CSV file (default: workflow/throughputs.csv), in which the suite's rows of the device are
             replaced.
     """
-    from dpgraph.experiments.paths import Paths
+    from dpgraph.config.paths import Paths
     from dpgraph.planning import cost as costing
 
     plan = suite.plan()
@@ -214,7 +214,7 @@ def verify(*, fast: bool = False) -> int:
     Args:
         fast: Do not decide claims again, which takes minutes.
     """
-    from dpgraph.experiments.paths import no_project
+    from dpgraph.config.paths import no_project
     from dpgraph.reporting.verify import unlike_pages, unlike_statements, without_rows
 
     if not Path("Snakefile").is_file():
@@ -242,7 +242,7 @@ def settings(*, out: Path | None = None, suite: PlanOptions = ANY_SUITE) -> None
     """
     import logging
 
-    from dpgraph.experiments.settings import FOLDER
+    from dpgraph.config.settings import FOLDER
     from dpgraph.reporting.views.search.chosen import write_settings
 
     plan = suite.plan()

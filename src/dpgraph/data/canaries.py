@@ -14,10 +14,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from dpgraph.config.frozen import Frozen
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
-from dpgraph.experiments.frozen import Frozen
-from dpgraph.randomness import numpy_generator
 
 WORDS = 6  # in every record; as many tell of each class, and twice as many of none
 ALL_WORDS = 4 * WORDS

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from dpgraph.core.errors import invalid
 from dpgraph.data.raw_graph import RawGraph
-from dpgraph.errors import invalid
 
 
 def frequent_classes(raw: RawGraph, least: int) -> RawGraph:

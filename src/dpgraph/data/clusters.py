@@ -14,11 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.adjacency import Csr, owners, symmetric_csr
 from dpgraph.data.features import dense, project
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.records import DATA_DEPENDENT, TEST, TRAIN, VALIDATION
-from dpgraph.errors import UserError
 
 KEPT = Path(__file__).with_name("kept_splits")  # made once by `cluster_split`, by scikit-learn 1.9.1
 MAX_DIMENSION = 64

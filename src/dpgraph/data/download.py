@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.files import naming
-from dpgraph.progress import Progress, progress
+from dpgraph.core.errors import DataUnavailable, UserError
+from dpgraph.core.files import naming
+from dpgraph.core.progress import Progress, progress
 
 TRIES = 4
 TRIES_UNREACHABLE = 2

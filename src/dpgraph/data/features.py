@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from dpgraph.errors import invalid
-from dpgraph.randomness import numpy_generator
+from dpgraph.core.errors import invalid
+from dpgraph.core.randomness import numpy_generator
 
 Features: TypeAlias = np.ndarray | sp.csr_matrix
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
+from dpgraph.core.errors import DataUnavailable, UserError, invalid
+from dpgraph.core.files import atomic_path, locked, sweep, write_text
 from dpgraph.data.download import check, download, sha256_of
 from dpgraph.data.manifest import FetchedFile, Manifest, read_manifest, write_manifest
 from dpgraph.data.registry import DatasetEntry, File, Source, Wheel, entry
 from dpgraph.data.wheels import wheel_file
-from dpgraph.errors import DataUnavailable, UserError, invalid
-from dpgraph.files import atomic_path, locked, sweep, write_text
 
 log = logging.getLogger("dpgraph")
 MIRROR_VARIABLE = "DPGRAPH_MIRROR"

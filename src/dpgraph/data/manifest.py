@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from dpgraph.config.frozen import Frozen
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import read_json, write_json
 from dpgraph.data.download import check
 from dpgraph.data.registry import Licence
-from dpgraph.errors import UserError
-from dpgraph.experiments.frozen import Frozen
-from dpgraph.files import read_json, write_json
 
 MANIFEST = "manifest.json"
 

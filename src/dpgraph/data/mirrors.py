@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import write_text
 from dpgraph.data.manifest import read_manifest
 from dpgraph.data.registry import DatasetEntry, Source
-from dpgraph.errors import UserError
-from dpgraph.files import write_text
 
 FILE = "mirrors.txt"
 

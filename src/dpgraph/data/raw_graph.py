@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.adjacency import symmetric_csr
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
-from dpgraph.errors import UserError
 
 MOST_CLASSES = 1 << 15  # predicted classes are stored in 16 bits
 

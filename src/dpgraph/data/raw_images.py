@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
 
 
 @dataclass(frozen=True)

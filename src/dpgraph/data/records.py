@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from dpgraph.errors import invalid
+from dpgraph.core.errors import invalid
 
 TRAIN, VALIDATION, TEST, NO_SPLIT = 0, 1, 2, 255
 SPLIT_NAMES = {"train": TRAIN, "val": VALIDATION, "test": TEST}

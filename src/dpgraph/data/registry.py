@@ -12,11 +12,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field, ValidationError, field_validator, model_validator
 
-from dpgraph import outside
+from dpgraph.config.documents import text_of, yaml_value
+from dpgraph.config.frozen import Frozen
+from dpgraph.core import outside
+from dpgraph.core.errors import UserError, invalid, shown
 from dpgraph.data.records import FIRST_PROBLEM
-from dpgraph.errors import UserError, invalid, shown
-from dpgraph.experiments.documents import text_of, yaml_value
-from dpgraph.experiments.frozen import Frozen
 
 MOST_FILES = 10_000  # of one entry that numbers them
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

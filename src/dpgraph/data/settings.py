@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dpgraph.core.errors import invalid
 from dpgraph.data.adjacency import keep_entries, owners
 from dpgraph.data.graph import Graph
-from dpgraph.errors import invalid
 
 SETTINGS = ("transductive", "disjoint", "clustered")
 

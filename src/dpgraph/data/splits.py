@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.records import DATA_DEPENDENT, NO_SPLIT, TEST, TRAIN, VALIDATION
-from dpgraph.errors import UserError, invalid
-from dpgraph.randomness import numpy_generator
 
 PARTS = (TRAIN, VALIDATION, TEST)
 

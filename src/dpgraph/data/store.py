@@ -14,13 +14,13 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.data import stored
 from dpgraph.data.checks import problem
 from dpgraph.data.graph import Graph
 from dpgraph.data.settings import apply_setting
 from dpgraph.data.splits import drawn_split, is_drawn
 from dpgraph.data.statistics import statistics
-from dpgraph.errors import UserError, invalid
 
 IN_ARRAYS = ("in_ptr", "in_idx")
 WHOLE = ("whole_ptr", "whole_idx")  # all edges, where those of a split are fewer and each seed has its own split

@@ -9,13 +9,13 @@ from typing import Any, Literal, Self, TypeVar
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
+from dpgraph.config.config import first_line
+from dpgraph.config.frozen import Frozen
+from dpgraph.core.errors import DataUnavailable, UserError
+from dpgraph.core.files import read_json, write_array, write_json
 from dpgraph.data.arrays import load_npy
 from dpgraph.data.download import sha256_of
 from dpgraph.data.records import FIRST_PROBLEM
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.experiments.config import first_line
-from dpgraph.experiments.frozen import Frozen
-from dpgraph.files import read_json, write_array, write_json
 
 HEADER = "graph.json"  # of all kinds of data sets: rules and folders use one name
 REMEDY = "delete graph.json next to it and run again"

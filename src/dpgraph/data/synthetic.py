@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
+from dpgraph.config.frozen import Frozen
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.raw_graph import MOST_CLASSES, RawGraph
 from dpgraph.data.splits import random_split
-from dpgraph.experiments.frozen import Frozen
-from dpgraph.randomness import numpy_generator
 
 PERCENT = (54, 18, 28)  # ogbn-arxiv
 ROUNDS = 20  # of draws; a graph too dense for that stays a little sparser

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpgraph.core.errors import invalid
+from dpgraph.core.randomness import Name, numpy_generator
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.errors import invalid
-from dpgraph.randomness import Name, numpy_generator
 
 TURN, SHIFT, SCALE, LIGHT = 10.0, 0.05, 0.1, 0.2  # degrees; shares of a side, of the size, of the brightness
 STATED = (

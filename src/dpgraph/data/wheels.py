@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dpgraph.core.errors import DataUnavailable
+from dpgraph.core.files import locked
 from dpgraph.data.download import check
 from dpgraph.data.registry import Wheel
-from dpgraph.errors import DataUnavailable
-from dpgraph.files import locked
 
 TIMEOUT_SECONDS, RETRIES = 15, 2  # of each connection
 LIMIT_SECONDS = 1800  # of pip as a whole

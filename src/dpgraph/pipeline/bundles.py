@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell, Task
-from dpgraph.experiments.frozen import digest
-from dpgraph.experiments.paths import Paths
-from dpgraph.files import cause, read_json
+from dpgraph.config.cell import Cell, Task
+from dpgraph.config.frozen import digest
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import cause, read_json
 from dpgraph.planning.cost import hours_of, known_of, memory_mb, train_seconds
 from dpgraph.planning.plan import Plan
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.record import Metric, SeedRecord
-from dpgraph.files import read_json, write_array, write_json
-from dpgraph.methods.base import Outcome
+from dpgraph.config.cell import Cell
+from dpgraph.config.record import Metric, SeedRecord
+from dpgraph.core.files import read_json, write_array, write_json
+from dpgraph.engine.methods.base import Outcome
 from dpgraph.problems.base import Work
 
 

@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.streams import split_number
-from dpgraph.methods.base import Job, Observation, Outcome
-from dpgraph.methods.jobs import make_jobs
-from dpgraph.methods.registry import method
+from dpgraph.config.cell import Cell
+from dpgraph.config.streams import split_number
+from dpgraph.core.errors import invalid
+from dpgraph.engine.methods.base import Job, Observation, Outcome
+from dpgraph.engine.training.loop import Diverged
+from dpgraph.engine.training.memory import keep_freed_memory
+from dpgraph.engine.training.precision import products_in
+from dpgraph.families.jobs import make_jobs
+from dpgraph.families.registry import method
 from dpgraph.pipeline.collect import write_seed
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.problems.base import Counts
 from dpgraph.problems.registry import problem_of
-from dpgraph.training.loop import Diverged
-from dpgraph.training.memory import keep_freed_memory
-from dpgraph.training.precision import products_in
 
 
 def device_of(name: str) -> torch.device:

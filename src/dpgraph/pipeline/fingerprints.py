@@ -1,7 +1,7 @@
 """What a cell's calibration and its training are made by: the import closures of its own modules, and of no others.
 
 Another method, mechanism or problem is none of a cell's modules, so that adding one calibrates and trains nothing that
-is there. What is loaded by its name (experiments/imports.py cannot see it) is a root here.
+is there. What is loaded by its name (config/imports.py cannot see it) is a root here.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from dpgraph import outside
+from dpgraph.config.cell import Cell
+from dpgraph.config.frozen import chosen, digest
+from dpgraph.config.sources import imported_by, job_digest, reaches, sources_digest
+from dpgraph.core import outside
+from dpgraph.core.loading import module_of
 from dpgraph.data.registry import entry, home_of
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.frozen import chosen, digest
-from dpgraph.experiments.sources import imported_by, job_digest, reaches, sources_digest
-from dpgraph.loading import module_of
-from dpgraph.methods.registry import outside_of, spec
+from dpgraph.families.registry import outside_of, spec
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.problems.registry import problem, problem_of
 
-FETCHED = {"archive", "files", "licence", "citation"}  # of an entry of the registry, what a download writes
-ENCODER, STARTS_ENCODER = "models.text_encoder", "data.text.bert"
+FETCHED = {"archive", "core.files", "licence", "citation"}  # of an entry of the registry, what a download writes
+ENCODER, STARTS_ENCODER = "engine.models.text_encoder", "data.text.bert"
 
 
 def training_roots(cell: Cell) -> tuple[str, ...]:
@@ -78,7 +78,7 @@ def preprocess_digest(dataset: str) -> str:
     """Hash what prepares a data set: its entry, its reader, and how its problem stores it."""
     known = entry(dataset)
     own = [outside.digest_of([Path(known.reader)])] if _is_own_reader(known.reader) else []
-    return digest([job_digest(preprocess_roots(dataset)), chosen(known, exclude={"files", "archive"}), *own], 16)
+    return digest([job_digest(preprocess_roots(dataset)), chosen(known, exclude={"core.files", "archive"}), *own], 16)
 
 
 def _is_own_reader(reader: str) -> bool:

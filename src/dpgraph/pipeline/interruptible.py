@@ -17,7 +17,7 @@ from contextlib import redirect_stderr, suppress
 from types import FrameType
 from typing import Any
 
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
 
 # by executor, the programs that a run calls; the first lists partitions and changes nothing
 PROGRAMS = {"slurm": ("sinfo", "sbatch", "squeue", "scancel")}

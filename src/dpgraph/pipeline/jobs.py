@@ -10,10 +10,10 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.frozen import digest
-from dpgraph.experiments.paths import Paths
-from dpgraph.files import read_json, write_json, write_text
+from dpgraph.config.frozen import digest
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import read_json, write_json, write_text
 from dpgraph.pipeline.bundles import Bundle, content, is_forced, last_asked
 from dpgraph.pipeline.fingerprints import bundle_digest
 from dpgraph.pipeline.stages import calibrate_cell, train_cell

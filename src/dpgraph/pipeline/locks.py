@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from dpgraph.errors import UserError, one_line
-from dpgraph.files import write_json
+from dpgraph.core.errors import UserError, one_line
+from dpgraph.core.files import write_json
 
 FOLDER = Path(".snakemake/locks")  # Snakemake's own: it goes with the last lock in it
 SIGNED, CLAIMED = ".owner.json", ".claimed"

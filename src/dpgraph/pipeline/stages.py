@@ -11,16 +11,16 @@ from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any
 
+from dpgraph.config.cell import Cell
+from dpgraph.config.frozen import digest
+from dpgraph.config.record import Budget, CellRecord, SeedRecord
+from dpgraph.config.streams import stream_name
+from dpgraph.config.summary import RESULT, stored_summary, write_record, write_summary
+from dpgraph.core.errors import DataUnavailable, UserError, invalid
+from dpgraph.core.files import locked, read_json, sweep, write_json
 from dpgraph.data.records import Described, data_dependent
-from dpgraph.errors import DataUnavailable, UserError, invalid
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.frozen import digest
-from dpgraph.experiments.record import Budget, CellRecord, SeedRecord
-from dpgraph.experiments.streams import stream_name
-from dpgraph.experiments.summary import RESULT, stored_summary, write_record, write_summary
-from dpgraph.files import locked, read_json, sweep, write_json
-from dpgraph.methods.points import evaluation_steps
-from dpgraph.methods.registry import check_runs, outside_of, spec
+from dpgraph.engine.methods.points import evaluation_steps
+from dpgraph.families.registry import check_runs, outside_of, spec
 from dpgraph.pipeline.collect import seed_path, seed_record
 from dpgraph.pipeline.fingerprints import training_digest
 from dpgraph.pipeline.provenance import provenance

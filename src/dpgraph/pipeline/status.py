@@ -9,9 +9,9 @@ from typing import Any
 
 from tabulate import tabulate
 
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.summary import summary_of
+from dpgraph.config.cell import Cell
+from dpgraph.config.paths import Paths
+from dpgraph.config.summary import summary_of
 from dpgraph.planning.plan import Plan
 
 STATES = ("ok", "failed", "not run", "missing")  # missing: no record yet of all seeds

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tabulate import tabulate
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell, Task
-from dpgraph.experiments.suite import COMPUTE
-from dpgraph.files import atomic_path
-from dpgraph.methods.cost import SECONDS_PER_STEP, SECONDS_TO_START, steps_of
-from dpgraph.methods.registry import spec
+from dpgraph.config.cell import Cell, Task
+from dpgraph.config.suite import COMPUTE
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import atomic_path
+from dpgraph.engine.methods.cost import SECONDS_PER_STEP, SECONDS_TO_START, steps_of
+from dpgraph.families.registry import spec
 from dpgraph.problems.registry import size_of
 
 if TYPE_CHECKING:

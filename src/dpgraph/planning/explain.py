@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from dpgraph.errors import UserError, meant, shown
+from dpgraph.core.errors import UserError, meant, shown
 from dpgraph.planning.plan import Entry, Plan, layers
 
 Row = dict[str, Any]

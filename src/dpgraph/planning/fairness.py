@@ -13,10 +13,10 @@ from fnmatch import fnmatchcase
 from itertools import combinations
 from typing import Any
 
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.claim_tests import uses
-from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.varies import Difference
+from dpgraph.config.cell import Cell
+from dpgraph.config.claim_tests import uses
+from dpgraph.config.expansion import merged
+from dpgraph.config.varies import Difference
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.taken import chosen_setting
 from dpgraph.problems.registry import size_of

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from dpgraph.config.cell import Task
+from dpgraph.config.config import Config, load, parse
+from dpgraph.config.paths import Paths
+from dpgraph.config.suite import Suite, SuiteTask
+from dpgraph.core.errors import UserError
 from dpgraph.data.manifest import read_manifest
 from dpgraph.data.registry import entry
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.config import Config, load, parse
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.suite import Suite, SuiteTask
 
 
 def with_fallbacks(suite: Suite, config: Config) -> Suite:

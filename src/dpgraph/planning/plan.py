@@ -10,16 +10,16 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Cell, Task
-from dpgraph.experiments.config import Config, load, parse
-from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.experiment import Artefact, Experiment, MethodRow
-from dpgraph.experiments.paths import no_project
-from dpgraph.experiments.settings import ChosenSettings, read_settings
-from dpgraph.experiments.streams import trial_seeds
-from dpgraph.experiments.suite import Grid, Rule, Suite, SuiteTask
-from dpgraph.methods.registry import spec
+from dpgraph.config.cell import Cell, Task
+from dpgraph.config.config import Config, load, parse
+from dpgraph.config.expansion import merged
+from dpgraph.config.experiment import Artefact, Experiment, MethodRow
+from dpgraph.config.paths import no_project
+from dpgraph.config.settings import ChosenSettings, read_settings
+from dpgraph.config.streams import trial_seeds
+from dpgraph.config.suite import Grid, Rule, Suite, SuiteTask
+from dpgraph.core.errors import invalid
+from dpgraph.families.registry import spec
 from dpgraph.planning.fallback import with_fallbacks
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.search_trials import trials

@@ -8,11 +8,11 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from dpgraph.errors import UserError, invalid, shown
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import first_line
-from dpgraph.methods.asked import Asked
-from dpgraph.methods.registry import spec, specs
+from dpgraph.config.cell import Cell
+from dpgraph.config.config import first_line
+from dpgraph.core.errors import UserError, invalid, shown
+from dpgraph.engine.methods.asked import Asked
+from dpgraph.families.registry import spec, specs
 from dpgraph.privacy.accountants.catalogue import Unknown
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.calibration import Calibration, calibrated, is_answer

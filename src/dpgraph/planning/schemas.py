@@ -6,16 +6,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.experiment import Experiment
-from dpgraph.experiments.frozen import Frozen
-from dpgraph.experiments.inventory import Inventory
-from dpgraph.experiments.literature import Baselines
-from dpgraph.experiments.settings import ChosenSettings
-from dpgraph.experiments.suite import Suite
-from dpgraph.experiments.written import Written
-from dpgraph.files import write_text
-from dpgraph.methods.registry import specs
+from dpgraph.config.config import Config
+from dpgraph.config.experiment import Experiment
+from dpgraph.config.frozen import Frozen
+from dpgraph.config.inventory import Inventory
+from dpgraph.config.literature import Baselines
+from dpgraph.config.settings import ChosenSettings
+from dpgraph.config.suite import Suite
+from dpgraph.config.written import Written
+from dpgraph.core.files import write_text
+from dpgraph.families.registry import specs
 
 MODELS: dict[str, type[Frozen]] = {
     "config": Config,

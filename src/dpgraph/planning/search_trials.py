@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.experiment import Search
-from dpgraph.randomness import numpy_generator
+from dpgraph.config.expansion import merged
+from dpgraph.config.experiment import Search
+from dpgraph.core.randomness import numpy_generator
 
 
 def trials(artefact: str, search: Search) -> dict[str, dict[str, Any]]:

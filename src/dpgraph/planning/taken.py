@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dpgraph.config import published
+from dpgraph.config.cell import Task
+from dpgraph.config.experiment import Experiment, MethodRow
+from dpgraph.config.settings import ChosenSettings
+from dpgraph.config.suite import Rule, SuiteTask
+from dpgraph.core.errors import UserError
 from dpgraph.data.families import same_records
-from dpgraph.errors import UserError
-from dpgraph.experiments import published
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.experiment import Experiment, MethodRow
-from dpgraph.experiments.settings import ChosenSettings
-from dpgraph.experiments.suite import Rule, SuiteTask
 
 
 def chosen_setting(

@@ -21,7 +21,7 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import beta as beta_law
 from scipy.stats import binom
 
-from dpgraph.errors import invalid
+from dpgraph.core.errors import invalid
 
 CONFIDENCE = 0.99
 TARGETS = np.array([0.25, 1.0, 3.0])  # epsilons whose best thresholds are tried, besides that for mu

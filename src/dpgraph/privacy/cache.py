@@ -16,8 +16,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from dpgraph.experiments.frozen import canonical_json, digest
-from dpgraph.files import read_json, write_json
+from dpgraph.config.frozen import canonical_json, digest
+from dpgraph.core.files import read_json, write_json
 
 log = logging.getLogger("dpgraph")
 VARIABLE = "DPGRAPH_CACHE"

@@ -15,12 +15,12 @@ from typing import Any
 
 from pydantic import Field, SerializeAsAny, ValidationError
 
-from dpgraph.errors import UserError, invalid
-from dpgraph.experiments.config import first_line
-from dpgraph.experiments.frozen import Frozen, digest
-from dpgraph.experiments.record import Budget
-from dpgraph.experiments.sources import PACKAGE, job_digest
-from dpgraph.files import read_json, write_json
+from dpgraph.config.config import first_line
+from dpgraph.config.frozen import Frozen, digest
+from dpgraph.config.record import Budget
+from dpgraph.config.sources import PACKAGE, job_digest
+from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.files import read_json, write_json
 from dpgraph.privacy.accountants.catalogue import Unknown
 from dpgraph.privacy.cache import Cache, accountants_digest, versions
 from dpgraph.privacy.guarantee import Mode, PrivacyStatement

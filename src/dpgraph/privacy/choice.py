@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dpgraph.errors import invalid
+from dpgraph.core.errors import invalid
 
 
 class Choice(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, field_serializer, model_validator
 
-from dpgraph.experiments.frozen import Frozen
+from dpgraph.config.frozen import Frozen
 from dpgraph.privacy.procedure import Procedure
 from dpgraph.privacy.relation import Relation, Scope
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from pydantic import Field
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.frozen import Frozen
+from dpgraph.config.frozen import Frozen
+from dpgraph.core.errors import UserError
 from dpgraph.privacy.relation import Relation
 
 TOLERANCE = 1e-9  # relative: two ways to round one product
@@ -112,7 +112,7 @@ class Release(Frozen):
 
 
 class StreamUse(Frozen):
-    """The draws of a run from one random stream (preparation/ledger.py)."""
+    """The draws of a run from one random stream (engine/preparation/ledger.py)."""
 
     stream: str
     secret: bool = Field(description="Known to nobody; false: a public function of names")

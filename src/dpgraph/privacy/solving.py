@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from dpgraph.errors import invalid
+from dpgraph.core.errors import invalid
+from dpgraph.core.progress import progress
 from dpgraph.privacy.accountants.catalogue import Unknown
 from dpgraph.privacy.accountants.parameters import LEAST_PRICE
-from dpgraph.progress import progress
 
 MAX_STEPS = 100_000
 DIGITS = 4  # significant digits of a calibrated noise multiplier or rate

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dpgraph.config.cell import Task
+from dpgraph.config.record import Metric
+from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.loading import load
 from dpgraph.data.graph import Graph
 from dpgraph.data.registry import DatasetEntry
-from dpgraph.errors import UserError, invalid
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.record import Metric
-from dpgraph.loading import load
 
 
 @dataclass(frozen=True)

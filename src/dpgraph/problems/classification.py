@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dpgraph.config.record import Metric
 from dpgraph.data.records import SPLIT_NAMES, TRAIN, VALIDATION, Records
-from dpgraph.experiments.record import Metric
 
 
 def predictions(logits: np.ndarray) -> np.ndarray:

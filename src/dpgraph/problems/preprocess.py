@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dpgraph.config.cell import Task
+from dpgraph.core.errors import DataUnavailable, UserError
+from dpgraph.core.files import locked, sweep
+from dpgraph.core.loading import load
 from dpgraph.data.manifest import read_manifest, verify_files
 from dpgraph.data.readers import read
 from dpgraph.data.registry import entry
 from dpgraph.data.stored import save_unavailable
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.experiments.cell import Task
-from dpgraph.files import locked, sweep
-from dpgraph.loading import load
 from dpgraph.problems.registry import problem_of
 
 

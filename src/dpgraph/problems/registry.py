@@ -8,10 +8,10 @@ import pkgutil
 from functools import cache
 
 import dpgraph.problems
+from dpgraph.config.cell import Task
+from dpgraph.core.errors import invalid
 from dpgraph.data.records import FIRST_PROBLEM
 from dpgraph.data.registry import entry, registry
-from dpgraph.errors import invalid
-from dpgraph.experiments.cell import Task
 from dpgraph.problems.base import Problem, Size
 
 

@@ -21,12 +21,12 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.record import SeedRecord
-from dpgraph.files import atomic_path, read_json
-from dpgraph.methods.registry import spec, specs
+from dpgraph.config.cell import Cell
+from dpgraph.config.paths import Paths
+from dpgraph.config.record import SeedRecord
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import atomic_path, read_json
+from dpgraph.families.registry import spec, specs
 from dpgraph.planning.cost import left_out_reasons
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.calibration import Calibration

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from dpgraph.errors import invalid
-from dpgraph.experiments.experiment import Artefact
+from dpgraph.config.experiment import Artefact
+from dpgraph.core.errors import invalid
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.results import EntryResult
 

@@ -8,9 +8,9 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from dpgraph.errors import UserError
-from dpgraph.files import write_text
-from dpgraph.methods.looks import BLACK, BLUE, Look
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import write_text
+from dpgraph.engine.methods.looks import BLACK, BLUE, Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.drawing import marks
 from dpgraph.reporting.drawing.canvas import house_style, panel_title, panels, save_all

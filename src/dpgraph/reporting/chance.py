@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpgraph.experiments.experiment import Artefact
+from dpgraph.config.experiment import Artefact
 from dpgraph.planning.plan import Entry
 from dpgraph.reporting.claims.contrasts import LEVEL, contrast
 from dpgraph.reporting.quantities import Quantity, quantity

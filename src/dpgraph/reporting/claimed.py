@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dpgraph import outside
-from dpgraph.methods.registry import outside_of
+from dpgraph.core import outside
+from dpgraph.families.registry import outside_of
 from dpgraph.privacy.relation import Relation, Scope
 
 # the checks of every run; those of `dpgraph check method` are added

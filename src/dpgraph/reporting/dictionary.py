@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from dpgraph.errors import shown
-from dpgraph.experiments.cell import Cell
-from dpgraph.methods.registry import specs
+from dpgraph.config.cell import Cell
+from dpgraph.core.errors import shown
+from dpgraph.families.registry import specs
 
 NAN = float("nan")
 NOT_SETTINGS = frozenset({"task", "method", "seeds"})  # columns of their own, or of the seed

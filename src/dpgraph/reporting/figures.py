@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from dpgraph.files import write_text
+from dpgraph.core.files import write_text
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import artefact_of, heading
 from dpgraph.reporting.drawing import canvas

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.suite import COMPUTE
+from dpgraph.config.paths import Paths
+from dpgraph.config.suite import COMPUTE
 from dpgraph.planning.cost import FILE
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.views.registry import RESULTS_ALONE, SuiteFiles, inputs_of, views_with

@@ -9,8 +9,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from dpgraph.config.paths import Paths
 from dpgraph.data.registry import entry
-from dpgraph.experiments.paths import Paths
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.views.registry import inputs_of
 

@@ -7,7 +7,7 @@ from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from dpgraph.experiments.suite import Suite
+from dpgraph.config.suite import Suite
 from dpgraph.reporting.formats import html_text
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 
-from dpgraph.errors import UserError, invalid
-from dpgraph.experiments import published
-from dpgraph.experiments.experiment import HARD_CASES, Experiment
+from dpgraph.config import published
+from dpgraph.config.experiment import HARD_CASES, Experiment
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.planning.plan import Entry
 
 # names in the CSV and what turns them into percent, by quantity: micro-F1 of a single-label task is accuracy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from dpgraph.experiments.experiment import HARD_CASES
+from dpgraph.config.experiment import HARD_CASES
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr
 
-from dpgraph.experiments.cell import Cell
+from dpgraph.config.cell import Cell
 from dpgraph.privacy.relation import Relation
 from dpgraph.reporting.protection import parted
 from dpgraph.reporting.results import EntryResult

@@ -11,11 +11,11 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from dpgraph.errors import UserError, shown
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.config import first_line
-from dpgraph.experiments.frozen import Frozen
-from dpgraph.experiments.record import CellRecord
+from dpgraph.config.cell import Cell
+from dpgraph.config.config import first_line
+from dpgraph.config.frozen import Frozen
+from dpgraph.config.record import CellRecord
+from dpgraph.core.errors import UserError, shown
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.dictionary import PRIVATE_COLUMNS, mechanism_values

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.paths import Paths
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.figures import write_figure

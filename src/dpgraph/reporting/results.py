@@ -14,10 +14,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 from scipy.special import stdtrit
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.paths import Paths
-from dpgraph.files import atomic_path
+from dpgraph.config.cell import Task
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import atomic_path
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import dictionary, protection
 from dpgraph.reporting.aggregate import CALIBRATED, COLUMNS, GRAPH, TRAIN_NODES, own_rows

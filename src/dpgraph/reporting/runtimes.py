@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpgraph.files import write_text
+from dpgraph.core.files import write_text
+from dpgraph.core.progress import duration
 from dpgraph.planning.plan import Plan
-from dpgraph.progress import duration
 from dpgraph.reporting.formats import DASH, html_text, significant
 from dpgraph.reporting.page import html_table, page
 from dpgraph.reporting.results import write_csv

@@ -18,9 +18,9 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.paths import Paths
-from dpgraph.files import write_text
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import write_text
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.claims.coverage import elsewhere, held

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dpgraph.config.paths import Paths
+from dpgraph.config.streams import split_number
+from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST
 from dpgraph.data.store import load_graph
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.streams import split_number
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.node_classification.exposure import Exposure
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpgraph.files import write_text
+from dpgraph.core.files import write_text
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import formats, splits
 from dpgraph.reporting.artefacts import artefact_of, caption

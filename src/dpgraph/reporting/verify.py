@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 
 import pandas as pd
 
-from dpgraph.errors import invalid
-from dpgraph.experiments.config import Config, load
-from dpgraph.experiments.frozen import Frozen
+from dpgraph.config.config import Config, load
+from dpgraph.config.frozen import Frozen
+from dpgraph.core.errors import invalid
 from dpgraph.planning.plan import WORKFLOW, load_plan
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.leaderboard.guide import VALUES, answers, guide

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
-PREPARED = "dpgraph.methods.pagerank.prepared:"
+PREPARED = "dpgraph.families.pagerank.prepared:"
 BASE = "dpgraph.privacy.mechanisms.base:"
-SUBGRAPHS = "dpgraph.privacy.mechanisms.subgraphs:"
-TREES = "dpgraph.privacy.mechanisms.trees:"
-PAGERANK_RELEASE = "dpgraph.sampling.pagerank_release:"
-OF_SOUNDNESS = "tests/methods/test_soundness.py::"
-OF_FACTS = "tests/preparation/test_facts.py::"
+SUBGRAPHS = "dpgraph.families.subgraphs.mechanism:"
+TREES = "dpgraph.families.trees.mechanism:"
+PAGERANK_RELEASE = "dpgraph.families.pagerank.release:"
+OF_SOUNDNESS = "tests/engine/methods/test_soundness.py::"
+OF_FACTS = "tests/engine/preparation/test_facts.py::"
 OF_CHOICE = "tests/privacy/test_choice.py::"
 OF_MECHANISMS = "tests/privacy/test_mechanisms.py::"
-OF_PAGERANK_MECHANISMS = "tests/privacy/test_pagerank_mechanisms.py::"
-OF_SUBGRAPH_MECHANISMS = "tests/privacy/test_subgraph_mechanisms.py::"
+OF_PAGERANK_MECHANISMS = "tests/families/pagerank/test_mechanism.py::"
+OF_SUBGRAPH_MECHANISMS = "tests/families/subgraphs/test_mechanism.py::"
 OF_SEARCHES = "tests/reporting/views/test_search_cost.py::"
 SEARCH_COST = "dpgraph.reporting.views.search.cost:"
-OF_PAGERANK_RELEASE = "tests/sampling/test_pagerank_release.py::"
+OF_PAGERANK_RELEASE = "tests/families/pagerank/test_release.py::"
 
 STATISTICS = "dpgraph.privacy.auditing:"
 OF_STATISTICS = "tests/privacy/test_auditing.py::"
@@ -116,7 +116,7 @@ BUGS = (
     ),
     edit(
         "node-remove is stated of trees with neighbours",
-        "dpgraph.privacy.mechanisms.removed_records:RemovedRecords._own_records",
+        "dpgraph.families.trees.removed_mechanism:RemovedRecords._own_records",
         "self.hops != 0",
         "self.hops < 0",
         OF_MECHANISMS + "test_whoever_reads_an_edge_has_no_such_statement",
@@ -158,10 +158,10 @@ BUGS = (
     ),
     edit(
         "an unfinished epoch of lots is free",
-        "dpgraph.privacy.mechanisms.lots:ShuffledLots.epochs",
+        "dpgraph.families.lots.mechanism:ShuffledLots.epochs",
         "math.ceil(steps / self.lots_per_epoch)",
         "max(1, steps // self.lots_per_epoch)",
-        "tests/privacy/test_record_mechanisms.py::test_an_epoch_that_has_begun_counts",
+        "tests/families/lots/test_mechanism.py::test_an_epoch_that_has_begun_counts",
     ),
     edit(
         "the choice is free",
@@ -179,10 +179,10 @@ BUGS = (
     ),
     edit(
         "the choice's sensitivity is 1",
-        "dpgraph.preparation.trees:PreparedChoice.__init__",
+        "dpgraph.families.trees.prepared:PreparedChoice.__init__",
         "mechanism.choice_sensitivity",
         "1",
-        "tests/methods/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]",
+        "tests/families/residual/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]",
     ),
     edit(
         "rows move by C1",
@@ -193,7 +193,7 @@ BUGS = (
     ),
     edit(
         "the release of rows is charged half",
-        "dpgraph.privacy.mechanisms.pagerank:PagerankSteps.release_mu",
+        "dpgraph.families.pagerank.mechanism:PagerankSteps.release_mu",
         "2 * self.rows",
         "self.num_roots",
         OF_PAGERANK_MECHANISMS + "test_rigorous_example",
@@ -228,24 +228,24 @@ BUGS = (
     ),
     edit(
         "a release at all of delta",
-        "dpgraph.methods.pagerank.mechanism:_rows",
+        "dpgraph.families.pagerank.variants:_rows",
         "common['delta'] / 2",
         "common['delta']",
         OF_PAGERANK_MECHANISMS + "test_training_epsilon_leaves_the_rest_to_the_release",
     ),
     edit(
         "votes move by 1",
-        "dpgraph.privacy.accountants.pate:capped_epsilon",
+        "dpgraph.families.pate.accountant:capped_epsilon",
         "2 * answers",
         "answers",
         "tests/privacy/test_evaluate.py::test_reference_value[R157]",
     ),
     edit(
         "votes beyond the cap",
-        "dpgraph.privacy.gnmax:confident_gnmax",
+        "dpgraph.families.pate.gnmax:confident_gnmax",
         "np.flatnonzero(passed)[:max_answers]",
         "np.flatnonzero(passed)",
-        "tests/privacy/test_gnmax.py::test_caps_stop_the_run",
+        "tests/families/pate/test_gnmax.py::test_caps_stop_the_run",
     ),
     edit(
         "a search charges one of its seeds",
@@ -270,7 +270,7 @@ BUGS = (
     ),
     edit(
         "a search pays for validation nodes that train in other seeds",
-        "dpgraph.methods.spec:ScoreReads.objections",
+        "dpgraph.engine.methods.spec:ScoreReads.objections",
         "self.public is Public.BY_SPLIT and splits > 1",
         "False",
         OF_SEARCHES + "test_seeds_with_splits_of_their_own_have_no_public_validation_nodes",
@@ -284,7 +284,7 @@ BUGS = (
     ),
     edit(
         "votes read no list in a search",
-        "dpgraph.methods.votes.spec:score",
+        "dpgraph.families.votes.spec:score",
         "{ReadBy.RELEASED, ReadBy.OWN_LIST} if listed else {ReadBy.RELEASED}",
         "{ReadBy.RELEASED}",
         OF_SEARCHES + "test_a_search_over_votes_is_refused",

@@ -6,10 +6,14 @@ from tests.mutants import broken
 from tests.mutants.bugs.shorthand import edit, swap
 from tests.mutants.planting import Audit
 
-CLIPPING, NOISE, KIPF = (f"dpgraph.training.{name}:" for name in ("clipping", "noise", "kipf"))
-LISTS, BATCHES, PARTS = "dpgraph.sampling.edge_lists:", "dpgraph.sampling.batches:", "dpgraph.preparation.parts:"
-TREES, STEPS = "dpgraph.preparation.trees:PreparedTrees.", "dpgraph.training.steps:PrivateStep."
-VOTES = "dpgraph.methods.votes.prepared:PreparedVotes."
+CLIPPING, NOISE, KIPF = (f"dpgraph.engine.training.{name}:" for name in ("clipping", "noise", "kipf"))
+LISTS, BATCHES, PARTS = (
+    "dpgraph.engine.sampling.edge_lists:",
+    "dpgraph.engine.sampling.batches:",
+    "dpgraph.families.subgraphs.prepared:",
+)
+TREES, STEPS = "dpgraph.families.trees.prepared:PreparedTrees.", "dpgraph.engine.training.steps:PrivateStep."
+VOTES = "dpgraph.families.votes.prepared:PreparedVotes."
 FACTORS, SUM = CLIPPING + "clip_factors", CLIPPING + "clipped_gradient_sum"
 CLIPPED, DOUBLED = "torch.clamp_max(limits / enlarged, 1)", "torch.clamp_max(2 * limits / enlarged, 1)"
 ADDED, TIMES = "tensor.add_(noise, alpha=value)", "tensor.add_(noise, alpha={} * value)"
@@ -25,7 +29,8 @@ BUGS = (
     edit("sensitivity: no-op clip", FACTORS, CLIPPED, "torch.ones_like(enlarged)", Audit("sensitivity", 20)),
     edit("sensitivity: clip norm doubled", FACTORS, CLIPPED, DOUBLED, Audit("sensitivity", 20)),
     swap("sensitivity: adaptive clipping", SUM, broken.adaptive_clipping, Audit("sensitivity", 20)),
-    swap("self-terms: masked loss, uncut edges", "dpgraph.sampling.ego:pack_ego_trees", broken.with_the_next_node,
+    swap("self-terms: masked loss, uncut edges",
+         "dpgraph.engine.sampling.ego:pack_ego_trees", broken.with_the_next_node,
          Audit("self-terms")),
     swap("sensitivity: sqrt L forgotten", SUM, broken.each_group_alone, Audit("sensitivity", 20)),
     edit("subgraph-steps: fixed parts for fresh samples", SUBGRAPHS, FRESH, FIXED, ROUGH),
@@ -55,16 +60,16 @@ BUGS = (
          "return 0.95 * float(self.std)", Audit("scale")),
     edit("scale: 0.95 of the noise of releases", NOISE + "ReleaseNoise.on", "noise *= std", "noise *= 0.95 * std",
          Audit("scale")),
-    edit("scale: 0.95 of the noise of sums over neighbours", "dpgraph.methods.aggregates.prepared:Sums.release",
+    edit("scale: 0.95 of the noise of sums over neighbours", "dpgraph.families.aggregates.prepared:Sums.release",
          "self._noise.on(summed, self._std, 1 / GRID)",
          "self._noise.on(summed, 0.95 * self._std, 1 / GRID)", Audit("scale")),
-    edit("scale: 0.9 of the noise of vectors", "dpgraph.methods.aggregates.embedding:PreparedEmbedding.__init__",
+    edit("scale: 0.9 of the noise of vectors", "dpgraph.families.aggregates.embedding:PreparedEmbedding.__init__",
          "noise_std(noise_over_clip=mechanism.embedding_noise, clip_norm=self.clip_norm)",
          "0.9 * noise_std(noise_over_clip=mechanism.embedding_noise, clip_norm=self.clip_norm)",
          Audit("scale", 10_000)),
     edit("scale: one noise for all steps", NOISE + "GaussianNoise.add",
          "add_gaussian_noise(sums, self.std, self.generator)",
          "add_gaussian_noise(sums, self.std, self.generator.manual_seed(7))", Audit("scale", 4000)),
-    edit("tuple-sensitivity: adaptive clipping", "dpgraph.training.tuples:RelationStep._limits",
+    edit("tuple-sensitivity: adaptive clipping", "dpgraph.families.tuples.steps:RelationStep._limits",
          "if self.clipped is Clipped.ROOT_COUNTS: ...", "if True: ...", Audit("tuple-sensitivity")),
 )  # fmt: skip

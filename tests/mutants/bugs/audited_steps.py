@@ -9,12 +9,12 @@ from tests.mutants import broken
 from tests.mutants.bugs.shorthand import edit, swap
 from tests.mutants.planting import Audit, Bug, Edit, Swap
 
-BASE = "dpgraph.preparation.base:"
-TREES, LOTS, PARTS = (f"dpgraph.preparation.{name}:" for name in ("trees", "lots", "parts"))
-ROWS = "dpgraph.methods.pagerank.prepared:"
-STEPS, NOISE, KIPF = (f"dpgraph.training.{name}:" for name in ("steps", "noise", "kipf"))
-RELEASE, COMPONENTS = "dpgraph.sampling.pagerank_release:", "dpgraph.preparation.components:"
-STREAMS = "dpgraph.experiments.streams:"
+BASE = "dpgraph.engine.preparation.base:"
+TREES, LOTS, PARTS = (f"dpgraph.engine.preparation.{name}:" for name in ("trees", "lots", "parts"))
+ROWS = "dpgraph.families.pagerank.prepared:"
+STEPS, NOISE, KIPF = (f"dpgraph.engine.training.{name}:" for name in ("steps", "noise", "kipf"))
+RELEASE, COMPONENTS = "dpgraph.families.pagerank.release:", "dpgraph.families.lots.components:"
+STREAMS = "dpgraph.config.streams:"
 MECHANISMS = "dpgraph.privacy.mechanisms."
 Cases = Callable[[Any], bool]
 
@@ -86,7 +86,7 @@ LARGER_BATCHES = (
     Edit(TREES + "PreparedTrees._fixed_size", "size", "min(len(self.data.graph.train_nodes), 2 * size)"),
     Edit(LOTS + "PreparedLots.__init__", "mechanism.batch_size", "2 * mechanism.batch_size"),
     Edit(PARTS + "PreparedParts.__init__", "mechanism.rate", "min(1.0, 2 * mechanism.rate)"),
-    Edit("dpgraph.sampling.graph_splits:equal_parts", "num_splits", "num_splits // 2"),
+    Edit("dpgraph.families.subgraphs.splits:equal_parts", "num_splits", "num_splits // 2"),
     Edit(PARTS + "PreparedParts.__init__",
          "parts_by_id(nodes, graph.num_nodes, mechanism.num_splits, order.generator('partition'))",
          "parts_by_id(nodes, graph.num_nodes, mechanism.num_splits // 2, order.generator('partition'))"),
@@ -126,13 +126,14 @@ BUGS = (
     Bug("facts: batches twice as large", LARGER_BATCHES, facts(lambda kind: not kind.silent)),
     edit("facts: one batch for both terms", STEPS + "PrivateStep.__call__", "term.draws.next()",
          "term.draws.next() if term is self.terms[0] else positions", facts(lambda kind: kind.two_terms)),
-    edit("facts: full batch for rate q", "dpgraph.sampling.batches:poisson_batch", "generator.random(num_roots) < rate",
+    edit("facts: full batch for rate q",
+         "dpgraph.engine.sampling.batches:poisson_batch", "generator.random(num_roots) < rate",
          "generator.random(num_roots) < 1", facts(one_hop)),
     edit("facts: neighbour clip norm doubled", TREES + "PreparedTrees.__init__", "mechanism.neighbour_clip * clip_norm",
          "2 * mechanism.neighbour_clip * clip_norm", facts(lambda kind: kind.two_terms)),
-    edit("facts: one batch for all steps", "dpgraph.sampling.batches:Draws.next", "self.generator",
+    edit("facts: one batch for all steps", "dpgraph.engine.sampling.batches:Draws.next", "self.generator",
          "np.random.default_rng(7)", facts(lambda kind: not kind.parts and not kind.partition)),
-    swap("facts: cyclic partition", "dpgraph.sampling.batches:PoissonSampler.draw", broken.in_turn,
+    swap("facts: cyclic partition", "dpgraph.engine.sampling.batches:PoissonSampler.draw", broken.in_turn,
          facts(lambda kind: kind.poisson and not kind.parts)),
     Bug("facts: noise of the first step in all",
         (Edit(NOISE + "GaussianNoise.add", "self.generator", "self.generator.clone_state()"),

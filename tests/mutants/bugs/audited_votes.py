@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dpgraph.methods.votes.ballots import Ballots
+from dpgraph.families.votes.ballots import Ballots
 from dpgraph.privacy.relation import Scope
 from tests.mutants import broken
 from tests.mutants.bugs.shorthand import edit, swap
 from tests.mutants.planting import Audit, Bug, Edit, Swap
 
-IN_BALLOTS, STRANGERS = "dpgraph.methods.votes.ballots:", "dpgraph.methods.votes.strangers:"
-PREPARED, LEARNT = "dpgraph.methods.votes.prepared:PreparedVotes.", "dpgraph.methods.votes.learnt:"
+IN_BALLOTS, STRANGERS = "dpgraph.families.votes.ballots:", "dpgraph.families.votes.strangers:"
+PREPARED, LEARNT = "dpgraph.families.votes.prepared:PreparedVotes.", "dpgraph.families.votes.learnt:"
 MECHANISMS = "dpgraph.privacy.mechanisms."
 CAPPED_VOTES = MECHANISMS + "votes:CappedVotes."
 FOR_STRANGERS = STRANGERS + "BoundedStrangerBallots."
@@ -79,10 +79,10 @@ BUGS = (
     edit("votes-learnt: a reader that is learnt on other nodes' lists", *THIRD_HOP, TAUGHT),
     edit("votes-learnt: steps of the reader are charged as one", MECHANISMS + "votes:PoissonVotes.reader_mu",
          "math.sqrt(self.reader_steps) * self._mu(self.reader_ratio)", "self._mu(self.reader_ratio)", TAUGHT),
-    edit("votes-mean: rows of the mean keep their lengths", "dpgraph.methods.votes.rows:row_sum",
+    edit("votes-mean: rows of the mean keep their lengths", "dpgraph.families.votes.rows:row_sum",
          "unit_rows(features[start : start + ROWS])",
          "np.nan_to_num(np.array(features[start : start + ROWS], dtype=np.float64))", MEAN),
-    edit("votes-mean: noise of the mean over sqrt 2", "dpgraph.training.noise:ReleaseNoise.on", "noise *= std",
+    edit("votes-mean: noise of the mean over sqrt 2", "dpgraph.engine.training.noise:ReleaseNoise.on", "noise *= std",
          "noise *= std / 2 ** 0.5", MEAN),
     edit("votes-mean: rows centred by the exact mean", PREPARED + "__init__",
          "RowMean(noisy, std, self._how.signed_rows, len(features))",

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit, ran
 
-TREES = "dpgraph.preparation.trees:"
-EDGE_LISTS = "dpgraph.sampling.edge_lists:"
-LIST_LOOPS = "dpgraph.sampling.list_loops:"
-OF_EDGE_LISTS = "tests/sampling/test_edge_lists.py::"
-OF_LOOPS = "tests/sampling/test_loops.py::"
+TREES = "dpgraph.families.trees.prepared:"
+EDGE_LISTS = "dpgraph.engine.sampling.edge_lists:"
+LIST_LOOPS = "dpgraph.engine.sampling.list_loops:"
+OF_EDGE_LISTS = "tests/engine/sampling/test_edge_lists.py::"
+OF_LOOPS = "tests/engine/sampling/test_loops.py::"
 
 BUGS = (
     edit(
         "no degree cap",
         TREES + "stable_trees",
         "return pack_ego_trees(lists, roots, mechanism.hops, order.device)",
-        "lists = __import__('dpgraph.sampling.edge_lists', fromlist=['x']).full_edge_lists(graph, roots)\n"
+        "lists = __import__('dpgraph.engine.sampling.edge_lists', fromlist=['x']).full_edge_lists(graph, roots)\n"
         "return pack_ego_trees(lists, roots, mechanism.hops, order.device)",
         ran("dp-gnn-1-rigorous"),
     ),
@@ -86,9 +86,10 @@ BUGS = (
         "the choice counts over uncapped lists",
         TREES + "PreparedChoice.__init__",
         "self._noise = order.generator('choice of inference')",
-        "self.lists = __import__('dpgraph.sampling.edge_lists', fromlist=['x']).full_edge_lists(graph, self.nodes)\n"
+        "self.lists = __import__('dpgraph.engine.sampling.edge_lists', fromlist=['x'])"
+        ".full_edge_lists(graph, self.nodes)\n"
         "self._noise = order.generator('choice of inference')",
-        "tests/methods/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]",
+        "tests/families/residual/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]",
     ),
     edit(
         "self terms read their neighbours",
@@ -99,51 +100,51 @@ BUGS = (
     ),
     edit(
         "columns keep one entry more",
-        "dpgraph.sampling.pagerank_release:cap_columns",
+        "dpgraph.families.pagerank.release:cap_columns",
         "place < column_cap",
         "place <= column_cap",
         ran("dp-appr-random-rigorous"),
     ),
     edit(
         "a node's own loss is not counted beside the rows that name it",
-        "dpgraph.privacy.mechanisms.pagerank:FixedBatchPagerank.affected_roots",
+        "dpgraph.families.pagerank.mechanism:FixedBatchPagerank.affected_roots",
         "self.rows + 1",
         "self.rows",
-        "tests/privacy/test_pagerank_mechanisms.py::test_roots_without_a_row_join_the_batches_and_not_the_release",
+        "tests/families/pagerank/test_mechanism.py::test_roots_without_a_row_join_the_batches_and_not_the_release",
     ),
     edit(
         "columns are not capped",
-        "dpgraph.methods.pagerank.prepared:PreparedRows.__init__",
+        "dpgraph.families.pagerank.prepared:PreparedRows.__init__",
         "weights = cap_columns(weights, mechanism.column_cap, order.generator('column priorities'))",
         "pass",
         ran("dp-appr-gaussian-rigorous"),
     ),
     edit(
         "cut parts keep the edges between them",
-        "dpgraph.preparation.parts:source_of",
+        "dpgraph.families.subgraphs.prepared:source_of",
         "blocks.induced if always else BlockCache(blocks.induced).of",
         "BlockCache(blocks.masked).of",
         ran("dp-subgraph-3-cut"),
     ),
     edit(
         "an induced subgraph counts degrees outside",
-        "dpgraph.models.kipf:GraphBlocks.induced",
+        "dpgraph.engine.models.kipf:GraphBlocks.induced",
         "normalized(among)",
         "Csr(among.ptr, among.columns, self._normalized.take(nodes).values[kept], len(nodes))",
-        "tests/models/test_kipf.py::test_induced_blocks_read_nothing_else",
+        "tests/engine/models/test_kipf.py::test_induced_blocks_read_nothing_else",
     ),
     edit(
         "messages when there should be none",
-        "dpgraph.training.clipping:neighbour_losses",
+        "dpgraph.engine.training.clipping:neighbour_losses",
         "batch.without_messages()",
         "batch",
-        "tests/training/test_fused.py::test_sums_and_norms_are_those_of_autograd",
+        "tests/engine/training/test_fused.py::test_sums_and_norms_are_those_of_autograd",
     ),
     edit(
         "messages in closed forms when there should be none",
-        "dpgraph.training.fused.network:neighbour_parts",
+        "dpgraph.engine.training.fused.network:neighbour_parts",
         "_classify(network, states.index_select(0, roots), batch.without_messages(), calls)",
         "_classify(network, states, batch, calls, index)",
-        "tests/training/test_clipping.py::test_self_and_neighbour_gradients",
+        "tests/engine/training/test_clipping.py::test_self_and_neighbour_gradients",
     ),
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit, swap
 
-PHILOX = "dpgraph.sampling.philox:"
-SLOTS = "dpgraph.sampling.slots:"
-GRADIENTS = "dpgraph.training.captured.gradients:"
-STEP = "dpgraph.training.captured.step:"
-OF_SLOTS = "tests/sampling/test_slots.py::"
-OF_CAPTURED = "tests/training/test_captured.py::"
+PHILOX = "dpgraph.engine.sampling.philox:"
+SLOTS = "dpgraph.engine.sampling.slots:"
+GRADIENTS = "dpgraph.engine.training.captured.gradients:"
+STEP = "dpgraph.engine.training.captured.step:"
+OF_SLOTS = "tests/engine/sampling/test_slots.py::"
+OF_CAPTURED = "tests/engine/training/test_captured.py::"
 
 BUGS = (
     edit(
@@ -31,7 +31,7 @@ BUGS = (
         STEP + "CapturedStep.__call__",
         "slots.term.draws.count += 1",
         "slots.term.draws.count += 0",
-        "tests/methods/test_captured.py::test_what_ran_is_what_was_accounted_for[dp-gnn-1-rigorous]",
+        "tests/engine/methods/test_captured.py::test_what_ran_is_what_was_accounted_for[dp-gnn-1-rigorous]",
     ),
     edit(
         "a captured program keeps numbers that have changed",
@@ -56,7 +56,7 @@ BUGS = (
     ),
     edit(
         "padding of slots counts as a row",
-        "dpgraph.training.captured.slot_batch:SlotBatch.segments",
+        "dpgraph.engine.training.captured.slot_batch:SlotBatch.segments",
         "layout.columns[:width] < self.sizes[own]",
         "layout.columns[:width] <= self.sizes[own]",
         OF_CAPTURED + "test_sums_are_those_of_the_step_it_stands_for[trees-('gin', 1, 2, 1, 'relu')]",
@@ -77,7 +77,7 @@ BUGS = (
     ),
     edit(
         "batches of a resumed run that is averaged begin again",
-        "dpgraph.training.averaging:AveragingStep.start_at",
+        "dpgraph.engine.training.averaging:AveragingStep.start_at",
         "self.step.start_at(step)",
         "self.step.start_at(0)",
         OF_CAPTURED + "test_a_step_that_was_not_told_where_it_starts_is_refused",
@@ -105,7 +105,7 @@ BUGS = (
     ),
     edit(
         "Adam of a captured step counts on the host",
-        "dpgraph.training.optimizers:make_optimizer",
+        "dpgraph.engine.training.optimizers:make_optimizer",
         "_eager(torch.optim.Adam)(parameters, capturable=capturable, **moments, **shared)",
         "_eager(torch.optim.Adam)(parameters, capturable=False, **{**moments, 'fused': None}, **shared)",
         OF_CAPTURED + "test_what_is_replayed_is_the_step[mlp-adam]",
@@ -155,7 +155,12 @@ BUGS = (
         "drawn[:, -1]",
         OF_SLOTS + "test_every_root_has_a_slot_or_the_overflow_is_reported",
     ),
-    swap("nine rounds of Philox", PHILOX + "ROUNDS", lambda _: 9, "tests/sampling/test_philox.py::test_known_answers"),
+    swap(
+        "nine rounds of Philox",
+        PHILOX + "ROUNDS",
+        lambda _: 9,
+        "tests/engine/sampling/test_philox.py::test_known_answers",
+    ),
     edit(
         "batches of a captured step are drawn on the host",
         PHILOX + "poisson_masks",

@@ -13,14 +13,14 @@ OF_NAMES = "tests/reporting/leaderboard/test_names.py::"
 BUGS = (
     edit(
         "a substitute's data are taken for the paper's own",
-        "dpgraph.experiments.claim:OwnResults.covers",
+        "dpgraph.config.claim:OwnResults.covers",
         "part.items() <= task.items()",
         "part.keys() <= task.keys()",
         OF_RULES + "test_what_is_not_named_is_a_substitute",
     ),
     edit(
         "another mechanism is taken for the paper's own",
-        "dpgraph.experiments.claim:OwnResults.covers",
+        "dpgraph.config.claim:OwnResults.covers",
         'f"{cell.method}{variant}"',
         'pattern if pattern.startswith(cell.method) else ""',
         OF_RULES + "test_what_is_not_named_is_a_substitute",

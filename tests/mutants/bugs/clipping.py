@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit, ran, swap
 
-KIPF = "dpgraph.models.kipf:"
-PARTS = "dpgraph.preparation.parts:"
-TREES = "dpgraph.preparation.trees:"
-CLIPPING = "dpgraph.training.clipping:"
-INPUTS = "dpgraph.training.fused.inputs:"
-NETWORK = "dpgraph.training.fused.network:"
-RECORDS = "dpgraph.training.fused.records:"
-ROW_LOOPS = "dpgraph.training.fused.row_loops:"
-SHARED = "dpgraph.training.fused.shared:"
-PRECISION = "dpgraph.training.precision:"
-STACKED = "dpgraph.training.kipf:"
-STACKED_ROWS = "dpgraph.training.closed_rows:"
+KIPF = "dpgraph.engine.models.kipf:"
+PARTS = "dpgraph.families.subgraphs.prepared:"
+TREES = "dpgraph.families.trees.prepared:"
+CLIPPING = "dpgraph.engine.training.clipping:"
+INPUTS = "dpgraph.engine.training.fused.inputs:"
+NETWORK = "dpgraph.engine.training.fused.network:"
+RECORDS = "dpgraph.engine.training.fused.records:"
+ROW_LOOPS = "dpgraph.engine.training.fused.row_loops:"
+SHARED = "dpgraph.engine.training.fused.shared:"
+PRECISION = "dpgraph.engine.training.precision:"
+STACKED = "dpgraph.families.subgraphs.steps:"
+STACKED_ROWS = "dpgraph.engine.training.closed_rows:"
 OF_METHODS = "tests/contract/test_methods.py::"
-OF_COMPONENTS = "tests/preparation/test_components.py::"
-OF_CLIPPING = "tests/training/test_clipping.py::"
-OF_FUSED = "tests/training/test_fused.py::"
-OF_KIPF_NODES = "tests/training/test_kipf_clipping.py::"
-OF_PASSES = "tests/training/test_passes.py::"
-OF_SHARED = "tests/training/test_shared.py::"
-OF_STACKED = "tests/training/test_kipf.py::"
+OF_COMPONENTS = "tests/families/lots/test_components.py::"
+OF_CLIPPING = "tests/engine/training/test_clipping.py::"
+OF_FUSED = "tests/engine/training/test_fused.py::"
+OF_KIPF_NODES = "tests/families/subgraphs/test_clipping.py::"
+OF_PASSES = "tests/engine/training/test_passes.py::"
+OF_SHARED = "tests/engine/training/test_shared.py::"
+OF_STACKED = "tests/families/subgraphs/test_steps.py::"
 
 BUGS = (
     edit(
@@ -49,38 +49,38 @@ BUGS = (
     ),
     edit(
         "clip at 2C on rows",
-        "dpgraph.methods.pagerank.prepared:PreparedRows.closed",
+        "dpgraph.families.pagerank.prepared:PreparedRows.closed",
         "self.clip_norm",
         "2 * self.clip_norm",
         ran("dp-appr-random-rigorous"),
     ),
     edit(
         "lots are not clipped",
-        "dpgraph.preparation.lots:PreparedLots.__init__",
+        "dpgraph.families.lots.prepared:PreparedLots.__init__",
         "order.privacy.clip_norm if isinstance(mechanism, ShuffledLots) else math.inf",
         "math.inf",
         ran("dp-lots-0-published"),
     ),
     edit(
         "components of records of any length",
-        "dpgraph.preparation.rows:unit_rows",
+        "dpgraph.engine.preparation.rows:unit_rows",
         "scaled /= np.linalg.norm(scaled, axis=1, keepdims=True)",
         "",
         OF_COMPONENTS + "test_a_record_that_becomes_null_moves_the_matrix_by_at_most_1",
     ),
     edit(
         "components without noise on half of the entries",
-        "dpgraph.preparation.components:noisy_moments",
+        "dpgraph.families.lots.components:noisy_moments",
         "noise.on(total, std, 0.0)",
         "total + np.triu(noise.on(total, std, 0.0) - total)",
         OF_COMPONENTS + "test_noise_is_on_every_entry_before_the_matrix_is_made_symmetric",
     ),
     edit(
         "components without a charge",
-        "dpgraph.privacy.mechanisms.lots:ComponentLots.release_mu",
+        "dpgraph.families.lots.mechanism:ComponentLots.release_mu",
         "1 / self.components_noise",
         "0.0",
-        "tests/privacy/test_record_mechanisms.py::test_the_release_of_components_is_charged",
+        "tests/families/lots/test_mechanism.py::test_the_release_of_components_is_charged",
     ),
     edit(
         "clip at 2C on nodes",
@@ -91,7 +91,7 @@ BUGS = (
     ),
     edit(
         "norms of nodes without their first layer",
-        "dpgraph.training.kipf:node_norms",
+        "dpgraph.families.subgraphs.steps:node_norms",
         "piece.squares(backs, found.slopes)",
         "0 * piece.squares(backs, found.slopes)",
         OF_KIPF_NODES + "test_norms_and_clipped_sums_are_those_of_single_nodes",
@@ -105,7 +105,7 @@ BUGS = (
     ),
     edit(
         "inner products of nodes without biases",
-        "dpgraph.models.kipf_pairs:_with_products",
+        "dpgraph.engine.models.kipf_pairs:_with_products",
         "weights.new_ones",
         "weights.new_zeros",
         OF_KIPF_NODES + "test_norms_and_clipped_sums_are_those_of_single_nodes",
@@ -142,7 +142,7 @@ BUGS = (
         "norms without the rounding of operands",
         PRECISION + "OPERANDS",
         lambda _: 0.0,
-        "tests/training/test_ghost.py::test_a_clipped_contribution_of_rounded_operands_stays_within_the_clip_norm",
+        "tests/engine/training/test_ghost.py::test_a_clipped_contribution_of_rounded_operands_stays_within_the_clip_norm",
     ),
     edit(
         "products of another root's records",
@@ -244,7 +244,7 @@ BUGS = (
     ),
     edit(
         "norms of the values' heads without the keys'",
-        "dpgraph.training.fused.layers:Calls.gradients",
+        "dpgraph.engine.training.fused.layers:Calls.gradients",
         "self.attention.items()",
         "list(self.attention.items())[:1]",
         OF_FUSED + "test_sums_and_norms_are_those_of_autograd",
@@ -282,14 +282,14 @@ BUGS = (
         STACKED_ROWS + "_clip_factors",
         "squared += last",
         "",
-        "tests/training/test_closed_rows.py::test_no_root_adds_more_than_the_clip_norm",
+        "tests/engine/training/test_closed_rows.py::test_no_root_adds_more_than_the_clip_norm",
     ),
     edit(
         "a lot's tensors are clipped alone",
-        "dpgraph.training.lots:clipped",
+        "dpgraph.families.lots.steps:clipped",
         "torch.stack([torch.linalg.vector_norm(part, dtype=torch.float64) for part in gradient]).norm()",
         "torch.linalg.vector_norm(gradient[0], dtype=torch.float64)",
-        "tests/methods/test_dp_lots.py::test_a_gradient_that_is_not_finite_contributes_nothing",
+        "tests/families/lots/test_lots.py::test_a_gradient_that_is_not_finite_contributes_nothing",
     ),
     edit(
         "a null record has a loss in the engine",
@@ -310,7 +310,7 @@ BUGS = (
         KIPF + "KipfNetwork._backward",
         "delta.masked_fill_(block.labels < 0, 0)",
         "delta",
-        "tests/models/test_kipf.py::test_a_node_without_label_has_no_loss",
+        "tests/engine/models/test_kipf.py::test_a_node_without_label_has_no_loss",
     ),
     edit(
         "a null record has a loss on rows",

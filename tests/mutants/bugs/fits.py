@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
-SECRET = "dpgraph.fitting.secret:"
-PREPARED = "dpgraph.methods.votes.prepared:"
-OF_FIT = "tests/fitting/test_fit.py::"
-OF_RELEASE = "tests/fitting/test_release.py::"
-OF_CLASSES = "tests/fitting/test_classes.py::"
-CLASSES = "dpgraph.fitting.classes:"
-OF_SECRET = "tests/fitting/test_secret.py::"
+SECRET = "dpgraph.own_graph.secret:"
+PREPARED = "dpgraph.families.votes.prepared:"
+OF_FIT = "tests/own_graph/test_fit.py::"
+OF_RELEASE = "tests/own_graph/test_release.py::"
+OF_CLASSES = "tests/own_graph/test_classes.py::"
+CLASSES = "dpgraph.own_graph.classes:"
+OF_SECRET = "tests/own_graph/test_secret.py::"
 
-OF_AUDITED = "tests/fitting/test_audited.py::"
+OF_AUDITED = "tests/own_graph/test_audited.py::"
 
 BUGS = (
     edit(
@@ -45,10 +45,10 @@ BUGS = (
     ),
     edit(
         "rows of the mean keep their norms",
-        "dpgraph.methods.votes.rows:row_sum",
+        "dpgraph.families.votes.rows:row_sum",
         "unit_rows(features[start:start + ROWS])",
         "np.nan_to_num(np.array(features[start:start + ROWS], dtype=np.float64))",
-        "tests/methods/test_votes.py::test_a_record_moves_the_sum_of_the_rows_by_at_most_one_and_the_sum_is_exact",
+        "tests/families/votes/test_votes.py::test_a_record_moves_the_sum_of_the_rows_by_at_most_one_and_the_sum_is_exact",
     ),
     edit(
         "rows centred by the exact mean",
@@ -59,10 +59,10 @@ BUGS = (
     ),
     edit(
         "the mean of the rows is free",
-        "dpgraph.privacy.accountants.votes:moved_parts",
+        "dpgraph.families.votes.accountant:moved_parts",
         "math.hypot(mean_mu, votes_mu, reader_mu)",
         "math.hypot(votes_mu, reader_mu)",
-        "tests/privacy/test_votes.py::test_every_part_costs",
+        "tests/families/votes/test_mechanism.py::test_every_part_costs",
     ),
     edit(
         "noise / 1.3 in a release",
@@ -87,38 +87,38 @@ BUGS = (
     ),
     edit(
         "a card without its choice",
-        "dpgraph.fitting.budget:Budgeted.choice",
+        "dpgraph.own_graph.budget:Budgeted.choice",
         "return self.mechanism.choice_epsilon",
         "return 0.0",
         OF_FIT + "test_every_part_of_a_release_is_charged[True]",
     ),
     edit(
         "labels to train on are counted",
-        "dpgraph.fitting.fit:fit",
+        "dpgraph.own_graph.fit:fit",
         "int(train_side.sum())",
         "int((train_side & (own.labels >= 0)).sum())",
         OF_RELEASE + "test_neighbours_release_the_same_but_for_declared_noise[null, classes stated]",
     ),
     edit(
         "classes are read from the data",
-        "dpgraph.fitting.fit:fit",
+        "dpgraph.own_graph.fit:fit",
         "not own.classes_given",
         "False",
         OF_RELEASE + "test_neighbours_release_the_same_but_for_declared_noise[null]",
     ),
     edit(
         "who has a label votes",
-        "dpgraph.fitting.training:sides",
+        "dpgraph.own_graph.training:sides",
         "own.roles == TRAIN",
         "(own.roles == TRAIN) & (own.labels >= 0)",
-        "tests/fitting/test_relations.py::test_who_votes_is_the_split_and_never_who_has_a_label",
+        "tests/own_graph/test_relations.py::test_who_votes_is_the_split_and_never_who_has_a_label",
     ),
     edit(
         "who votes needs no split",
-        "dpgraph.fitting.fit:check_split",
+        "dpgraph.own_graph.fit:check_split",
         "own.split is None",
         "False",
-        "tests/fitting/test_relations.py::test_who_votes_is_the_split_and_never_who_has_a_label",
+        "tests/own_graph/test_relations.py::test_who_votes_is_the_split_and_never_who_has_a_label",
     ),
     edit(
         "classes by exact counts",
@@ -157,14 +157,14 @@ BUGS = (
     ),
     edit(
         "the choice of classes is free",
-        "dpgraph.fitting.budget:budgeted",
+        "dpgraph.own_graph.budget:budgeted",
         "epsilon - float(selection.epsilon)",
         "epsilon",
         OF_CLASSES + "test_a_card_adds_up_what_the_choice_of_classes_costs[node-null]",
     ),
     edit(
         "the choice of classes has no delta",
-        "dpgraph.fitting.budget:budgeted",
+        "dpgraph.own_graph.budget:budgeted",
         "chosen - selection.delta",
         "chosen",
         OF_CLASSES + "test_a_card_adds_up_what_the_choice_of_classes_costs[node-null]",

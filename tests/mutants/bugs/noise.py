@@ -5,12 +5,12 @@ from __future__ import annotations
 from tests.mutants.bugs.shorthand import edit, ran, swap
 from tests.mutants.planting import Bug, Edit
 
-STREAMS = "dpgraph.experiments.streams:"
-TREES = "dpgraph.preparation.trees:"
-NOISE = "dpgraph.training.noise:"
-STEPS = "dpgraph.training.steps:"
-OF_SOUNDNESS = "tests/methods/test_soundness.py::"
-OF_FACTS = "tests/preparation/test_facts.py::"
+STREAMS = "dpgraph.config.streams:"
+TREES = "dpgraph.families.trees.prepared:"
+NOISE = "dpgraph.engine.training.noise:"
+STEPS = "dpgraph.engine.training.steps:"
+OF_SOUNDNESS = "tests/engine/methods/test_soundness.py::"
+OF_FACTS = "tests/engine/preparation/test_facts.py::"
 
 BUGS = (
     edit(
@@ -29,21 +29,21 @@ BUGS = (
     ),
     edit(
         "noise / 1.3 in lots",
-        "dpgraph.preparation.lots:PreparedLots.__init__",
+        "dpgraph.families.lots.prepared:PreparedLots.__init__",
         "order.noise_std",
         "order.noise_std / 1.3",
         ran("dp-lots-0-published"),
     ),
     edit(
         "noise / 1.3 on subgraphs",
-        "dpgraph.preparation.parts:PreparedParts.__init__",
+        "dpgraph.families.subgraphs.prepared:PreparedParts.__init__",
         "order.noise_std",
         "order.noise_std / 1.3",
         ran("dp-subgraph-3-rigorous"),
     ),
     edit(
         "noise / 1.3 on rows",
-        "dpgraph.methods.pagerank.prepared:PreparedRows.__init__",
+        "dpgraph.families.pagerank.prepared:PreparedRows.__init__",
         "noise_std(noise_over_clip=order.noise_over_clip, clip_norm=self.clip_norm)",
         "noise_std(noise_over_clip=order.noise_over_clip, clip_norm=self.clip_norm) / 1.3",
         ran("dp-appr-random-rigorous"),
@@ -88,7 +88,7 @@ BUGS = (
         STEPS + "PrivateStep.__call__",
         "self.noise.add(sums)\napply_gradient(self.optimizer, sums, self.divisor)",
         "apply_gradient(self.optimizer, sums, self.divisor)\nself.noise.add(sums)",
-        "tests/training/test_steps.py::test_private_step_is_clip_noise_divide",
+        "tests/engine/training/test_steps.py::test_private_step_is_clip_noise_divide",
     ),
     Bug(
         "noise once for each term",
@@ -102,7 +102,7 @@ BUGS = (
     ),
     edit(
         "all seeds draw the same noise",
-        "dpgraph.preparation.base:Order._open",
+        "dpgraph.engine.preparation.base:Order._open",
         "stream(self.cell, role, self.seed)",
         "stream(self.cell, role, 0)",
         OF_FACTS + "test_seeds_have_noise_and_batches_of_their_own[dp-mlp-0-rigorous]",
@@ -135,16 +135,16 @@ BUGS = (
     ),
     edit(
         "noise of subgraphs halved",
-        "dpgraph.training.kipf:Privatizer.apply",
+        "dpgraph.families.subgraphs.steps:Privatizer.apply",
         "gradient.add_(self.buffer, alpha=std)",
         "gradient.add_(self.buffer, alpha=std / 2)",
-        "tests/training/test_kipf.py::test_noise_has_the_stated_std",
+        "tests/families/subgraphs/test_steps.py::test_noise_has_the_stated_std",
     ),
     edit(
         "noise of rows divided twice",
-        "dpgraph.training.closed_rows:RowPrivatizer.add_noise",
+        "dpgraph.engine.training.closed_rows:RowPrivatizer.add_noise",
         "self.divisor",
         "self.divisor ** 2",
-        "tests/training/test_closed_rows.py::test_a_step_is_the_sum_and_the_noise_of_the_other_engine",
+        "tests/engine/training/test_closed_rows.py::test_a_step_is_the_sum_and_the_noise_of_the_other_engine",
     ),
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
-MASKS, ARRAYS, OBJECTS = "dpgraph.fitting.masks:", "dpgraph.fitting.arrays:", "dpgraph.fitting.objects:"
-NETWORKX, PYTHON = "dpgraph.fitting.networkx_graphs:", "dpgraph.fitting.python:"
-OF_SHAPES, OF_PYTHON = "tests/fitting/test_object_shapes.py::", "tests/fitting/test_python.py::"
+MASKS, ARRAYS, OBJECTS = "dpgraph.own_graph.masks:", "dpgraph.own_graph.arrays:", "dpgraph.own_graph.objects:"
+NETWORKX, PYTHON = "dpgraph.own_graph.networkx_graphs:", "dpgraph.own_graph.python:"
+OF_SHAPES, OF_PYTHON = "tests/own_graph/test_object_shapes.py::", "tests/own_graph/test_python.py::"
 SAME = OF_SHAPES + "test_a_shape_is_read_as_the_reference_graph[{}]"
 REFUSED = OF_SHAPES + "test_a_shape_is_refused_in_one_line[{}]"
 SPLIT = OF_SHAPES + "test_what_is_outside_of_the_training_mask_is_held_out[{}]"

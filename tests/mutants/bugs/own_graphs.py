@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
-FEATURES, FIT = "dpgraph.fitting.edge_features:", "dpgraph.fitting.fit:"
-RELEASES, CARD = "dpgraph.fitting.releases:", "dpgraph.fitting.card:"
-OF_FEATURES, OF_RELEASES = "tests/fitting/test_edge_features.py::", "tests/fitting/test_releases.py::"
-OF_READABLE, OF_DELTA = "tests/fitting/test_readable.py::", "tests/fitting/test_delta.py::"
+FEATURES, FIT = "dpgraph.own_graph.edge_features:", "dpgraph.own_graph.fit:"
+RELEASES, CARD = "dpgraph.own_graph.releases:", "dpgraph.own_graph.card:"
+OF_FEATURES, OF_RELEASES = "tests/own_graph/test_edge_features.py::", "tests/own_graph/test_releases.py::"
+OF_READABLE, OF_DELTA = "tests/own_graph/test_readable.py::", "tests/own_graph/test_delta.py::"
 PLANTED = OF_FEATURES + "test_a_column_that_tells_the_degree_is_refused_in_one_line[edge-{}]"
-FILES, EDGES = "dpgraph.fitting.table_files:", "dpgraph.fitting.edge_tables:"
-NODES, LABELS = "dpgraph.fitting.tables:", "dpgraph.fitting.labels:"
-SCALES, OF_SCALES = "dpgraph.fitting.scales:", "tests/fitting/test_scales.py::"
-OF_FILES = "tests/fitting/test_table_files.py::"
+FILES, EDGES = "dpgraph.own_graph.table_files:", "dpgraph.own_graph.edge_tables:"
+NODES, LABELS = "dpgraph.own_graph.tables:", "dpgraph.own_graph.labels:"
+SCALES, OF_SCALES = "dpgraph.own_graph.scales:", "tests/own_graph/test_scales.py::"
+OF_FILES = "tests/own_graph/test_table_files.py::"
 SAME, LINE = (OF_FILES + name for name in ("test_a_graph_is_the_same_in_every_form[{}]",
                                            "test_what_is_not_sure_is_one_line_with_the_way_out[{}]"))  # fmt: skip
-EXPORTS = "tests/fitting/test_compare.py::test_every_export_of_a_known_seed_says_that_it_is_not_private"
+EXPORTS = "tests/own_graph/test_compare.py::test_every_export_of_a_known_seed_says_that_it_is_not_private"
 
 BUGS = (
     edit(
@@ -230,10 +230,10 @@ BUGS = (
     ),
     edit(
         "an old node is new",
-        "dpgraph.fitting.new_nodes:read_new_nodes",
+        "dpgraph.own_graph.new_nodes:read_new_nodes",
         "if len(again): ...",
         "if False: ...",
-        "tests/fitting/test_new_nodes.py::test_an_id_of_an_old_node_is_refused_in_any_form",
+        "tests/own_graph/test_new_nodes.py::test_an_id_of_an_old_node_is_refused_in_any_form",
     ),
     edit(
         "no column is too large",
@@ -244,7 +244,7 @@ BUGS = (
     ),
     edit(
         "compare has no column that is too large",
-        "dpgraph.fitting.compare:compare",
+        "dpgraph.own_graph.compare:compare",
         "check_scales(own)",
         "None",
         OF_SCALES + "test_ranges_in_python_are_those_of_the_command_line",
@@ -405,28 +405,28 @@ BUGS = (
     ),
     edit(
         "private files keep an older mode",
-        "dpgraph.files:private_file",
+        "dpgraph.core.files:private_file",
         "os.fchmod(file.fileno(), 384)",
         "None",
         OF_READABLE + "test_predictions_and_a_comparison_are_for_their_owner_alone[True]",
     ),
     edit(
         "an export of a known seed is called private",
-        "dpgraph.fitting.model:status_of",
+        "dpgraph.own_graph.model:status_of",
         "SEED_KNOWN if not secret else weakness(advantage or 0.0) or PRIVATE",
         "PRIVATE",
         EXPORTS,
     ),
     edit(
         "a delta just below 1 / N is not named",
-        "dpgraph.fitting.budget:delta_warnings",
+        "dpgraph.own_graph.budget:delta_warnings",
         "delta <= most * (1 + 1e-09)",
         "delta <= 10 * most",
         OF_DELTA + "test_a_large_delta_is_named_on_screen_and_in_the_card",
     ),
     edit(
         "a default delta of few nodes is not named",
-        "dpgraph.fitting.budget:delta_warnings",
+        "dpgraph.own_graph.budget:delta_warnings",
         "min(usual_delta(nodes), LARGE_DELTA)",
         "usual_delta(nodes)",
         OF_DELTA + "test_two_nodes_are_warned_and_a_known_seed_promises_nothing_to_warn_of",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
-TREES = "dpgraph.privacy.mechanisms.published_trees:"
-SUBGRAPHS = "dpgraph.privacy.mechanisms.subgraphs:"
-PARTS = "dpgraph.preparation.parts:"
+TREES = "dpgraph.families.trees.published:"
+SUBGRAPHS = "dpgraph.families.subgraphs.mechanism:"
+PARTS = "dpgraph.families.subgraphs.prepared:"
 OF_MECHANISMS = "tests/privacy/test_mechanisms.py::"
-OF_SUBGRAPHS = "tests/privacy/test_subgraph_mechanisms.py::"
-OF_SPLITS = "tests/methods/test_splits.py::"
+OF_SUBGRAPHS = "tests/families/subgraphs/test_mechanism.py::"
+OF_SPLITS = "tests/families/subgraphs/test_splits.py::"
 STOPPED = OF_SUBGRAPHS + "test_a_run_that_stops_on_validation_labels_proves_nothing[MaskedSubgraphs]"
 
 BUGS = (
@@ -57,7 +57,7 @@ BUGS = (
     ),
     edit(
         "proved parts may be asked to stop",
-        "dpgraph.methods.subgraphs.spec:DpSubgraphCell._stops",
+        "dpgraph.families.subgraphs.spec:DpSubgraphCell._stops",
         "patience is not None and not VARIANTS[variant].mechanism.may_stop",
         "False",
         OF_SPLITS + "test_patience_is_refused_where_something_is_proved[rigorous]",

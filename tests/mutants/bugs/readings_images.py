@@ -4,51 +4,51 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
-STUDENTS = "tests/training/test_students.py::"
-INVERSION = "tests/training/test_inversion.py::"
+STUDENTS = "tests/families/pate/test_students.py::"
+INVERSION = "tests/engine/training/test_inversion.py::"
 
 BUGS = (
     edit(
         "the printed sum of losses is halved",
-        "dpgraph.training.students:unsupervised_loss",
+        "dpgraph.families.pate.students:unsupervised_loss",
         "1.0 if reading == 'thesis' else 0.5",
         "0.5",
         STUDENTS + "test_a_step_moves_by_the_printed_sum_only_where_it_is_asked_for[thesis]",
     ),
     edit(
         "a step of students does not know its reading",
-        "dpgraph.training.students:StudentStep._move",
+        "dpgraph.families.pate.students:StudentStep._move",
         "unsupervised_loss(*looked, self.settings.unsupervised)",
         "unsupervised_loss(*looked)",
         STUDENTS + "test_a_step_moves_by_the_printed_sum_only_where_it_is_asked_for[thesis]",
     ),
     edit(
         "one discriminator's training accuracy stands for both",
-        "dpgraph.training.students:StudentStep._look",
+        "dpgraph.families.pate.students:StudentStep._look",
         "found == self.labels[ids]",
         "found[:1] == self.labels[ids]",
         STUDENTS + "test_what_is_disagreed_on_is_kept_at_each_look",
     ),
     edit(
         "the printed sum over pixels is their mean",
-        "dpgraph.training.inversion:penalties",
+        "dpgraph.engine.training.inversion:penalties",
         "total if attack.summed else total / images[0].numel()",
         "total / images[0].numel()",
         INVERSION + "test_bilateral_total_variation_is_equation_4_3",
     ),
     edit(
         "an attack does not know its reading",
-        "dpgraph.methods.image_networks:inverted",
+        "dpgraph.engine.methods.image_networks:inverted",
         "told.penalty_over == 'thesis'",
         "False",
-        "tests/methods/test_units.py::test_the_printed_penalty_is_the_number_of_pixels_times_the_mean[l1-enhanced]",
+        "tests/families/units/test_units.py::test_the_printed_penalty_is_the_number_of_pixels_times_the_mean[l1-enhanced]",
     ),
     edit(
         "a unit that is read whole is a sample of it",
-        "dpgraph.preparation.units:PreparedUnits.__init__",
+        "dpgraph.families.units.prepared:PreparedUnits.__init__",
         "order.cell.training.images_per_unit",
         "order.cell.training.images_per_unit or 8",
-        "tests/methods/test_units.py::test_a_step_of_classes_is_the_clipped_mean_over_all_of_their_images",
+        "tests/families/units/test_units.py::test_a_step_of_classes_is_the_clipped_mean_over_all_of_their_images",
     ),
     edit(
         "made pictures mix persons",

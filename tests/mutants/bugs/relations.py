@@ -5,17 +5,17 @@ from __future__ import annotations
 from tests.mutants.bugs.shorthand import edit, ran, swap
 from tests.mutants.planting import Audit
 
-RELATIONS = "dpgraph.preparation.relations:"
-RELATIONAL = "dpgraph.privacy.accountants.relational:"
-TUPLES = "dpgraph.sampling.tuples:"
-RELATION_HEADS = "dpgraph.training.relation_heads:"
-TOWER_CLIPPING = "dpgraph.training.tower_clipping:"
-TRAINING_TUPLES = "dpgraph.training.tuples:"
+RELATIONS = "dpgraph.families.tuples.prepared:"
+RELATIONAL = "dpgraph.families.tuples.accountant:"
+TUPLES = "dpgraph.families.tuples.sampling:"
+RELATION_HEADS = "dpgraph.families.tuples.heads:"
+TOWER_CLIPPING = "dpgraph.families.tuples.clipping:"
+TRAINING_TUPLES = "dpgraph.families.tuples.steps:"
 OF_PUBLIC = "tests/contract/test_public.py::test_neighbours_have_the_same_mechanism_statement_and_procedure"
-OF_TEXT_TOWER = "tests/models/test_text_tower.py::"
-OF_RELATION_MECHANISMS = "tests/privacy/test_relation_mechanisms.py::"
-OF_TUPLES = "tests/sampling/test_tuples.py::"
-OF_TUPLES_TESTS = "tests/training/test_tuples.py::"
+OF_TEXT_TOWER = "tests/families/tuples/test_text_tower.py::"
+OF_RELATION_MECHANISMS = "tests/families/tuples/test_mechanism.py::"
+OF_TUPLES = "tests/families/tuples/test_sampling.py::"
+OF_TUPLES_TESTS = "tests/families/tuples/test_steps.py::"
 
 BUGS = (
     edit(
@@ -48,14 +48,14 @@ BUGS = (
     ),
     edit(
         "tuples are counted, not places",
-        "dpgraph.methods.tuples.mechanism:static_tuples",
+        "dpgraph.families.tuples.variants:static_tuples",
         "replace(asked, counts=Counts(places, entities))",
         "asked",
         OF_PUBLIC + "[dp-relation-head-rigorous]",
     ),
     edit(
         "delta follows the images of a class",
-        "dpgraph.methods.units.mechanism:_common",
+        "dpgraph.families.units.variants:_common",
         "Counts(units, images)",
         "Counts(units, asked.counts.num_protected)",
         OF_PUBLIC + "[dp-units-class]",
@@ -167,7 +167,7 @@ BUGS = (
     ),
     edit(
         "a text's state depends on its batch",
-        "dpgraph.models.text_tower:TextTower.forward",
+        "dpgraph.families.tuples.text_tower:TextTower.forward",
         "mask.long()",
         "torch.ones_like(ids)",
         OF_TEXT_TOWER + "test_padding_and_company_do_not_move_a_text",
@@ -209,7 +209,7 @@ BUGS = (
     ),
     swap(
         "half the noise of Proposition 4.1",
-        "dpgraph.privacy.mechanisms.relations:AdaptiveTuples.SENSITIVITY",
+        "dpgraph.families.tuples.mechanism:AdaptiveTuples.SENSITIVITY",
         lambda _: 1.5,
         OF_RELATION_MECHANISMS + "test_noise_is_that_of_the_claimed_sensitivity",
     ),
@@ -218,6 +218,6 @@ BUGS = (
         "dpgraph.problems.relations.value:Relations.present",
         "(np.asarray(self.domain) == TRAIN) & found",
         "np.asarray(self.domain) == TRAIN",
-        "tests/preparation/test_null_entities.py::test_a_null_record_from_files_leaves_tuples_and_pool",
+        "tests/families/tuples/test_null_entities.py::test_a_null_record_from_files_leaves_tuples_and_pool",
     ),
 )

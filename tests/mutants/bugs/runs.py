@@ -5,32 +5,32 @@ from __future__ import annotations
 from tests.mutants.bugs.shorthand import edit, ran, swap
 from tests.mutants.planting import Audit, Bug, Edit
 
-JOBS = "dpgraph.methods.jobs:"
-REGISTRY = "dpgraph.methods.registry:"
+JOBS = "dpgraph.families.jobs:"
+REGISTRY = "dpgraph.families.registry:"
 EXECUTE = "dpgraph.pipeline.execute:"
 CALIBRATION = "dpgraph.privacy.calibration:"
 PROCEDURE = "dpgraph.privacy.procedure:"
 CLASSIFICATION = "dpgraph.problems.classification:"
 WORK = "dpgraph.problems.node_classification.work:"
 OF_METHODS = "tests/contract/test_methods.py::"
-OF_SOUNDNESS = "tests/methods/test_soundness.py::"
+OF_SOUNDNESS = "tests/engine/methods/test_soundness.py::"
 OF_PROBLEMS = "tests/problems/test_problems.py::"
 
 BUGS = (
     edit(
         "a null record moves the mean's divisor",
-        "dpgraph.training.kipf:GraphSource.of",
+        "dpgraph.families.subgraphs.steps:GraphSource.of",
         "self.present is not None",
         "self.present is None",
-        "tests/preparation/test_facts.py::test_a_null_record_is_drawn_and_not_read",
+        "tests/engine/preparation/test_facts.py::test_a_null_record_is_drawn_and_not_read",
     ),
-    edit("one step more", "dpgraph.training.loop:train", "steps + 1", "steps + 2", ran("dp-mlp-0-rigorous")),
+    edit("one step more", "dpgraph.engine.training.loop:train", "steps + 1", "steps + 2", ran("dp-mlp-0-rigorous")),
     edit(
         "a resumed run draws other noise",
-        "dpgraph.training.checkpoint:_set_state",
+        "dpgraph.engine.training.checkpoint:_set_state",
         "generator.set_state(state)",
         "pass",
-        "tests/training/test_loop.py::test_resumed_run_is_bit_identical",
+        "tests/engine/training/test_loop.py::test_resumed_run_is_bit_identical",
     ),
     edit(
         "the comparison says nothing",
@@ -61,7 +61,7 @@ BUGS = (
     ),
     edit(
         "an unknown variant is the first one",
-        "dpgraph.methods.spec:MethodSpec.variant",
+        "dpgraph.engine.methods.spec:MethodSpec.variant",
         "self.variants[cell.privacy.variant]",
         "next(iter(self.variants.values()))",
         OF_SOUNDNESS + "test_a_variant_gets_its_own_mechanism[dp-gnn-1-published]",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit, ran
 
-PARTS = "dpgraph.preparation.parts:"
-TREES = "dpgraph.preparation.trees:"
-BATCHES = "dpgraph.sampling.batches:"
-STEPS = "dpgraph.training.steps:"
-OF_FACTS = "tests/preparation/test_facts.py::"
+PARTS = "dpgraph.families.subgraphs.prepared:"
+TREES = "dpgraph.families.trees.prepared:"
+BATCHES = "dpgraph.engine.sampling.batches:"
+STEPS = "dpgraph.engine.training.steps:"
+OF_FACTS = "tests/engine/preparation/test_facts.py::"
 
 BUGS = (
     edit(
@@ -27,7 +27,7 @@ BUGS = (
     ),
     edit(
         "rate 2q on rows",
-        "dpgraph.methods.pagerank.prepared:PreparedRows.__init__",
+        "dpgraph.families.pagerank.prepared:PreparedRows.__init__",
         "PoissonSampler(len(roots), mechanism.sampling_rate)",
         "PoissonSampler(len(roots), min(1.0, 2 * mechanism.sampling_rate))",
         ran("dp-appr-identity-rigorous"),
@@ -86,7 +86,7 @@ BUGS = (
         BATCHES + "fixed_size_batch",
         "generator.choice(num_roots, size=m, replace=False, shuffle=False)",
         "generator.choice(num_roots, size=m, replace=True, shuffle=False)",
-        "tests/sampling/test_batches.py::test_fixed_size_batches_are_uniform_sets",
+        "tests/engine/sampling/test_batches.py::test_fixed_size_batches_are_uniform_sets",
     ),
     edit(
         "the same batch in every step",
@@ -111,17 +111,17 @@ BUGS = (
     ),
     edit(
         "an epoch's lots are those of the last",
-        "dpgraph.training.lots:LotSchedule.lot",
+        "dpgraph.families.lots.steps:LotSchedule.lot",
         "numpy_generator(*self.names, epoch)",
         "numpy_generator(*self.names)",
-        "tests/methods/test_dp_lots.py::test_epochs_differ_and_a_lot_is_a_function_of_its_step",
+        "tests/families/lots/test_lots.py::test_epochs_differ_and_a_lot_is_a_function_of_its_step",
     ),
     edit(
         "a divisor of the batch's own size",
         STEPS + "PrivateStep.__call__",
         "self.divisor",
         "float(max(1, read))",
-        "tests/training/test_steps.py::test_each_term_draws_its_own_batch_and_noise_comes_once",
+        "tests/engine/training/test_steps.py::test_each_term_draws_its_own_batch_and_noise_comes_once",
     ),
     edit(
         "a divisor of those with a label",

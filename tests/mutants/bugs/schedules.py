@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
-OPTIMIZERS, OF_TUPLES = "dpgraph.training.optimizers:", "tests/methods/test_tuples.py::"
+OPTIMIZERS, OF_TUPLES = "dpgraph.engine.training.optimizers:", "tests/families/tuples/test_tuples.py::"
 
 BUGS = (
     edit(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
-FILES, TABLES = "dpgraph.fitting.table_files:", "dpgraph.fitting.tables:"
-EDGES = "dpgraph.fitting.edge_tables:"
+FILES, TABLES = "dpgraph.own_graph.table_files:", "dpgraph.own_graph.tables:"
+EDGES = "dpgraph.own_graph.edge_tables:"
 SHAPE = "tests/fuzz/test_shapes.py::test_a_shape_is_read_as_it_was_written_or_refused_in_one_line[{}]"
-LINE = "tests/fitting/test_table_files.py::test_what_is_not_sure_is_one_line_with_the_way_out[{}]"
-OBJECT = "tests/fitting/test_object_shapes.py::test_a_shape_is_refused_in_one_line[{}]"
+LINE = "tests/own_graph/test_table_files.py::test_what_is_not_sure_is_one_line_with_the_way_out[{}]"
+OBJECT = "tests/own_graph/test_object_shapes.py::test_a_shape_is_refused_in_one_line[{}]"
 
 BUGS = (
     edit(
@@ -83,7 +83,7 @@ BUGS = (
     ),
     edit(
         "a number of no class is a class",
-        "dpgraph.fitting.labels:_check_classes",
+        "dpgraph.own_graph.labels:_check_classes",
         "NEGATIVE.fullmatch(text)",
         "False",
         LINE.format("labels that may be none: -999"),
@@ -97,30 +97,30 @@ BUGS = (
     ),
     edit(
         "a matrix of nan has all edges",
-        "dpgraph.fitting.arrays:matrix_ends",
+        "dpgraph.own_graph.arrays:matrix_ends",
         "not np.isfinite(weights).all()",
         "False",
         OBJECT.format("nan for no edge"),
     ),
     edit(
         "masked cells are numbers",
-        "dpgraph.fitting.arrays:as_array",
+        "dpgraph.own_graph.arrays:as_array",
         "np.ma.is_masked(value)",
         "False",
         OBJECT.format("masked x"),
     ),
     edit(
         "negative numbers are no labels",
-        "dpgraph.fitting.labels:label_texts",
+        "dpgraph.own_graph.labels:label_texts",
         "(whole[missing] < -1).any()",
         "False",
         OBJECT.format("negative y"),
     ),
     edit(
         "names of centralities are features",
-        "dpgraph.fitting.edge_features:check_edge_features",
+        "dpgraph.own_graph.edge_features:check_edge_features",
         "COMPUTED.fullmatch(name)",
         "False",
-        "tests/fitting/test_edge_features.py::test_a_name_that_edges_were_read_for_is_refused[PageRank]",
+        "tests/own_graph/test_edge_features.py::test_a_name_that_edges_were_read_for_is_refused[PageRank]",
     ),
 )

@@ -5,15 +5,14 @@ from __future__ import annotations
 from tests.mutants.bugs.shorthand import edit, swap
 from tests.mutants.planting import Bug
 
-LEDGER = "tests/preparation/test_ledger.py::"
+LEDGER = "tests/engine/preparation/test_ledger.py::"
 REUSE = LEDGER + "test_no_noise_is_used_twice_over_steps_tensors_releases_and_seeds"
 OF_FIT = LEDGER + "test_no_noise_of_a_release_of_fit_is_used_twice"
 EMPTY = LEDGER + "test_empty_batches_batches_of_one_and_absent_classes_are_noised_as_all_others"
-CHOSEN = (
-    "tests/methods/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]"
-)
-OF_CLASSES = "tests/fitting/test_classes.py::"
-BASE, SECRET = "dpgraph.preparation.base:Order.", "dpgraph.fitting.secret:"
+OF_CHOICE = "tests/families/residual/test_inference_choice.py::"
+CHOSEN = OF_CHOICE + "test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]"
+OF_CLASSES = "tests/own_graph/test_classes.py::"
+BASE, SECRET = "dpgraph.engine.preparation.base:Order.", "dpgraph.own_graph.secret:"
 
 
 def drawn_once(plain):
@@ -73,7 +72,7 @@ def less_the_first(plain):
 BUGS: tuple[Bug, ...] = (
     swap(
         "one noise vector for the weight and the bias",
-        "dpgraph.training.noise:add_gaussian_noise",
+        "dpgraph.engine.training.noise:add_gaussian_noise",
         one_for_all_tensors,
         REUSE + "[dp-mlp-0-rigorous]",
     ),
@@ -108,82 +107,82 @@ BUGS: tuple[Bug, ...] = (
     ),
     edit(
         "batches of the device from the key of the edge lists",
-        "dpgraph.preparation.trees:PreparedTrees.__init__",
+        "dpgraph.families.trees.prepared:PreparedTrees.__init__",
         "order.secret_key('batches of the device')",
         "order.secret_key('edge lists')",
         LEDGER + "test_batches_of_a_captured_step_come_from_a_secret_stream_of_their_own[dp-mlp-0-rigorous]",
     ),
     edit(
         "noise of the choice of inference from a public stream",
-        "dpgraph.preparation.trees:PreparedChoice.__init__",
+        "dpgraph.families.trees.prepared:PreparedChoice.__init__",
         "order.generator('choice of inference')",
         "order.generator('dropout')",
         CHOSEN,
     ),
     edit(
         "roots of rows ordered by who has a label",
-        "dpgraph.methods.pagerank.prepared:kept_nodes",
+        "dpgraph.families.pagerank.prepared:kept_nodes",
         "order = nodes[random.permutation(len(nodes))]",
         "order = nodes[np.argsort(np.asarray(graph.labels)[nodes] < 0, kind='stable')]",
-        "tests/methods/test_appr.py::test_kept_nodes_and_the_order_of_roots_read_ids_alone",
+        "tests/families/pagerank/test_appr.py::test_kept_nodes_and_the_order_of_roots_read_ids_alone",
     ),
     edit(
         "no noise where a batch of tuples is empty",
-        "dpgraph.training.tuples:RelationStep.__call__",
+        "dpgraph.families.tuples.steps:RelationStep.__call__",
         "self.noise.add(found.sums)",
         "len(batch) and self.noise.add(found.sums)",
         EMPTY + "[dp-relation-encoder-rigorous]",
     ),
     edit(
         "no noise where a batch of roots is empty",
-        "dpgraph.training.steps:PrivateStep.__call__",
+        "dpgraph.engine.training.steps:PrivateStep.__call__",
         "self.noise.add(sums)",
         "read and self.noise.add(sums)",
         EMPTY + "[dp-lots-0-rigorous]",
     ),
     swap(
         "all sums over neighbours share one noise",
-        "dpgraph.training.noise:ReleaseNoise.on",
+        "dpgraph.engine.training.noise:ReleaseNoise.on",
         kept_between_releases,
         REUSE + "[dp-gap-rigorous]",
     ),
     swap(
         "hubs and degrees share one noise",
-        "dpgraph.training.noise:ReleaseNoise.on",
+        "dpgraph.engine.training.noise:ReleaseNoise.on",
         kept_between_releases,
         REUSE + "[dp-votes-node-remove-capped]",
     ),
     edit(
         "checks and answers share one noise",
-        "dpgraph.privacy.gnmax:confident_gnmax",
+        "dpgraph.families.pate.gnmax:confident_gnmax",
         "noisy_largest_count(votes[:max_checks], check_noise_std, generator)",
         "noisy_largest_count(votes[:max_checks], check_noise_std, __import__('copy').deepcopy(generator))",
         REUSE + "[dp-pate-gan]",
     ),
     edit(
         "lists from a key of the number of edges",
-        "dpgraph.preparation.trees:stable_trees",
+        "dpgraph.families.trees.prepared:stable_trees",
         "order.key('edge lists')",
         "len(graph.out_idx)",
         REUSE + "[dp-gnn-1-rigorous]",
     ),
     edit(
         "noise without the mass in B",
-        "dpgraph.methods.votes.prepared:PreparedVotes.scores",
+        "dpgraph.families.votes.prepared:PreparedVotes.scores",
         "vote_norm(num_classes=probabilities.shape[1], mass=mass)",
         "vote_norm(num_classes=probabilities.shape[1], mass=0.0)",
         "tests/contract/test_methods.py::test_what_ran_is_what_was_accounted_for[dp-votes-softmax]",
     ),
     edit(
         "a stream opened twice",
-        "dpgraph.preparation.ledger:Ledger.open",
+        "dpgraph.engine.preparation.ledger:Ledger.open",
         "role in self.entries or any(names == entry.names for entry in self.entries.values())",
         "False",
         LEDGER + "test_a_stream_is_opened_once_under_its_role_and_seed_and_a_secret_is_not_shared",
     ),
     edit(
         "streams that are not compared",
-        "dpgraph.preparation.base:PreparedStep.check",
+        "dpgraph.engine.preparation.base:PreparedStep.check",
         "check_streams(stated, self.due, used, steps)",
         "None",
         LEDGER + "test_a_run_whose_streams_are_not_those_stated_has_no_epsilon",
@@ -197,50 +196,50 @@ BUGS: tuple[Bug, ...] = (
     ),
     edit(
         "a checkpoint of units that does not keep the noise",
-        "dpgraph.preparation.units:PreparedUnits.__init__",
+        "dpgraph.families.units.prepared:PreparedUnits.__init__",
         "{'batches': self.draws.generator, 'images': self.images, 'noise': self.noise.generator}",
         "{'batches': self.draws.generator, 'images': self.images}",
         LEDGER + "test_a_checkpoint_keeps_every_generator_that_steps_draw_from[dp-units-class]",
     ),
     swap(
         "the second hop without the noise of the first",
-        "dpgraph.methods.aggregates.prepared:Sums.release",
+        "dpgraph.families.aggregates.prepared:Sums.release",
         less_the_first,
         REUSE + "[dp-gap-rigorous]",
     ),
     edit(
         "one noise for all classes of a choice",
-        "dpgraph.fitting.classes:noisy_counts",
+        "dpgraph.own_graph.classes:noisy_counts",
         "[count + two_sided_geometric(epsilon, below) for count in counts.tolist()]",
         "counts + two_sided_geometric(epsilon, below)",
         OF_CLASSES + "test_noise_of_every_class_is_its_own",
     ),
     edit(
         "a choice of classes one label too early",
-        "dpgraph.fitting.classes:select_classes",
+        "dpgraph.own_graph.classes:select_classes",
         "noisy >= selection.threshold",
         "noisy >= selection.threshold - 1",
         OF_CLASSES + "test_a_selection_reads_noisy_counts_alone",
     ),
     edit(
         "the exact number of labels of chosen classes",
-        "dpgraph.fitting.classes:select_classes",
+        "dpgraph.own_graph.classes:select_classes",
         "int(noisy[kept].sum())",
         "int(counts[kept].sum())",
         OF_CLASSES + "test_a_selection_reads_noisy_counts_alone",
     ),
     edit(
         "a choice of classes that is charged once it succeeded",
-        "dpgraph.fitting.fit:fit",
+        "dpgraph.own_graph.fit:fit",
         "charged = charge(own, asked, scope, folder, releases) if seed is None else charged",
         "charged = charged",
         OF_CLASSES + "test_a_choice_that_fails_is_charged",
     ),
     edit(
         "negatives from fewer entities than are accounted for",
-        "dpgraph.preparation.relations:PreparedRelations.__init__",
+        "dpgraph.families.tuples.prepared:PreparedRelations.__init__",
         "tuples.kind is Lists.STABLE_TUPLES and len(entities) < mechanism.num_entities - 1",
         "False",
-        "tests/preparation/test_null_entities.py::test_data_with_two_null_entities_are_refused",
+        "tests/families/tuples/test_null_entities.py::test_data_with_two_null_entities_are_refused",
     ),
 )

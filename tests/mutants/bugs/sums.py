@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
-EMBEDDING = "dpgraph.methods.aggregates.embedding:"
-PREPARED = "dpgraph.methods.aggregates.prepared:"
-SUMS = "dpgraph.methods.aggregates.sums:"
-AGGREGATES = "dpgraph.privacy.mechanisms.aggregates:"
-MECHANISMS_EMBEDDING = "dpgraph.privacy.mechanisms.embedding:"
-OF_AGGREGATES = "tests/methods/test_aggregates.py::"
-OF_EMBEDDING = "tests/methods/test_embedding.py::"
+EMBEDDING = "dpgraph.families.aggregates.embedding:"
+PREPARED = "dpgraph.families.aggregates.prepared:"
+SUMS = "dpgraph.families.aggregates.sums:"
+AGGREGATES = "dpgraph.families.aggregates.mechanism:"
+MECHANISMS_EMBEDDING = "dpgraph.families.aggregates.embedding_mechanism:"
+OF_AGGREGATES = "tests/families/aggregates/test_aggregates.py::"
+OF_EMBEDDING = "tests/families/aggregates/test_embedding.py::"
 
 BUGS = (
     edit(
@@ -99,7 +99,7 @@ BUGS = (
     ),
     edit(
         "predictions read lists before the sum",
-        "dpgraph.methods.aggregates.train:DgcStages.rows_of",
+        "dpgraph.families.aggregates.train:DgcStages.rows_of",
         "self.rows",
         "self.rows + self.prepared.graph.out_ptr[-1]",
         OF_EMBEDDING + "test_no_list_reaches_a_prediction_before_the_sum",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit, ran
 
-NODE_TEACHERS = "dpgraph.preparation.node_teachers:"
-TEACHERS = "dpgraph.preparation.teachers:"
-GNMAX = "dpgraph.privacy.gnmax:"
-TRAINING_NODE_TEACHERS = "dpgraph.training.node_teachers:"
-TRAINING_TEACHERS = "dpgraph.training.teachers:"
-OF_NODE_TEACHERS = "tests/preparation/test_node_teachers.py::"
-OF_TEACHERS = "tests/preparation/test_teachers.py::"
-OF_GNMAX = "tests/privacy/test_gnmax.py::"
-OF_NODE_TEACHERS_TESTS = "tests/training/test_node_teachers.py::"
-OF_TEACHERS_TESTS = "tests/training/test_teachers.py::"
+NODE_TEACHERS = "dpgraph.families.pate.nodes.prepared:"
+TEACHERS = "dpgraph.families.pate.prepared:"
+GNMAX = "dpgraph.families.pate.gnmax:"
+TRAINING_NODE_TEACHERS = "dpgraph.families.pate.nodes.teachers:"
+TRAINING_TEACHERS = "dpgraph.families.pate.teachers:"
+OF_NODE_TEACHERS = "tests/families/pate/test_prepared_nodes.py::"
+OF_TEACHERS = "tests/families/pate/test_prepared.py::"
+OF_GNMAX = "tests/families/pate/test_gnmax.py::"
+OF_NODE_TEACHERS_TESTS = "tests/families/pate/test_node_teachers.py::"
+OF_TEACHERS_TESTS = "tests/families/pate/test_teachers.py::"
 
 BUGS = (
     edit(
@@ -95,17 +95,17 @@ BUGS = (
     ),
     edit(
         "an answer moves by 1",
-        "dpgraph.privacy.accountants.pate:capped_epsilon",
+        "dpgraph.families.pate.accountant:capped_epsilon",
         "2 * answers",
         "answers",
-        "tests/privacy/test_gnmax_mechanism.py::test_rigorous_epsilon_is_that_of_the_library",
+        "tests/families/pate/test_mechanism.py::test_rigorous_epsilon_is_that_of_the_library",
     ),
     edit(
         "removed labels are learnt from",
-        "dpgraph.training.students:StudentStep._batch",
+        "dpgraph.families.pate.students:StudentStep._batch",
         "phase == 1",
         "phase == 2",
-        "tests/training/test_students.py::test_cleansing_begins_anew_without_the_removed_labels",
+        "tests/families/pate/test_students.py::test_cleansing_begins_anew_without_the_removed_labels",
     ),
     edit(
         "edges between parts of the nodes",

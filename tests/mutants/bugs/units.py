@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit, ran
 
-UNITS = "dpgraph.preparation.units:"
+UNITS = "dpgraph.families.units.prepared:"
 
 
 BUGS = (
@@ -31,30 +31,30 @@ BUGS = (
     ),
     edit(
         "units are not clipped",
-        "dpgraph.training.units:clipped_sum",
+        "dpgraph.families.units.steps:clipped_sum",
         "norms <= clip_norm",
         "norms > 0",
-        "tests/training/test_units.py::test_rows_are_clipped_one_by_one",
+        "tests/families/units/test_steps.py::test_rows_are_clipped_one_by_one",
     ),
     edit(
         "images of a unit are summed",
-        "dpgraph.sampling.units:Units.chosen",
+        "dpgraph.families.units.sampling:Units.chosen",
         "held / sizes[:, None]",
         "held",
-        "tests/sampling/test_units.py::test_all_images_of_a_unit_with_equal_weights",
+        "tests/families/units/test_sampling.py::test_all_images_of_a_unit_with_equal_weights",
     ),
     edit(
         "a replaced class is charged as one that leaves",
-        "dpgraph.privacy.mechanisms.units:ClassUnits.rigorous",
+        "dpgraph.families.units.mechanism:ClassUnits.rigorous",
         "2 * math.sqrt(steps)",
         "math.sqrt(steps)",
-        "tests/privacy/test_unit_mechanisms.py::test_all_classes_in_each_step_are_a_gaussian_mechanism",
+        "tests/families/units/test_mechanism.py::test_all_classes_in_each_step_are_a_gaussian_mechanism",
     ),
     edit(
         "reconstructions hold the mean of the images",
-        "dpgraph.methods.image_networks:inverted",
+        "dpgraph.engine.methods.image_networks:inverted",
         "found.cpu().numpy()",
         "found.cpu().numpy() + images.features.mean(axis=0)",
-        "tests/methods/test_units.py::test_reconstructions_read_the_parameters_alone[strong]",
+        "tests/families/units/test_units.py::test_reconstructions_read_the_parameters_alone[strong]",
     ),
 )

@@ -5,21 +5,21 @@ from __future__ import annotations
 from tests.mutants.bugs.shorthand import edit, ran
 from tests.mutants.planting import Bug, Edit
 
-BUDGET = "dpgraph.fitting.budget:"
-BALLOTS = "dpgraph.methods.votes.ballots:"
-LEARNT = "dpgraph.methods.votes.learnt:"
-PREPARED = "dpgraph.methods.votes.prepared:"
-STRANGERS = "dpgraph.methods.votes.strangers:"
-VOTES = "dpgraph.privacy.accountants.votes:"
-STRANGER_VOTES = "dpgraph.privacy.mechanisms.stranger_votes:"
-MECHANISMS_VOTES = "dpgraph.privacy.mechanisms.votes:"
-VOTE_SENSITIVITY = "dpgraph.privacy.vote_sensitivity:"
-OF_LEARNT = "tests/fitting/test_learnt.py::"
-OF_LEARNT_READER = "tests/methods/test_learnt_reader.py::"
-OF_VOTES = "tests/methods/test_votes.py::"
+BUDGET = "dpgraph.own_graph.budget:"
+BALLOTS = "dpgraph.families.votes.ballots:"
+LEARNT = "dpgraph.families.votes.learnt:"
+PREPARED = "dpgraph.families.votes.prepared:"
+STRANGERS = "dpgraph.families.votes.strangers:"
+VOTES = "dpgraph.families.votes.accountant:"
+STRANGER_VOTES = "dpgraph.families.votes.strangers_mechanism:"
+MECHANISMS_VOTES = "dpgraph.families.votes.mechanism:"
+VOTE_SENSITIVITY = "dpgraph.families.votes.sensitivity:"
+OF_LEARNT = "tests/own_graph/test_learnt.py::"
+OF_LEARNT_READER = "tests/families/votes/test_learnt_reader.py::"
+OF_VOTES = "tests/families/votes/test_votes.py::"
 OF_EVALUATE = "tests/privacy/test_evaluate.py::"
-OF_STRANGER_VOTES = "tests/privacy/test_stranger_votes.py::"
-OF_VOTES_TESTS = "tests/privacy/test_votes.py::"
+OF_STRANGER_VOTES = "tests/families/votes/test_strangers.py::"
+OF_VOTES_TESTS = "tests/families/votes/test_mechanism.py::"
 
 BUGS = (
     edit(
@@ -108,14 +108,14 @@ BUGS = (
     ),
     edit(
         "steps of a reader are charged as one where they are evaluated by name",
-        "dpgraph.privacy.accountants.named_votes:private_votes",
+        "dpgraph.families.votes.named_accountants:private_votes",
         "math.sqrt(p['reader_steps'])",
         "1",
         OF_EVALUATE + "test_reference_value[R419]",
     ),
     edit(
         "a reader that a fit learns is not released",
-        "dpgraph.fitting.model:SavedModel._scores",
+        "dpgraph.own_graph.model:SavedModel._scores",
         "self.learnt is not None",
         "False",
         OF_LEARNT + "test_new_nodes_are_read_by_the_reader_that_was_released",
@@ -137,7 +137,7 @@ BUGS = (
     ),
     edit(
         "a fit learns a reader whose code is not audited",
-        "dpgraph.fitting.audited:audits_of",
+        "dpgraph.own_graph.audited:audits_of",
         "READERS if what.mechanism.reader_ratio is not None else ()",
         "()",
         OF_LEARNT + "test_its_audit_is_run",
@@ -241,7 +241,7 @@ BUGS = (
     ),
     edit(
         "delta of the training nodes",
-        "dpgraph.methods.votes.mechanism:_everybody",
+        "dpgraph.families.votes.variants:_everybody",
         "asked.counts.num_protected or asked.num_train",
         "asked.num_train",
         OF_VOTES_TESTS + "test_shares_are_of_the_squared_mu_and_delta_counts_everybody",

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
-CURVE, RISK, BUDGET = "dpgraph.privacy.trade_off:TradeOff.", "dpgraph.fitting.risk:", "dpgraph.fitting.budget:"
-FIT, CARD = "dpgraph.fitting.fit:", "dpgraph.fitting.card:"
-OF_RISK, OF_RELEASE = "tests/fitting/test_risk.py::", "tests/fitting/test_release.py::"
-OF_FIT = "tests/fitting/test_fit.py::"
+CURVE, RISK, BUDGET = (
+    "dpgraph.families.votes.trade_off:TradeOff.",
+    "dpgraph.own_graph.risk:",
+    "dpgraph.own_graph.budget:",
+)
+FIT, CARD = "dpgraph.own_graph.fit:", "dpgraph.own_graph.card:"
+OF_RISK, OF_RELEASE = "tests/own_graph/test_risk.py::", "tests/own_graph/test_release.py::"
+OF_FIT = "tests/own_graph/test_fit.py::"
 BEST = OF_RISK + "test_both_numbers_are_those_of_the_best_test[{}]"
 KEPT = OF_RISK + "test_a_budget_stated_as_an_advantage_is_kept_and_used[{}]"
 WEAK = OF_RISK + "test_a_release_that_protects_hardly_anybody_is_never_called_private_without_saying_so[True]"
@@ -155,7 +159,7 @@ BUGS = (
     ),
     edit(
         "a weak release is called private",
-        "dpgraph.fitting.model:status_of",
+        "dpgraph.own_graph.model:status_of",
         "weakness(advantage or 0.0) or PRIVATE",
         "PRIVATE",
         WEAK,
@@ -176,7 +180,7 @@ BUGS = (
     ),
     edit(
         "of few features a small mean is taken off",
-        "dpgraph.methods.votes.rows:RowMean.direction",
+        "dpgraph.families.votes.rows:RowMean.direction",
         "LARGE_MEAN * self.rows ** 2",
         "0.0",
         OF_FIT + "test_three_features_of_either_sign_are_learnt_from",
@@ -218,7 +222,7 @@ BUGS = (
     ),
     edit(
         "a folder that may not be written is found after training",
-        "dpgraph.files:check_out",
+        "dpgraph.core.files:check_out",
         "not os.access(path if there else above, os.W_OK)",
         "False",
         OF_FIT + "test_an_output_that_cannot_be_made_is_named_before_data_are_read[compare-read only]",

@@ -12,10 +12,10 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import ttest_1samp
 
-from dpgraph.experiments.claim import Claim
-from dpgraph.experiments.claim_tests import Constant, Greater, WeightedSum
-from dpgraph.experiments.suite import SuiteTask
-from dpgraph.randomness import numpy_generator
+from dpgraph.config.claim import Claim
+from dpgraph.config.claim_tests import Constant, Greater, WeightedSum
+from dpgraph.config.suite import SuiteTask
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.averaging import data_sets_of
 from dpgraph.reporting.claims.kinds import compare
 from dpgraph.reporting.claims.power import Above, EffectFrom

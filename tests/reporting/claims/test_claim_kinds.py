@@ -11,9 +11,9 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import norm, spearmanr
 
-from dpgraph.experiments.claim import Claim
-from dpgraph.experiments.experiment import Experiment
-from dpgraph.randomness import numpy_generator
+from dpgraph.config.claim import Claim
+from dpgraph.config.experiment import Experiment
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.classes import rank_test, strength_of_ranks
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, all_hold, decide

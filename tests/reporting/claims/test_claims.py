@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.claim import AllOf
-from dpgraph.experiments.claim_tests import Computed, NotTested
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.suite import SuiteTask
+from dpgraph.config.claim import AllOf
+from dpgraph.config.claim_tests import Computed, NotTested
+from dpgraph.config.config import Config
+from dpgraph.config.suite import SuiteTask
+from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.claims import computed
@@ -218,7 +218,7 @@ def test_computed_claims():
 
 def test_occurrence_count_finds_a_broken_sampler(monkeypatch):
     """A sampler that keeps every entry breaks the bound, and the count sees it."""
-    from dpgraph.sampling import edge_lists
+    from dpgraph.engine.sampling import edge_lists
 
     def whole(graph, roots, max_degree, generator):
         return edge_lists.full_edge_lists(graph, roots)

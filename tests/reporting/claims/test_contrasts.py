@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from dpgraph.randomness import numpy_generator
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.contrasts import contrast
 
 SAMPLES = st.lists(st.floats(-100, 100), min_size=2, max_size=6).map(pd.Series)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpgraph.experiments.claim import Claim
-from dpgraph.experiments.claim_tests import Constant, Monotone, PeakInside, uses
+from dpgraph.config.claim import Claim
+from dpgraph.config.claim_tests import Constant, Monotone, PeakInside, uses
 from dpgraph.reporting.claims.comparing import chosen_targets
 from dpgraph.reporting.claims.curves import _on_curve
 from dpgraph.reporting.claims.page import claims_page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpgraph.experiments.config import Config
+from dpgraph.config.config import Config
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.reporting.claims.coverage import elsewhere, held
 from dpgraph.reporting.claims.page import claims_page

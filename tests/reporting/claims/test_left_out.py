@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpgraph.experiments.config import Config
+from dpgraph.config.config import Config
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.table import NOT_OWN, claims_table

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy.stats import nct, t
 
-from dpgraph.randomness import numpy_generator
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.contrasts import LEVEL, contrast
 from dpgraph.reporting.claims.power import Above, Strength, strength, together
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpgraph.experiments.claim_tests import Constant, GrowingGap, Monotone, NearBest, PeakInside, SmallerRange
-from dpgraph.randomness import numpy_generator
+from dpgraph.config.claim_tests import Constant, GrowingGap, Monotone, NearBest, PeakInside, SmallerRange
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.curves import _near_best, _on_curve, _smaller_range
 from dpgraph.reporting.claims.kinds import compare
 from dpgraph.reporting.claims.power import Strength, strength

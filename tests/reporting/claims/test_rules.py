@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.claim import Claim, OwnResults
-from dpgraph.experiments.config import Config
+from dpgraph.config.cell import Cell
+from dpgraph.config.claim import Claim, OwnResults
+from dpgraph.config.config import Config
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.planning.plan import load_plan
-from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.overview import overview
 from dpgraph.reporting.claims.parts import PartResult, judged, over_readings, parts_as_text, read_parts
 from dpgraph.reporting.claims.table import claims_table

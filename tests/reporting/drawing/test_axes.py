@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dpgraph.methods.looks import Look
+from dpgraph.engine.methods.looks import Look
 from dpgraph.reporting.drawing import marks
 from dpgraph.reporting.drawing.canvas import panels
 from dpgraph.reporting.drawing.epsilon_axis import GAP, LETTER, WIDE, epsilon_axis, set_ticks

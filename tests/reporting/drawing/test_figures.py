@@ -12,10 +12,10 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
-from dpgraph.methods.looks import Look
-from dpgraph.methods.registry import spec, specs
+from dpgraph.config.cell import Cell
+from dpgraph.core.errors import UserError
+from dpgraph.engine.methods.looks import Look
+from dpgraph.families.registry import spec, specs
 from dpgraph.reporting.drawing import marks
 from dpgraph.reporting.drawing.palette import APART, allocate, distance, looks_of_methods
 from dpgraph.reporting.drawing.words import uncertainty
@@ -119,7 +119,7 @@ OWN_RECORDS = changed("dp-residual-1-rigorous", privacy={"neighbour_clip_ratio":
 # how a baseline is trained is no other method: it looks the same
 DRAWN = {name: cell for name, cell in CELLS.items() if not name.endswith("-stopping")}
 CELLS_AND_MORE = {**DRAWN, "dp-residual-1-rigorous-own": OWN_RECORDS}
-TREES = ("dpgraph.methods.ego_trees", "dpgraph.methods.residual")  # methods that are in the same figures
+TREES = ("dpgraph.families.trees", "dpgraph.families.residual")  # methods that are in the same figures
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpgraph.methods.looks import ANY, COLOURS, DASH_DOT, DASHED, MARKERS, Look
-from dpgraph.methods.registry import spec
+from dpgraph.engine.methods.looks import ANY, COLOURS, DASH_DOT, DASHED, MARKERS, Look
+from dpgraph.families.registry import spec
 from dpgraph.reporting.drawing.palette import (
     APART,
     COLOURS_OF_CLASSES,

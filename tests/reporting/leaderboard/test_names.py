@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.config import Config
+from dpgraph.config.cell import Task
+from dpgraph.config.config import Config
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.leaderboard import standings
 from dpgraph.reporting.ranking import BELOW_FLOOR, label_of, with_floors

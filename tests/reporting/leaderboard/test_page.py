@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
 from dpgraph.reporting.claims.coverage import held
 from dpgraph.reporting.claims.table import read_claims
 from dpgraph.reporting.leaderboard.page import Links, page, write_index

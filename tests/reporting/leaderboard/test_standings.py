@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from scipy.stats import ttest_rel
 
-from dpgraph.experiments.suite import Suite
+from dpgraph.config.suite import Suite
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.claims.coverage import held
 from dpgraph.reporting.claims.parts import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED

@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
-from dpgraph.errors import UserError
-from dpgraph.experiments import published
-from dpgraph.experiments.claim import Claim
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.paths import Paths
-from dpgraph.files import write_json
+from dpgraph.config import published
+from dpgraph.config.claim import Claim
+from dpgraph.config.config import Config
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import write_json
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import calibrate
 from dpgraph.reporting.claims import computed_splits

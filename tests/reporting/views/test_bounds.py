@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.experiment import Artefact
+from dpgraph.config.config import Config
+from dpgraph.config.experiment import Artefact
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.relational_bounds import DEFAULTS, DELTA, GAUSSIAN, THEOREM_3, THEOREM_C1

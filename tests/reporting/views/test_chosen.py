@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from dpgraph.cli import main
+from dpgraph.config.config import Config, parse
+from dpgraph.config.settings import ChosenSettings, read_settings
+from dpgraph.core.errors import UserError
 from dpgraph.data.families import family, same_records
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config, parse
-from dpgraph.experiments.settings import ChosenSettings, read_settings
 from dpgraph.planning.explain import explain
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.reporting.views.search import chosen

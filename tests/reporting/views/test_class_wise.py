@@ -8,12 +8,12 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
+from dpgraph.config.config import Config
+from dpgraph.config.paths import Paths
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.store import save_graph
 from dpgraph.data.stored import save_unavailable
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.paths import Paths
 from dpgraph.reporting.aggregate import aggregate
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.results import Results, class_counts, read_results

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from dpgraph.experiments.paths import Paths
+from dpgraph.config.paths import Paths
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.paper_values import paper_confusions
 from dpgraph.reporting.tables import write_table

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 from matplotlib.image import imread
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.experiment import Artefact
-from dpgraph.experiments.paths import Paths
-from dpgraph.randomness import numpy_generator
+from dpgraph.config.experiment import Artefact
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.drawing.palette import looks_of_classes
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.views.embedding.derived import metrics, tsne

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.experiment import Artefact
+from dpgraph.config.config import Config
+from dpgraph.config.experiment import Artefact
+from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.figures import write_figure

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpgraph.config.paths import Paths
+from dpgraph.config.record import CellRecord, Metric, SeedRecord
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import write_json
 from dpgraph.data.records import TEST
 from dpgraph.data.store import load_graph, save_graph
-from dpgraph.errors import UserError
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
-from dpgraph.files import write_json
 from dpgraph.reporting.aggregate import aggregate
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.figures import write_figure

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dpgraph.experiments.config import Config
+from dpgraph.config.config import Config
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.tables import as_markdown
 from dpgraph.reporting.views.hyperparameters.table import hyperparameter_table, make

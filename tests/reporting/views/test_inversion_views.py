@@ -9,16 +9,16 @@ import pandas as pd
 import pytest
 from matplotlib.image import imread
 
+from dpgraph.config.config import Config
+from dpgraph.config.paths import Paths
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.paths import Paths
+from dpgraph.families.units.prepared import units_of
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import calibrate, mechanism_for
-from dpgraph.preparation.units import units_of
 from dpgraph.problems.images.inversion import BLANK, BY_CLASS, L2, RECOGNISED, SSIM, Inversion
 from dpgraph.problems.images.value import Images, load_images, save_images
 from dpgraph.problems.registry import size_of
-from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims import parts as parts_of_claims
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.figures import write_figure

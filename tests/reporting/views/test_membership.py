@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from dpgraph.experiments.cell import Cell
+from dpgraph.config.cell import Cell
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.planning.resolve import resolve
-from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.results import MISSING

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config
+from dpgraph.config.config import Config
+from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import WORKFLOW, load_plan
 from dpgraph.reporting.display import MadeTable
 from dpgraph.reporting.views.presence import derived

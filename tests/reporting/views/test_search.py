@@ -15,20 +15,20 @@ import pytest
 import yaml
 
 from dpgraph.cli import main
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.experiment import Search
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.record import CellRecord, Metric, SeedRecord
-from dpgraph.experiments.suite import Rule
-from dpgraph.files import write_text
-from dpgraph.methods.registry import spec
+from dpgraph.config.config import Config
+from dpgraph.config.expansion import merged
+from dpgraph.config.experiment import Search
+from dpgraph.config.paths import Paths
+from dpgraph.config.record import CellRecord, Metric, SeedRecord
+from dpgraph.config.suite import Rule
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import write_text
+from dpgraph.families.registry import spec
+from dpgraph.families.trees.mechanism import PoissonTrees
 from dpgraph.planning.plan import Entry, Plan, load_plan
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.accountants import tuning
 from dpgraph.privacy.mechanisms.base import mechanism_from
-from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.reporting import protection
 from dpgraph.reporting.latex import as_latex
 from dpgraph.reporting.tables import as_html, as_markdown, write_table

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from dpgraph.audits.graphs import directed_graph, without_node
-from dpgraph.audits.votes import MASS, NORM, prepared_votes
+from dpgraph.config.cell import Cell
+from dpgraph.config.experiment import Search
+from dpgraph.config.streams import trial_seeds
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN, VALIDATION
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.experiment import Search
-from dpgraph.experiments.streams import trial_seeds
-from dpgraph.methods.registry import spec, specs
-from dpgraph.methods.spec import Public, ReadBy, ScoreReads
-from dpgraph.methods.votes.readers import BucketReader
+from dpgraph.engine.methods.spec import Public, ReadBy, ScoreReads
+from dpgraph.families.registry import spec, specs
+from dpgraph.families.votes.audit import MASS, NORM, prepared_votes
+from dpgraph.families.votes.readers import BucketReader
 from dpgraph.planning.plan import Entry
 from dpgraph.planning.resolve import calibrate, mechanism_for
 from dpgraph.privacy.accountants import tuning

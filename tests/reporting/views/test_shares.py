@@ -7,7 +7,7 @@ import math
 import pandas as pd
 import pytest
 
-from dpgraph.experiments.config import Config
+from dpgraph.config.config import Config
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.display import MadeTable
 from dpgraph.reporting.views.shares.table import make

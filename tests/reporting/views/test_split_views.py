@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.experiment import Sweep
-from dpgraph.methods.registry import spec
+from dpgraph.config.experiment import Sweep
+from dpgraph.core.errors import UserError
+from dpgraph.families.registry import spec
 from dpgraph.reporting.drawing.facets import facets
 from dpgraph.reporting.drawing.marks import method_handles
 from dpgraph.reporting.drawing.palette import looks_of_methods

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
 from dpgraph.reporting.chance import shown_as
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.figures import write_figure

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpgraph.experiments.config import Config
+from dpgraph.config.config import Config
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.planning.plan import load_plan
-from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.views.training.figure import draw, spline, training_points
 

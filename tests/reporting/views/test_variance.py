@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from scipy.stats import chi2
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config
+from dpgraph.config.config import Config
+from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.tables import write_table

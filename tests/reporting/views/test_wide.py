@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.config import Config
-from dpgraph.experiments.experiment import Artefact
+from dpgraph.config.config import Config
+from dpgraph.config.experiment import Artefact
+from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.inputs import artefact_outputs
 from dpgraph.reporting.tables import as_html, write_table

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dpgraph import outside
+from dpgraph.core import outside
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.registry import DatasetEntry
-from dpgraph.errors import UserError, invalid
 
 READERS = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 

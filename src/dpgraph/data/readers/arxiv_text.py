@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from dpgraph.core.errors import invalid
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import malformed, ogb, reading
-from dpgraph.errors import invalid
-from dpgraph.randomness import numpy_generator
 
 GUESSES = Path("gpt_preds/ogbn-arxiv.csv")
 RANKS = 5

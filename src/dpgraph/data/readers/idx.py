@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dpgraph.core.errors import invalid
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import existing, malformed
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.errors import invalid
 
 PARTS = {"train": TRAIN, "t10k": TEST}
 FILES = ("images-idx3-ubyte.gz", "labels-idx1-ubyte.gz")

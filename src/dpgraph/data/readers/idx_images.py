@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.readers import idx
 from dpgraph.data.records import TEST, VALIDATION
-from dpgraph.errors import UserError, invalid
 
 
 def read(raw_dir: Path, sha256: tuple[str, ...] = (), public: int = 0) -> RawImages:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.pictures import grey
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.readers import existing
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.varied_pictures import varied
-from dpgraph.errors import UserError, invalid
 
 PERSONS, PICTURES = 40, 10
 PIXELS = (92, 112)  # width, height

@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import scipy.sparse as sp
 
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import malformed, reading
 from dpgraph.data.splits import stratified_split
-from dpgraph.errors import UserError, invalid
 
 # fmt: off
 COLUMNS = (

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
+from dpgraph.core.errors import invalid
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.arrays import saved_matrix
 from dpgraph.data.classes import frequent_classes
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import reading
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
-from dpgraph.errors import invalid
-from dpgraph.randomness import numpy_generator
 
 NODE_TYPES = {1: TRAIN, 2: VALIDATION, 3: TEST}
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.synthetic import BlockModel, generate
-from dpgraph.errors import UserError
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
+from dpgraph.core.errors import invalid
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.readers import DAMAGE, existing, malformed
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
-from dpgraph.errors import invalid
 
 FILES = {"train_32x32.mat": TRAIN, "test_32x32.mat": TEST}
 CLASSES = 10

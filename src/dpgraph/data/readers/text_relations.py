@@ -15,12 +15,12 @@ import numpy as np
 import pandas as pd
 from sklearn.feature_extraction.text import HashingVectorizer
 
+from dpgraph.core.errors import invalid
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import reading
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.text.bert import column_means
 from dpgraph.data.text.encoders import encoder_folder
-from dpgraph.errors import invalid
 
 WORDS = "words"  # in the place of an encoder's name
 HASHED_WORDS = 512

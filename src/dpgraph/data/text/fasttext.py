@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import atomic_path
 from dpgraph.data.readers import reading
-from dpgraph.errors import UserError
-from dpgraph.files import atomic_path
 
 BINARY, GZIP = b"\xba\x16\x4f\x2f", b"\x1f\x8b"  # magic numbers: fastText's, little-endian, and gzip's
 DICTIONARY = struct.calcsize("<2i12id")  # where it begins in a .bin file

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from dpgraph.errors import UserError, invalid
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.privacy import statements
 from dpgraph.privacy.accountants.parameters import PARAMETERS, PREMISES
 from dpgraph.privacy.guarantee import Mode

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpgraph.errors import UserError
+from dpgraph.core.errors import UserError
 from dpgraph.privacy.accountants.evaluate import evaluate
 
 PRINTED_DIGIT = 0.005  # papers print two decimals

@@ -11,7 +11,7 @@ import numpy as np
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.special import logsumexp
 
-from dpgraph.errors import invalid
+from dpgraph.core.errors import invalid
 from dpgraph.privacy.accountants.double_mixture import Mixture, MixturePair
 from dpgraph.privacy.accountants.renyi import SMALLEST_RDP, Orders
 

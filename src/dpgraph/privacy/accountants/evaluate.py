@@ -8,8 +8,14 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-from dpgraph.errors import invalid
-from dpgraph.privacy.accountants import class_level, pagerank, pate, relational, renyi
+from dpgraph.core.errors import invalid
+from dpgraph.families.pagerank import accountant as pagerank
+from dpgraph.families.pate import accountant as pate
+from dpgraph.families.trees.accountant import tree_size
+from dpgraph.families.tuples import accountant as relational
+from dpgraph.families.units import accountant as class_level
+from dpgraph.families.votes.named_accountants import capped_votes, private_votes
+from dpgraph.privacy.accountants import renyi
 from dpgraph.privacy.accountants.catalogue import NAMES, NO_RIGOROUS, Unknown, accountant
 from dpgraph.privacy.accountants.composition import Pair, composed_epsilon
 from dpgraph.privacy.accountants.double_mixture import (
@@ -18,10 +24,8 @@ from dpgraph.privacy.accountants.double_mixture import (
     residual_pair,
 )
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-from dpgraph.privacy.accountants.named_votes import capped_votes, private_votes
 from dpgraph.privacy.accountants.parameters import GNN_ORDERS_NAME, LEAST_PRICE, PARAMETERS, RELATIONAL_ORDERS_NAME
 from dpgraph.privacy.accountants.quantile import PureDp
-from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.accountants.tuning import repeat_and_select_epsilon
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero

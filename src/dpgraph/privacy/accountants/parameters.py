@@ -6,7 +6,7 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from dpgraph.errors import invalid
+from dpgraph.core.errors import invalid
 
 MOST_TERMS = 20_000  # of a mixture; more would take minutes
 # Beyond these ends no question is meaningful, squares overflow and log-gamma functions lose all digits.

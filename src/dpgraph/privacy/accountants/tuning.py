@@ -14,7 +14,7 @@ import attrs
 import dp_accounting
 import numpy as np
 
-from dpgraph.errors import invalid
+from dpgraph.core.errors import invalid
 from dpgraph.privacy.accountants.composition import pair_rdp
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.renyi import Orders

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 
-from dpgraph.errors import UserError, invalid
-from dpgraph.experiments.config import parse
-from dpgraph.experiments.frozen import Frozen
+from dpgraph.config.config import parse
+from dpgraph.config.frozen import Frozen
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
 from dpgraph.privacy.public import DataFact, private_numbers
@@ -119,7 +119,7 @@ class NoisySteps(Mechanism):
     """
 
     relation: ClassVar[Relation]
-    # "module:class" of its prepared step (preparation/), by name: that needs torch
+    # "module:class" of its prepared step (`prepared.py` of its family), by name: that needs torch
     prepared: ClassVar[str]
     proves: ClassVar[bool] = True  # whether any noise gives a rigorous epsilon
     # a paper's mechanism is run at the paper's delta and gets no rigorous epsilon there; ours refuses to run

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field
 
-from dpgraph.errors import invalid
+from dpgraph.core.errors import invalid
 from dpgraph.privacy.mechanisms.base import NoisySteps, Rate
 from dpgraph.privacy.procedure import ClippedSum
 from dpgraph.privacy.public_numbers import expected_batch

@@ -7,7 +7,7 @@ from typing import Literal, NoReturn, Self
 
 from pydantic import Field
 
-from dpgraph.errors import invalid
+from dpgraph.core.errors import invalid
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Mechanism
 from dpgraph.privacy.relation import Relation, Scope

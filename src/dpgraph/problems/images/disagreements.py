@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgraph.experiments.record import Metric
-from dpgraph.files import atomic_path
+from dpgraph.config.record import Metric
+from dpgraph.core.files import atomic_path
 
 
 @dataclass(frozen=True)

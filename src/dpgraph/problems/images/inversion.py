@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.record import Metric
-from dpgraph.files import atomic_path
+from dpgraph.config.record import Metric
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import atomic_path
 from dpgraph.problems.images.value import Images
 
 L2, SSIM, BLANK = "inversion_l2/train", "inversion_ssim/train", "inversion_blank_l2/train"

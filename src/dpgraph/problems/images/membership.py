@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpgraph.experiments.record import Metric
+from dpgraph.config.record import Metric
 from dpgraph.problems.images.value import Images
 
 MEMBERSHIP = "membership_auc/train"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from dpgraph.config.cell import Task
+from dpgraph.core.errors import UserError
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.records import DATA_DEPENDENT
 from dpgraph.data.registry import DatasetEntry
 from dpgraph.data.splits import make_split
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Task
 from dpgraph.problems.base import check_expected, described
 from dpgraph.problems.images.value import Images, save_images
 

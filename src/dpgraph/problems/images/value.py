@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES, Records
 from dpgraph.data.splits import drawn_split, is_drawn
 from dpgraph.data.stored import REMEDY, ArraysHeader, check_available, read_arrays, read_header, write_stored
-from dpgraph.errors import UserError
 
 DTYPES = {"features": "float32", "labels": "int64", "split": "uint8"}
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dpgraph.config.record import Metric
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN, VALIDATION
-from dpgraph.experiments.record import Metric
 from dpgraph.problems.base import Counts
 from dpgraph.problems.classification import evaluate, hidden_labels, predictions
 from dpgraph.problems.images.disagreements import Disagreements, disagreement_metrics

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from dpgraph.config.record import Metric
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import atomic_path
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
-from dpgraph.errors import UserError
-from dpgraph.experiments.record import Metric
-from dpgraph.files import atomic_path
-from dpgraph.randomness import numpy_generator
 
 FOLDS = 5
 FEWEST = 2 * FOLDS  # roots below which nothing is predicted

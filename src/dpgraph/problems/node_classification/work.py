@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dpgraph.config.record import Metric
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.data.store import load_graph
-from dpgraph.experiments.record import Metric
 from dpgraph.problems.base import Counts
 from dpgraph.problems.classification import evaluate, predictions
 from dpgraph.problems.node_classification import exposure as attacks

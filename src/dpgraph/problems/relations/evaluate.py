@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpgraph.experiments.record import Metric
+from dpgraph.config.record import Metric
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.problems.relations.value import Relations
-from dpgraph.randomness import numpy_generator
 
 BATCH = 256
 

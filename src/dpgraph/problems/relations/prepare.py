@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
+from dpgraph.config.cell import Task
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.adjacency import owners
 from dpgraph.data.features import dense, transform
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.records import DATA_DEPENDENT, TEST, TRAIN
 from dpgraph.data.registry import DatasetEntry
 from dpgraph.data.splits import random_percentages
-from dpgraph.errors import UserError, invalid
-from dpgraph.experiments.cell import Task
 from dpgraph.problems.base import check_expected, described
 from dpgraph.problems.relations.value import Relations, save_relations, with_split
 

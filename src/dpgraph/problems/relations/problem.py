@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dpgraph.config.cell import Task
 from dpgraph.data.registry import DatasetEntry, entry
-from dpgraph.experiments.cell import Task
 from dpgraph.problems.base import Problem, Size, size_by_registry
 
 TOKENS = {"tridnr": 15.0, "cane": 110.0}  # of a mean text by the layout of its file: of titles, of abstracts

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dpgraph.core.errors import UserError
 from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES, TEST, TRAIN
 from dpgraph.data.splits import random_percentages, random_split
 from dpgraph.data.stored import REMEDY, ArraysHeader, check_available, read_arrays, read_header, write_stored
-from dpgraph.errors import UserError
 
 DTYPES = {
     "features": "float32",

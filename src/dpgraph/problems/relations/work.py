@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.config.record import Metric
 from dpgraph.data.adjacency import transpose
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN
-from dpgraph.experiments.record import Metric
 from dpgraph.problems.base import Counts
 from dpgraph.problems.relations.evaluate import evaluate, ranks
 from dpgraph.problems.relations.value import Relations, load_relations

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dpgraph.config.cell import Task
 from dpgraph.data.records import FIRST_PROBLEM
-from dpgraph.experiments.cell import Task
-from dpgraph.methods.registry import spec
+from dpgraph.families.registry import spec
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.resolve import inference_of
 from dpgraph.privacy.relation import PredictionInput

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.config.cell import Task
+from dpgraph.config.streams import split_of
+from dpgraph.core.errors import DataUnavailable
+from dpgraph.core.files import write_json
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.data.store import load_graph
-from dpgraph.errors import DataUnavailable
-from dpgraph.experiments.cell import Task
-from dpgraph.experiments.streams import split_of
-from dpgraph.files import write_json
 
 LOGISTIC = "logistic regression"
 MEAN_LOGISTIC = {steps: f"{word}-step mean features + logistic regression" for steps, word in ((1, "one"), (2, "two"))}

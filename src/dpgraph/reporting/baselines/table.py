@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.literature import Baselines
-from dpgraph.experiments.paths import Paths
-from dpgraph.files import read_json
+from dpgraph.config.literature import Baselines
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import read_json
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.resolve import inference_of
 from dpgraph.privacy.relation import PredictionInput

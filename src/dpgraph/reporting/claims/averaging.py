@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from dpgraph.experiments.claim_tests import SimpleTest
-from dpgraph.experiments.suite import SuiteTask
+from dpgraph.config.claim_tests import SimpleTest
+from dpgraph.config.suite import SuiteTask
 from dpgraph.reporting.claims.comparing import Known, Place
 from dpgraph.reporting.results import EntryResult
 

@@ -19,8 +19,8 @@ from math import factorial, sqrt
 import numpy as np
 from scipy.stats import norm, rankdata
 
-from dpgraph.experiments.claim_tests import RarerClasses
-from dpgraph.randomness import numpy_generator
+from dpgraph.config.claim_tests import RarerClasses
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.power import DRAWS, Strength
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons

@@ -7,9 +7,9 @@ from math import ceil, log2
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.claims import computed_classes, computed_relations, computed_splits
 from dpgraph.reporting.claims.verdicts import Verdict, computed
 
@@ -19,7 +19,7 @@ def occurrence_bound(graphs: int = 24, nodes: int = 400) -> Verdict:
 
     Counts occurrences in the trees of Algorithm 1 on random directed graphs, stars (the hardest case) among them.
     """
-    from dpgraph.sampling.edge_lists import sample_edge_lists
+    from dpgraph.engine.sampling.edge_lists import sample_edge_lists
 
     worst, where, cases = 0.0, "", 0
     for index in range(graphs):
@@ -53,8 +53,8 @@ def tighter_than_group_privacy() -> Verdict:
     Group privacy: a group of g <= 2^c terms has (alpha, 3^c gamma_1(2^c alpha))-RDP, alpha >= 2, where gamma_1 is
     Theorem 1's bound with one affected term and the same noise. The noise is 2 C N(K, r) lambda in both.
     """
+    from dpgraph.families.trees.accountant import tree_size
     from dpgraph.privacy.accountants.renyi import theorem1_rdp
-    from dpgraph.privacy.accountants.trees import tree_size
 
     orders = (2.0, 3.0, 4.0, 6.0, 8.0)
     ratios = []

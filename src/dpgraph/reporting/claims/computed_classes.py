@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpgraph.experiments import published
+from dpgraph.config import published
 from dpgraph.reporting.claims.computed_splits import moments
 from dpgraph.reporting.claims.verdicts import Verdict, computed
 from dpgraph.reporting.paper_values import parameters_of
@@ -19,7 +19,7 @@ def printed_budgets_of_classes() -> Verdict:
     By Theorem 5, and by the moments accountant of the same sampling at sensitivity 1, steps are solved for at each
     printed (sigma, q, delta).
     """
-    from dpgraph.privacy.accountants.class_level import theorem5_epsilon
+    from dpgraph.families.units.accountant import theorem5_epsilon
 
     sentences, fits, count = [], [], 0
     for section, setting in SECTIONS.items():

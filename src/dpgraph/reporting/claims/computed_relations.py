@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dpgraph.experiments import published
-from dpgraph.randomness import numpy_generator
+from dpgraph.config import published
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting import relational_bounds as bounds
 from dpgraph.reporting.claims.verdicts import Verdict, computed
 
@@ -56,7 +56,7 @@ def constant_sensitivity(own: int = 5, negatives: int = 4) -> Verdict:
 
     An entity with `own` tuples, each of whose entities is in one more tuple, and gradients that oppose the others.
     """
-    from dpgraph.sampling.tuples import largest_counts
+    from dpgraph.families.tuples.sampling import largest_counts
 
     partners = 1 + np.arange(own * (1 + negatives)).reshape(own, 1 + negatives)
     with_it = np.concatenate([np.zeros((own, 1), dtype=np.int64), partners], axis=1)
@@ -78,7 +78,7 @@ def constant_sensitivity(own: int = 5, negatives: int = 4) -> Verdict:
 
 def standard_grows_with_the_batch() -> Verdict:
     """H8: with standard clipping an entity that is a negative of every tuple moves the sum by 2 C for each."""
-    from dpgraph.sampling.tuples import Negatives
+    from dpgraph.families.tuples.sampling import Negatives
 
     sizes = (8, 32, 128)
     with_repetition = [2 * size for size in sizes]

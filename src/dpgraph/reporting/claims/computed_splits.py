@@ -1,6 +1,6 @@
 """Claims of Igamberdiev and Habernal that need no training: their accounting, and ratios of their printed numbers.
 
-Rigorous epsilons are those of privacy/mechanisms/subgraphs.py: one node turns the clipped vector around, so T steps at
+Rigorous epsilons are those of families/subgraphs/mechanism.py: one node turns the clipped vector around, so T steps at
 noise multiplier sigma are GDP with mu = 2 sqrt(T) / sigma on the whole graph and on parts that mask the loss only.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from dpgraph.experiments import published
+from dpgraph.config import published
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.claims.verdicts import Verdict, computed
 from dpgraph.reporting.formats import epsilon, significant

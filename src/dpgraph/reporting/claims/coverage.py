@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from dpgraph.experiments.claim_tests import uses
-from dpgraph.experiments.suite import SuiteTask
+from dpgraph.config.claim_tests import uses
+from dpgraph.config.suite import SuiteTask
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.parts import NOT_RUN
 

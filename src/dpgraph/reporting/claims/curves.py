@@ -7,7 +7,7 @@ from itertools import pairwise, permutations
 
 import pandas as pd
 
-from dpgraph.experiments.claim_tests import Constant, Curve, Monotone, NearBest, PeakInside, SmallerRange
+from dpgraph.config.claim_tests import Constant, Curve, Monotone, NearBest, PeakInside, SmallerRange
 from dpgraph.reporting.claims.comparing import Known, at_target, chosen_targets, contrast_of
 from dpgraph.reporting.claims.contrasts import Contrast, contrast
 from dpgraph.reporting.claims.power import Above, Strength

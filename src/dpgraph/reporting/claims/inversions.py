@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from dpgraph.experiments.claim_tests import AtEqualAccuracy, EveryClass
-from dpgraph.experiments.experiment import Experiment
+from dpgraph.config.claim_tests import AtEqualAccuracy, EveryClass
+from dpgraph.config.experiment import Experiment
 from dpgraph.planning.plan import Entry
 from dpgraph.problems.images.inversion import BY_CLASS
 from dpgraph.reporting.claims.comparing import Known, add

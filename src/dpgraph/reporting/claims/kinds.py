@@ -1,12 +1,12 @@
-"""Comparisons that each kind of claim makes, on one task of an artefact (kinds: experiments/claim_tests.py)."""
+"""Comparisons that each kind of claim makes, on one task of an artefact (kinds: config/claim_tests.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from dpgraph.experiments import claim_tests as kinds
-from dpgraph.experiments.claim_tests import SimpleTest
+from dpgraph.config import claim_tests as kinds
+from dpgraph.config.claim_tests import SimpleTest
 from dpgraph.reporting.chance import METRIC as MAJORITY
 from dpgraph.reporting.claims.comparing import Known, Place, add, at_target, chosen_targets
 from dpgraph.reporting.claims.curves import compare_curves

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpgraph.experiments.claim import Claim
-from dpgraph.experiments.config import load
-from dpgraph.experiments.experiment import Experiment
+from dpgraph.config.claim import Claim
+from dpgraph.config.config import load
+from dpgraph.config.experiment import Experiment
 from dpgraph.reporting.claims.parts import (
     FEWEST,
     NOT_RUN,

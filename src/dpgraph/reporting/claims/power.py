@@ -28,7 +28,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 from scipy.special import stdtrit
 
-from dpgraph.randomness import numpy_generator
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.contrasts import LEVEL, Contrast
 
 DRAWS, CHUNK = 4000, 500  # and how many at once

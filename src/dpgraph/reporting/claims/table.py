@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpgraph.errors import UserError
-from dpgraph.experiments import claim_tests as kinds
-from dpgraph.experiments.claim import Claim
-from dpgraph.experiments.claim_tests import SimpleTest, uses
-from dpgraph.experiments.suite import COMPUTE, SuiteTask
-from dpgraph.files import write_text
+from dpgraph.config import claim_tests as kinds
+from dpgraph.config.claim import Claim
+from dpgraph.config.claim_tests import SimpleTest, uses
+from dpgraph.config.suite import COMPUTE, SuiteTask
+from dpgraph.core.errors import UserError
+from dpgraph.core.files import write_text
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims import computed

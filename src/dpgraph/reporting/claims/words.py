@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpgraph.experiments import claim_tests as kinds
-from dpgraph.experiments.claim import Claim
-from dpgraph.experiments.claim_tests import SimpleTest
+from dpgraph.config import claim_tests as kinds
+from dpgraph.config.claim import Claim
+from dpgraph.config.claim_tests import SimpleTest
 
 AT = {"largest-epsilon": "", "every-epsilon": " at every ε"}
 

@@ -19,7 +19,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.style import context
 
-from dpgraph.files import atomic_path
+from dpgraph.core.files import atomic_path
 from dpgraph.reporting.drawing.legend import Legend, Place
 
 STYLE = Path(__file__).with_name("style.mplstyle")

@@ -19,7 +19,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.transforms import ScaledTranslation, Transform
 
-from dpgraph.methods.looks import Look
+from dpgraph.engine.methods.looks import Look
 from dpgraph.reporting.drawing import words
 from dpgraph.reporting.drawing.canvas import GREY
 from dpgraph.reporting.quantities import Quantity

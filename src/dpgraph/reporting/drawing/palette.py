@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
-from dpgraph.methods.looks import (
+from dpgraph.engine.methods.looks import (
     ANY,
     BLACK,
     BLUE,
@@ -27,7 +27,7 @@ from dpgraph.methods.looks import (
     Dashes,
     Look,
 )
-from dpgraph.methods.registry import spec
+from dpgraph.families.registry import spec
 from dpgraph.planning.plan import Entry
 
 LINES: tuple[Dashes, ...] = ("-", (0, (4, 1)), (0, (1.5, 1)), (0, (9, 1, 2, 1)))

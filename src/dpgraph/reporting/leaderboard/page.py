@@ -17,8 +17,8 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from dpgraph.experiments.paths import Paths
-from dpgraph.files import write_text
+from dpgraph.config.paths import Paths
+from dpgraph.core.files import write_text
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import formats

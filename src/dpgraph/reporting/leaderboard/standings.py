@@ -15,8 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.experiments.cell import Task
-from dpgraph.files import write_text
+from dpgraph.config.cell import Task
+from dpgraph.core.files import write_text
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats
 from dpgraph.reporting.protection import parted

@@ -19,9 +19,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from dpgraph.errors import invalid
-from dpgraph.experiments.experiment import View
-from dpgraph.loading import load
+from dpgraph.config.experiment import View
+from dpgraph.core.errors import invalid
+from dpgraph.core.loading import load
 from dpgraph.planning.plan import Plan
 
 FOLDER = Path(__file__).parent

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.experiments.layout import Layout
+from dpgraph.config.layout import Layout
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import chance, formats, protection
 from dpgraph.reporting.artefacts import heading

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from dpgraph.methods.looks import BLACK, BLUE, VERMILION
+from dpgraph.engine.methods.looks import BLACK, BLUE, VERMILION
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import relational_bounds as bounds
 from dpgraph.reporting.drawing import canvas

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator
 
-from dpgraph.methods.looks import Look
+from dpgraph.engine.methods.looks import Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.drawing import canvas, marks, words

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from dpgraph.core.randomness import entropy
 from dpgraph.planning.plan import Plan
-from dpgraph.randomness import entropy
 from dpgraph.reporting.stored import exposures_of, stored_graph
 from dpgraph.reporting.views.registry import Derived, DerivedMetric
 

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from dpgraph.methods.looks import BLUE, GREY, VERMILION, Look
+from dpgraph.engine.methods.looks import BLUE, GREY, VERMILION, Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import protection, splits
 from dpgraph.reporting.artefacts import described

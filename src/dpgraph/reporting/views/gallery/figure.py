@@ -12,8 +12,8 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dpgraph.errors import DataUnavailable, UserError
-from dpgraph.experiments.paths import Paths
+from dpgraph.config.paths import Paths
+from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.inversion import BY_CLASS, Inversion
 from dpgraph.problems.images.value import Images, load_images

@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.experiments import published
-from dpgraph.experiments.cell import Cell
+from dpgraph.config import published
+from dpgraph.config.cell import Cell
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import heading, of_entry
 from dpgraph.reporting.display import DASH, NOT_IN_PAPER, MadeTable, RowGroup, Table, Text

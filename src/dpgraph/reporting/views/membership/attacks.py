@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from dpgraph.experiments.cell import Cell
-from dpgraph.methods.registry import spec
+from dpgraph.config.cell import Cell
+from dpgraph.families.registry import spec
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.node_classification.exposure import Exposure

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
-from dpgraph.methods.looks import Look
+from dpgraph.engine.methods.looks import Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import protection, splits
 from dpgraph.reporting.artefacts import described_rows

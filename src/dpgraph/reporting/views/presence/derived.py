@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.experiment import PRESENCE
+from dpgraph.config.experiment import PRESENCE
+from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.privacy.auditing import CONFIDENCE, one_run_epsilon, one_run_guesses
 from dpgraph.privacy.public_numbers import usual_delta

@@ -10,8 +10,8 @@ import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from dpgraph.experiments.experiment import ReleaseAxis
-from dpgraph.methods.looks import Look
+from dpgraph.config.experiment import ReleaseAxis
+from dpgraph.engine.methods.looks import Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import protection, splits
 from dpgraph.reporting.chance import shown_as

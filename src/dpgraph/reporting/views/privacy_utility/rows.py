@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dpgraph.experiments.experiment import ReleaseAxis
+from dpgraph.config.experiment import ReleaseAxis
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import of_entry, own_point
 from dpgraph.reporting.chance import chance_columns

@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml
 
+from dpgraph.config.paths import Paths
+from dpgraph.config.settings import ChosenSetting, ChosenSettings, SearchedMethod, place
+from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.files import write_text
 from dpgraph.data.families import same_records
 from dpgraph.data.registry import registry
-from dpgraph.errors import UserError, invalid
-from dpgraph.experiments.paths import Paths
-from dpgraph.experiments.settings import ChosenSetting, ChosenSettings, SearchedMethod, place
-from dpgraph.files import write_text
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.records import read_record
 from dpgraph.reporting.results import Results, rows_for

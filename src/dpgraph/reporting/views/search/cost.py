@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.cell import Cell
-from dpgraph.experiments.expansion import merged
-from dpgraph.experiments.experiment import Search
-from dpgraph.experiments.streams import split_number
-from dpgraph.methods.registry import spec
+from dpgraph.config.cell import Cell
+from dpgraph.config.expansion import merged
+from dpgraph.config.experiment import Search
+from dpgraph.config.streams import split_number
+from dpgraph.core.errors import UserError
+from dpgraph.families.registry import spec
 from dpgraph.planning.plan import Entry
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.accountants import tuning

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dpgraph.errors import UserError
-from dpgraph.experiments.experiment import Search
+from dpgraph.config.experiment import Search
+from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import of_entry
 from dpgraph.reporting.dictionary import MECHANISM

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from dpgraph.experiments import published
+from dpgraph.config import published
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import heading

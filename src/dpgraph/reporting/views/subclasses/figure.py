@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpgraph.families.units.sampling import Units, cluster_units, subclass_units
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.value import Images
 from dpgraph.reporting.artefacts import of_entry
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.views.gallery.figure import TEXT_WIDTH, Gallery, pixels, shown_images
-from dpgraph.sampling.units import Units, cluster_units, subclass_units
 
 CLASS = 0  # whose subclasses are shown
 SHOWN, EXAMPLES = 3, 3  # subclasses, images of each

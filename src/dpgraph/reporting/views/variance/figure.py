@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from dpgraph.methods.looks import BLUE, ORANGE, Look
+from dpgraph.engine.methods.looks import BLUE, ORANGE, Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import protection
 from dpgraph.reporting.drawing import canvas, words

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpgraph.errors import invalid
-from dpgraph.experiments.streams import initialisation_number, split_number
+from dpgraph.config.streams import initialisation_number, split_number
+from dpgraph.core.errors import invalid
+from dpgraph.core.randomness import numpy_generator
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.randomness import numpy_generator
 from dpgraph.reporting.artefacts import beside, described
 from dpgraph.reporting.results import EntryResult, Results
 

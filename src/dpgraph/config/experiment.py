@@ -1,0 +1,362 @@
+"""Experiment files: one per paper, data and no code. They name methods, artefacts and claims."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from dpgraph.config import claim_tests as kinds
+from dpgraph.config.claim import Claim, OwnResults
+from dpgraph.config.config import MOST_SEEDS
+from dpgraph.config.frozen import Finite
+from dpgraph.config.layout import Layout
+from dpgraph.config.varies import VARIES, Setting, Varies
+from dpgraph.config.written import Written
+
+PRESENCE = "presence_epsilon/test"  # metric of the view presence
+HARD_CASES = "hard_cases"  # metric of a view of that name, followed by / and the artefact
+
+
+class MethodRow(Finite):
+    """A row of the paper's tables: a method of the package with what the paper fixes."""
+
+    label: str
+    method: str = Field(description="A method by its name: gnn, mlp, dp-gnn, dp-mlp")
+    set: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What makes the row this method: a part of a cell that no rule of a suite overrides",
+    )
+    published: dict[kinds.Id, dict[str, str]] = Field(
+        default_factory=dict,
+        description="Per table of the paper, the columns that identify this method's rows in published/*.csv",
+    )
+
+
+class Sweep(Finite):
+    """One hyper-parameter that an artefact varies; the suite's grids name its values."""
+
+    label: str = Field(description="What is varied, as an axis is labelled: Batch size m")
+    settings: tuple[Setting, ...] = Field(
+        default=(), description="Settings that vary with the value, by dotted path: training.batch_size"
+    )
+    published_key: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = Field(
+        default=None,
+        description="Its key in column other_params of published/*.csv; several keys for labels with as many parts "
+        "(600, 4); null: not in the paper",
+    )
+    published_default: str | None = Field(
+        default=None, description="Label of the value that printed rows without the key have"
+    )
+
+
+class ReleaseAxis(Finite):
+    """An axis of epsilon_pr, what the release of PageRank rows may cost, at a fixed epsilon_sgd (Zhang, section 5.4.1).
+
+    x = factor epsilon - training_epsilon, epsilon the published one, epsilon_pr + epsilon_sgd. Methods without a
+    release train with all of epsilon, and are where the others have as much.
+    """
+
+    training_epsilon: Annotated[float, Field(gt=0)] = Field(description="epsilon_sgd, in units of the axis")
+    factor: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="q', where the axis shows epsilon after the thesis' multiplication by it"
+    )
+
+
+class Search(Finite):
+    """Hyper-parameter search: every trial is a cell; the best on validation data is selected."""
+
+    strategy: Literal["grid", "random", "orthogonal"] = Field(
+        description="grid: every combination; random: so many; orthogonal: of three settings with n values each n * n "
+        "trials, in which each pair of values of two settings occurs once (an orthogonal array of strength 2)"
+    )
+    space: dict[str, tuple[Any, ...]] = Field(
+        min_length=1, description="Values by dotted path in a cell, e.g. training.learning_rate: [0.001, 0.01]"
+    )
+    trials: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        default=None, description="random: how many, on average for the distributions below; else null"
+    )
+    distribution: Literal["fixed", "geometric", "poisson"] = Field(
+        default="fixed",
+        description="Of the number of random trials; a theorem covers the selection for geometric and poisson",
+    )
+    metric: str = "accuracy/val"
+
+    @model_validator(mode="after")
+    def _trials(self) -> Search:
+        if (self.strategy == "random") != (self.trials is not None):
+            raise ValueError(f"strategy={self.strategy}, trials={self.trials}: expected trials exactly when random")
+        if self.strategy != "random" and self.distribution != "fixed":
+            raise ValueError(f"distribution={self.distribution}: expected fixed with strategy={self.strategy}")
+        for path, values in self.space.items():
+            if not values:
+                raise ValueError(f"space.{path}=[]: expected at least one value")
+        lengths = [len(values) for values in self.space.values()]
+        if self.strategy == "orthogonal" and (len(lengths) != 3 or len(set(lengths)) > 1):
+            raise ValueError(f"space: {lengths} values: expected three settings with as many values each")
+        return self
+
+
+class RelationalSettings(Finite):
+    """Where the bounds of Huang et al. are computed; null: the default (reporting/relational_bounds.py)."""
+
+    nodes: Annotated[int, Field(ge=2, description="n, entities")] | None = None
+    relations: Annotated[int, Field(ge=1, description="m")] | None = None
+    max_degree: Annotated[int, Field(ge=1, description="K")] | None = None
+    negatives: Annotated[int, Field(ge=1, description="k, of each tuple")] | None = None
+    rate: Annotated[float, Field(gt=0, lt=1, description="Of Poisson batches of relations")] | None = None
+    noise: Annotated[float, Field(gt=0, description="Noise std / sensitivity")] | None = None
+
+
+Stem = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+Seeds = Annotated[int, Field(ge=1, le=MOST_SEEDS)]
+
+View = Literal[
+    "accuracy",
+    "statistics",
+    "privacy-utility",
+    "sweep",
+    "class-wise",
+    "search",
+    "accounting",
+    "hard-cases",
+    "confusion",
+    "embedding",
+    "membership",
+    "variance",
+    "hyperparameters",
+    "bounds",
+    "training",
+    "inversion",
+    "matched",
+    "gallery",
+    "subclasses",
+    "presence",
+    "shares",
+    "gains",
+]
+TABLES_ONLY = ("accounting", "presence", "shares")
+FIGURES_ONLY = ("embedding", "bounds", "training", "matched", "gallery", "subclasses", "gains")
+CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
+REFERENCES = ("hard-cases", "confusion", "gains")  # views that may have a reference
+VIEWS_OF_TESTS = {
+    "rarer-classes": "class-wise", "rise-and-fall": "training", "every-class": "inversion",
+    "at-equal-accuracy": "matched",
+}  # fmt: skip
+SWEEPS = (
+    "sweep",
+    "privacy-utility",
+    "accounting",
+    "hard-cases",
+    "inversion",
+    "matched",
+    "gallery",
+)  # views that may have a sweep
+
+
+class Artefact(Finite):
+    """A table or figure of the paper."""
+
+    kind: Literal["table", "figure"]
+    view: View = Field(
+        description="How it is made: accuracy (methods by data sets), statistics (of data sets), "
+        "privacy-utility (accuracy against epsilon), sweep (accuracy by the values of one hyper-parameter), "
+        "class-wise (accuracy of each class, ordered by frequency), search (trials of a hyper-parameter search), "
+        "accounting (noise and both epsilons, without training), hard-cases (of the test nodes that a reference "
+        "misclassifies, the share that a method misclassifies too; drawn as a sweep, or against epsilon), confusion "
+        "(heat maps of true and predicted classes, or a table of the largest confusions), embedding (t-SNE of the "
+        "training nodes' embeddings), membership (attacks on who was in the training data, next to what the rigorous "
+        "epsilon allows), variance (of a crossed design, seeds_per_split in the cells: parts of the variance between "
+        "splits, between initialisations, and the rest), "
+        "hyperparameters (ours next to the paper's), bounds (of relational learning, along orders and steps), training "
+        "(a metric along the steps of training), inversion (accuracy and distances of model inversion, in a figure by "
+        "class), matched (a metric against accuracy, a curve per method), gallery (reconstructions of classes beside "
+        "images of them) and subclasses (images of the largest subclasses): never shipped; presence (what others' "
+        "predictions show of records that are there by a coin), shares (parts of a budget, without training), gains "
+        "(accuracy less that of a reference, by mean degree and homophily)"
+    )
+    title: str
+    caption: str = ""
+    metric: str = Field(default="accuracy/test", description="hard-cases and presence: not given, they have their own")
+    second_metric: str | None = Field(default=None, description="training: another metric, drawn with dashes")
+    spline: bool = Field(
+        default=False,
+        description="training: a smoothing spline through the means, its smoothness by generalised cross-validation",
+    )
+    methods: tuple[kinds.Id, ...] = ()
+    layout: Layout | None = Field(default=None, description="accuracy, of its wide form; null: methods by data sets")
+    sweep: Sweep | None = Field(
+        default=None, description="What varies: by row in a sweep, one curve for each value in privacy-utility"
+    )
+    search: Search | None = None
+    bounds: dict[str, RelationalSettings] = Field(
+        default_factory=dict, description="bounds: settings by label, each a pair of panels"
+    )
+    reference: kinds.Id | dict[kinds.Id, kinds.Id] | None = Field(
+        default=None,
+        description="hard-cases: the method whose errors are the hard cases, for all methods or by method (one that is "
+        "not named is its own); confusion: the method whose largest confusions the table lists (null: the first one); "
+        "gains: the method that others are compared with",
+    )
+    reference_value: str | None = Field(
+        default=None, description="hard-cases in a sweep: label of the value at which the reference is"
+    )
+    varies: Varies = Field(default_factory=dict, description=VARIES)
+    along_training: bool = Field(
+        default=False,
+        description="privacy-utility: a private run gives a point at each of its evaluations, with the epsilon of the "
+        "steps so far, instead of one at its end",
+    )
+    release_axis: ReleaseAxis | None = Field(
+        default=None, description="privacy-utility: the x axis is epsilon_pr, in place of both epsilons"
+    )
+    proved_only: bool = Field(default=False, description="privacy-utility: over the rigorous epsilon alone")
+    chance: bool = Field(
+        default=False,
+        description="accuracy, sweep, privacy-utility: chance level (share of the largest class of the test nodes) and "
+        "whether each row is above it, by a test of the differences of each seed (5 %, Holm's correction)",
+    )
+    published_table: kinds.Id | tuple[kinds.Id, ...] | None = Field(
+        default=None,
+        description="Table in published/*.csv, in prose on a figure its id (fig3); several: the first one that prints "
+        "a number counts, figures show all; null: the artefact's id",
+    )
+
+    @model_validator(mode="after")
+    def _view(self) -> Artefact:
+        if self.layout is not None:
+            self.layout.check(self.view, self.methods)
+        if (self.view == "search") != (self.search is not None):
+            raise ValueError(f"view={self.view}: expected search exactly with the view search")
+        if (self.view == "sweep" and self.sweep is None) or (self.sweep is not None and self.view not in SWEEPS):
+            raise ValueError(f"view={self.view}: expected sweep with the view sweep, or one of {', '.join(SWEEPS)}")
+        if self.along_training and self.view != "privacy-utility":
+            raise ValueError(f"view={self.view}, along_training=true: expected the view privacy-utility")
+        if self.release_axis is not None and (self.view != "privacy-utility" or self.along_training):
+            raise ValueError(f"view={self.view}, release_axis: expected the view privacy-utility, not along training")
+        if self.proved_only and (self.view != "privacy-utility" or self.release_axis is not None):
+            raise ValueError(f"view={self.view}, proved_only=true: expected the view privacy-utility, no release_axis")
+        if self.view != "training" and (self.spline or self.second_metric is not None):
+            told = f"spline={str(self.spline).lower()}, second_metric={self.second_metric}"
+            raise ValueError(f"view={self.view}, {told}: expected the view training")
+        if self.chance and (self.view not in CHANCE_VIEWS or self.metric != "accuracy/test"):
+            raise ValueError(
+                f"view={self.view}, metric={self.metric}, chance=true: expected accuracy/test in one of "
+                f"{', '.join(CHANCE_VIEWS)}"
+            )
+        if (self.view == "bounds") != bool(self.bounds):
+            raise ValueError(f"view={self.view}: expected bounds exactly with the view bounds")
+        if self.view in TABLES_ONLY and self.kind != "table":
+            raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=table")
+        if self.view in FIGURES_ONLY and self.kind != "figure":
+            raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=figure")
+        return self
+
+    @model_validator(mode="after")
+    def _reference(self) -> Artefact:
+        if self.reference is not None and self.view not in REFERENCES:
+            expected = f"{', '.join(REFERENCES[:-1])} or {REFERENCES[-1]}"
+            raise ValueError(f"view={self.view}, reference={self.reference}: expected the view {expected}")
+        if self.view == "gains" and not isinstance(self.reference, str):
+            raise ValueError(f"view=gains, reference={self.reference}: expected one of methods")
+        if self.view in ("hard-cases", "presence") and self.metric != "accuracy/test":
+            raise ValueError(f"view={self.view}, metric={self.metric}: expected none, it has its own")
+        if self.view == "hard-cases":
+            for method in self.methods:
+                if self.reference_of(method) not in self.methods:
+                    raise ValueError(f"reference of {method}={self.reference_of(method)}: expected one of methods")
+        if isinstance(self.reference, str) and self.reference not in self.methods:
+            raise ValueError(f"reference={self.reference}: expected one of methods")
+        if isinstance(self.reference, dict) and self.view == "confusion":
+            raise ValueError("view=confusion: expected one reference for all methods")
+        if (self.reference_value is not None) != (self.view == "hard-cases" and self.sweep is not None):
+            raise ValueError(
+                f"view={self.view}, reference_value={self.reference_value}: expected exactly with hard-cases in a sweep"
+            )
+        return self
+
+    def reference_of(self, method: kinds.Id) -> kinds.Id | None:
+        return self.reference.get(method, method) if isinstance(self.reference, dict) else self.reference
+
+    def tables(self, name: kinds.Id) -> tuple[kinds.Id, ...]:
+        """Tables of the paper that print its numbers; `name` is the artefact's id."""
+        if self.published_table is None:
+            return (name,)
+        return (self.published_table,) if isinstance(self.published_table, str) else self.published_table
+
+    def named(self, name: kinds.Id) -> Artefact:
+        """With the metric that its results have under this id."""
+        own = {"hard-cases": f"{HARD_CASES}/{name}", "presence": PRESENCE}
+        return self.model_copy(update={"metric": own[self.view]}) if self.view in own else self
+
+
+class Experiment(Written):
+    SECTIONS: ClassVar = {"published_as": "published"}
+
+    paper: kinds.Id
+    title: str
+    citation: str
+    cited_as: str = Field("", description="as a sentence names the paper, e.g. Daigavane et al. (2022)")
+    published: Stem = Field("none", description="Stem of the paper's files in published/; none: no printed numbers")
+    defaults: dict[str, Any] = Field(default_factory=dict, description="Part of a cell, the lowest layer")
+    varies: Varies = Field(default_factory=dict, description=VARIES)
+    methods: dict[kinds.Id, MethodRow]
+    artefacts: dict[kinds.Id, Artefact]
+    own: OwnResults | None = Field(default=None, description="The paper's own data and mechanisms; required by claims")
+    claims: dict[kinds.Id, Claim] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _references(self) -> Experiment:
+        for name, artefact in self.artefacts.items():
+            for method in artefact.methods:
+                if method not in self.methods:
+                    raise ValueError(f"artefacts.{name}.methods={method}: expected one of {', '.join(self.methods)}")
+        for name, claim in self.claims.items():
+            if claim.sentence is not None and self.own is None:
+                raise ValueError(
+                    f"claims.{name}.sentence: expected `own`, the paper's data and mechanisms, in this file"
+                )
+            for part in (*claim.parts, *claim.premises):
+                for used, methods in kinds.uses(part):
+                    self._known(f"claims.{name}.test", used, methods)
+                    for method in methods:
+                        if method not in self.artefacts[used].methods:
+                            raise ValueError(f"claims.{name}.test: {method} is not a method of artefact {used}")
+                self._view_of(name, part)
+            for reading, one in claim.read.items():
+                for used, methods in (use for part in one.parts for use in kinds.uses(part)):
+                    self._known(f"claims.{name}.readings.{reading}", used, methods)
+        return self
+
+    def _known(self, where: str, artefact: kinds.Id, methods: tuple[kinds.Id, ...]) -> None:
+        """Raise ValueError for an artefact or a method that the file has not."""
+        if artefact not in self.artefacts:
+            raise ValueError(f"{where}.artefact={artefact}: expected an artefact of this file")
+        for method in methods:
+            if method not in self.methods:
+                raise ValueError(f"{where}: {method} is not a method of this file")
+
+    def _view_of(self, claim: str, test: kinds.SimpleTest) -> None:
+        """Raises ValueError where a test needs a sweep, or a class-wise artefact, and its artefact is none."""
+        for artefact, _ in kinds.uses(test):
+            described = self.artefacts[artefact]
+            if described.view == "variance":
+                raise ValueError(
+                    f"claims.{claim}.test.artefact={artefact}: its seeds share splits, tests take them as "
+                    "independent; expected an artefact of another view"
+                )
+            curve = isinstance(test, kinds.Monotone | kinds.Constant | kinds.PeakInside) and test.over == "values"
+            if (curve or isinstance(test, kinds.NearBest | kinds.SmallerRange)) and described.sweep is None:
+                raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact with a sweep")
+            if isinstance(test, kinds.WeightedSum):
+                self._values_of(claim, test)
+            if (view := VIEWS_OF_TESTS.get(test.kind, described.view)) != described.view:
+                raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact of view {view}")
+
+    def _values_of(self, claim: str, test: kinds.WeightedSum) -> None:
+        for term in test.terms:
+            artefact = term.artefact or test.artefact
+            if (term.value is not None) != (self.artefacts[artefact].sweep is not None):
+                raise ValueError(
+                    f"claims.{claim}.test.terms.value={term.value}: expected one exactly where {artefact} has a sweep"
+                )

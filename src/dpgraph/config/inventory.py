@@ -1,0 +1,68 @@
+"""Tables, figures and claims of the papers: what of a suite shows each, or why nothing does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, NamedTuple
+
+from pydantic import Field
+
+from dpgraph.config.claim_tests import Id
+from dpgraph.config.frozen import Finite
+
+Sentence = Annotated[str, Field(min_length=10)]
+ITEM = re.compile(r"(table|fig|[A-Z])\d+(\.\d+)?")
+
+
+class PaperInventory(Finite):
+    """What the names of a paper's artefacts and claims do not say themselves."""
+
+    not_shown: dict[Id, Sentence] = Field(default_factory=dict, description="Why nothing shows an item")
+    ours: dict[str, Sentence] = Field(
+        default_factory=dict,
+        description="Artefacts and claims that are in no paper, and what for; * matches any characters",
+    )
+
+
+class InventoryRow(NamedTuple):
+    """An item of a paper."""
+
+    paper: str
+    item: str
+    shown_by: str
+    reason: str
+
+
+class Inventory(Finite):
+    """workflow/inventory.yaml.
+
+    Artefacts and claims are named after the item that they show: `fig3a` and `fig3-degree` show `fig3`.
+    """
+
+    suite: Id = Field(description="The suite that has all of it")
+    papers: dict[Id, PaperInventory]
+
+    def rows(self, names: Mapping[str, Iterable[str]]) -> list[InventoryRow]:
+        """Return a row for each item, given the names of a suite's artefacts and claims by paper."""
+        rows = []
+        for paper, shown in names.items():
+            own = self.papers.get(paper, PaperInventory())
+            items: dict[str, list[str]] = {}
+            for name in shown:
+                if not any(fnmatchcase(name, pattern) for pattern in own.ours):
+                    items.setdefault(item_of(name), []).append(name)
+            rows += [InventoryRow(paper, item, ", ".join(found), "") for item, found in items.items()]
+            rows += [InventoryRow(paper, item, "", reason) for item, reason in own.not_shown.items()]
+        return rows
+
+
+def item_of(name: str) -> str:
+    """Return the item that an artefact or claim shows.
+
+    >>> item_of("fig5.1-k4-sgd1"), item_of("fig3a"), item_of("V8-lots")
+    ('fig5.1', 'fig3', 'V8')
+    """
+    found = ITEM.match(name)
+    return found[0] if found else name

@@ -1,0 +1,62 @@
+"""What a training job writes: one record per cell, whether it succeeded, failed or had no data."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from dpgraph.config.frozen import Frozen
+
+
+class Metric(Frozen):
+    step: int = Field(description="Training steps done")
+    final: bool
+    metric: str = Field(description="accuracy/test, macro_f1/test, class_accuracy/test, ...")
+    class_id: int = Field(default=-1, description="-1: all classes")
+    value: float
+
+
+class SeedRecord(Frozen):
+    seed: int
+    status: Literal["ok", "failed"]
+    reason: str = ""
+    metrics: tuple[Metric, ...] = ()
+    seconds: float = Field(description="Wall time of the seed, sampling and evaluation included")
+    cpu_seconds: float = Field(
+        default=math.nan,
+        description="CPU time of the same, by all threads, whatever else the machine did; NaN: not measured",
+        exclude_if=math.isnan,
+    )
+    steps_per_second: float = 0.0
+    peak_memory_bytes: int = 0
+    device: str = ""
+    notes: dict[str, Any] = Field(default_factory=dict, description="What the method reports of itself")
+    procedure: dict[str, Any] | None = Field(
+        default=None, description="privacy/procedure: read off the objects that ran, equal to what was accounted for"
+    )
+
+
+class Budget(Frozen):
+    """What the parameters of one step would have cost, had training ended there."""
+
+    step: int
+    eps_published: float | None = Field(description="None: nothing is guaranteed")
+    eps_rigorous: float | None = Field(description="None: nothing is guaranteed")
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+
+
+class CellRecord(Frozen):
+    cell: Annotated[dict[str, Any], BeforeValidator(_plain)] = Field(
+        description="As it was written; planning resolves it"
+    )
+    status: Literal["ok", "failed", "not run"]
+    reason: str = ""
+    statement: dict[str, Any] | None = Field(default=None, description="PrivacyStatement of privacy/guarantee")
+    budgets: tuple[Budget, ...] = Field(default=(), description="At the evaluation steps before the last one")
+    seeds: tuple[SeedRecord, ...] = ()
+    provenance: dict[str, Any] = Field(default_factory=dict)

@@ -1,0 +1,144 @@
+"""Names of the random streams of a run, and the split that belongs to a seed.
+
+A seed is a pair of a split and an initialisation: seed s of a task with a random split has random split s and
+initialisation s. In a crossed design (`Cell.seeds_per_split` = n) it has split s // n and initialisation s % n.
+
+Cells that are compared share what is public or has nothing to do with privacy (data, split, initial parameters, keys of
+samplers), so that they are paired by seed. Everything else belongs to one cell: two runs that shared their noise would
+together release the difference of two gradients, and no epsilon covers that (docs/privacy.md, section 1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpgraph.config.cell import Cell, Task
+from dpgraph.config.frozen import digest
+
+SEEDS_OF_A_TRIAL = 10_000  # a trial of a search has no more seeds than any cell (config/config.py)
+
+# the same in every cell of a task: initial parameters, dropout, public keys, public choices of nodes
+PAIRED = frozenset(
+    {
+        "parameters",
+        "masks",
+        "dropout",
+        "edge lists",
+        "edge lists of the choice",
+        "partition",
+        "training share",
+        "kept nodes",
+        "column priorities",
+        "random rows",
+    }
+)
+
+
+# Settings and defaults of the commit from which on the names of streams are fixed. A later setting enters a name only
+# where it is not the default: a new one gives no run other random numbers.
+FIRST_DEFAULTS: dict[str, dict[str, Any]] = {
+    "task": {"setting": "transductive", "split": "public", "features": "raw"},
+    "model": {
+        "architecture": "gcn",
+        "hops": 1,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "width": 256,
+        "activation": "tanh",
+        "heads": 10,
+        "dropout": 0.0,
+        "inference_own_weight": 0.0,
+    },
+    "training": {
+        "optimizer": "adam",
+        "momentum": 0.0,
+        "batch_size": None,
+        "sampling_rate": None,
+        "num_splits": None,
+        "train_share": 1.0,
+        "weight_decay": 0.0,
+        "patience": None,
+        "evaluations": 1,
+        "max_degree": None,
+        "precision": "float32",
+    },
+    "privacy": {
+        "variant": "rigorous",
+        "epsilon": None,
+        "noise_multiplier": None,
+        "delta": None,
+        "max_degree": 4,
+        "list_cap": None,
+        "clip_norm": 1.0,
+        "neighbour_clip_ratio": 0.1,
+        "neighbour_sampling_rate": None,
+        "choice_epsilon": None,
+        "clip_percentile": 75.0,
+    },
+    "pagerank": {
+        "num_rows": None,
+        "node_share": 1.0,
+        "top_k": 4,
+        "clip": None,
+        "epsilon_share": None,
+        "training_epsilon": None,
+        "column_norm": 1.0,
+        "column_cap": 1,
+        "own_weight": 0.0,
+        "teleport": 0.25,
+        "sparsity": 0.0001,
+        "tolerance": 0.0001,
+        "inference_steps": 2,
+    },
+}
+FIRST_SECTIONS = ("task", "model", "training", "privacy", "pagerank")  # null where a cell has none
+
+
+def stream_name(cell: Cell) -> str:
+    """Hash of all settings but the seeds: those of `FIRST_DEFAULTS` in full, later ones where they differ."""
+    everything = cell.model_dump(mode="json", exclude={"seeds"})
+    chosen = cell.model_dump(mode="json", exclude={"seeds"}, exclude_defaults=True)
+    named: dict[str, Any] = {**dict.fromkeys(FIRST_SECTIONS), **chosen}
+    for section, defaults in FIRST_DEFAULTS.items():
+        if everything.get(section) is not None:
+            first = {key: value for key, value in everything[section].items() if key in defaults}
+            named[section] = {**defaults, **first, **chosen.get(section, {})}
+    return digest(named)
+
+
+def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
+    """Names of the generator of `role`: with the name of the whole cell unless the role is among `PAIRED`.
+
+    What is paired is numbered by the seed's initialisation; batches and noise by the seed itself, so that no two runs
+    share them, those of one initialisation on two splits neither.
+    """
+    number = initialisation_number(cell, seed) if role in PAIRED else seed
+    names: tuple[str | int, ...] = ("dpgraph", cell.task.folder, role, number)
+    return names if role in PAIRED else (*names, stream_name(cell))
+
+
+def split_number(cell: Cell, seed: int) -> int:
+    """Number of the seed's random split; 0 where all seeds share an official split, or one by clusters.
+
+    Runs of a selection with a theorem of its own are independent, on the same data: trial t has the seeds t 10,000 + s,
+    and all of them split s (`trial_seeds`).
+    """
+    return split_of(cell.task, seed, cell.seeds_per_split or 1)
+
+
+def split_of(task: Task, seed: int, seeds_per_split: int = 1) -> int:
+    """The same of a task, where so many seeds in a row share a split."""
+    return seed % SEEDS_OF_A_TRIAL // seeds_per_split if task.split.startswith(("random-", "per-class-")) else 0
+
+
+def initialisation_number(cell: Cell, seed: int) -> int:
+    """Number of the seed's initial parameters and other paired streams: the seed's own but in a crossed design."""
+    if cell.seeds_per_split is None:
+        return seed
+    number = seed % SEEDS_OF_A_TRIAL
+    return seed - number + number % cell.seeds_per_split
+
+
+def trial_seeds(trial: int, count: int) -> tuple[int, ...]:
+    """Seeds of an independent trial: other random numbers than those of any other, on the same splits."""
+    return tuple(trial * SEEDS_OF_A_TRIAL + seed for seed in range(count))

@@ -1,0 +1,1 @@
+"""Errors, files, progress, randomness: what every package uses and nothing of which is about graphs."""

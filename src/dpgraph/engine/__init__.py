@@ -1,0 +1,1 @@
+"""What families share: networks, sampling, training steps, preparation, and the frame of a method."""

@@ -1,0 +1,188 @@
+"""The parts that the methods share: a network with its data on a device, and the loop around a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpgraph.core.randomness import torch_generator
+from dpgraph.engine.methods.asked import batch_size
+from dpgraph.engine.methods.base import Job, Observation, Observe, Outcome
+from dpgraph.engine.methods.points import evaluation_steps
+from dpgraph.engine.models.inference import FullGraph, Predictor
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.sampling.batches import FixedSizeSampler
+from dpgraph.engine.training.averaging import Averaged
+from dpgraph.engine.training.captured.step import DEVICES
+from dpgraph.engine.training.checkpoint import Checkpoint, Generator
+from dpgraph.engine.training.early_stopping import Watched
+from dpgraph.engine.training.loop import train
+from dpgraph.engine.training.optimizers import make_optimizer
+from dpgraph.engine.training.steps import Step
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Network, optimiser and features of one seed."""
+
+    network: Any  # of a method on nodes a `Network`
+    optimizer: torch.optim.Optimizer
+    features: torch.Tensor  # (N, F)
+    masks: torch.Generator | None  # of dropout; None: the model has none
+
+    @property
+    def generators(self) -> dict[str, Generator]:
+        """What the network draws from; a checkpoint keeps its state."""
+        return {} if self.masks is None else {"masks": self.masks}
+
+
+def set_up(job: Job, build: Callable[[Job, int, torch.Generator | None], Any] | None = None) -> Bench:
+    """Same initial parameters for every method that agrees in its model: seeds are paired.
+
+    `build`: (job, F, masks) -> another network than `Network`.
+    """
+    masks = torch_generator(*job.names("masks"), device=job.device) if job.cell.model.dropout else None
+    features = features_of(job)
+    network = (build or initial_network)(job, features.shape[1], masks)
+    return Bench(
+        network=network,
+        optimizer=make_optimizer(
+            network.parameters(),
+            job.cell.training,
+            weight_decay=getattr(job.cell.training, "weight_decay", 0.0),
+            capturable=job.device.type in DEVICES,
+        ),
+        features=features,
+        masks=masks,
+    )
+
+
+def features_of(job: Job) -> torch.Tensor:
+    """Return (N, F) what the prepared step holds, or the data's own features, on the job's device."""
+    if job.prepared is not None:
+        return job.prepared.data.features
+    return torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).to(job.device)
+
+
+def initial_network(job: Job, num_features: int, masks: torch.Generator | None = None) -> Network:
+    generator = torch_generator(*job.names("parameters"))
+    return Network(job.cell.model, num_features, job.graph.num_classes, generator, masks=masks).to(job.device)
+
+
+def fixed_size_sampler(cell: Any, num_roots: int) -> FixedSizeSampler:
+    return FixedSizeSampler(num_roots, batch_size(cell.training, num_roots))
+
+
+@dataclass(frozen=True)
+class InParts:
+    """Classify each row by itself, `rows` of them at a time."""
+
+    rows: int
+
+    @torch.no_grad()
+    def logits(self, network: torch.nn.Module, features: torch.Tensor) -> torch.Tensor:
+        return torch.cat([network(part) for part in features.split(self.rows)])
+
+
+@dataclass(frozen=True)
+class Run:
+    """A seed ready to be trained. Inference reads the neighbourhoods of the whole graph uncut.
+
+    `inference` may be another one than message passing, and `last` put another one in its place after the last step.
+    """
+
+    job: Job
+    bench: Bench
+    step: Step
+    generators: Mapping[str, Generator]  # all that the step draws from besides the network
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    last: Callable[[FullGraph], Predictor] | None = None
+    inference: Predictor | None = None
+    late_notes: Callable[[], Mapping[str, Any]] | None = None  # known after the last step
+    watched: Watched | Averaged | None = None  # of a step that stops early, or averages: what is released instead
+
+    @property
+    def steps(self) -> int:
+        steps = self.job.mechanism.steps
+        if steps is None:
+            raise TypeError("the mechanism's steps are open: calibrate it first")
+        return steps
+
+    @property
+    def all_generators(self) -> dict[str, Generator]:
+        return {**self.generators, **self.bench.generators}
+
+    def share_of_steps(self, resumed_at: int) -> float:
+        """Of the steps after `resumed_at`, those before an early stop: the others take no time."""
+        asked = self.steps - resumed_at
+        if self.watched is None or not asked:
+            return 1.0
+        return max(int(self.watched.done) - resumed_at, 0) / asked
+
+    def whole(self) -> Predictor:
+        """The usual inference; seeds of one cell may share it."""
+        job = self.job
+        return self.inference or FullGraph(job.graph, job.device, own_weight=job.cell.model.inference_own_weight)
+
+    def logits(self, usual: Predictor, done: int) -> np.ndarray:
+        """(N, classes) after `done` steps, by the inference that is due then."""
+        chosen = usual
+        if self.last is not None and isinstance(usual, FullGraph) and done == self.steps:
+            chosen = self.last(usual)
+        network = self.bench.network if self.watched is None else self.watched.released
+        return chosen.logits(network, self.bench.features).cpu().numpy()
+
+    def all_notes(self) -> dict[str, Any]:
+        prepared = {} if self.job.prepared is None else self.job.prepared.notes()
+        late = self.late_notes() if self.late_notes is not None else {}
+        stopped = self.watched.notes() if self.watched is not None else {}
+        return {**prepared, **self.notes, **late, **stopped}
+
+
+class TreeMethod:
+    """Private training on ego trees; a method brings its model to a prepared step."""
+
+    def prepare(self, job: Job) -> Run:
+        """Return the run of one seed."""
+        raise NotImplementedError
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        return run_loop(self.prepare(job), observe)
+
+
+def run_loop(run: Run, observe: Observe) -> Outcome:
+    """T steps of one seed, with evaluations on the whole graph."""
+    job, bench = run.job, run.bench
+    if job.prepared is not None and job.checkpoint is not None:
+        job.prepared.check_kept(run.all_generators.values())
+    usual = run.whole()
+    logits = np.zeros(0)
+
+    def seen(done: int, _: torch.nn.Module) -> Observation:
+        nonlocal logits
+        logits = run.logits(usual, done)
+        return observe(done, logits)
+
+    record = train(
+        job.doing or f"{job.cell.slug} seed {job.seed}",
+        bench.network if run.watched is None else run.watched,
+        bench.optimizer,
+        run.step,
+        run.steps,
+        seen,
+        evaluation_steps(job.cell.training.evaluations, run.steps),
+        run.all_generators,
+        None if job.checkpoint is None else Checkpoint(job.checkpoint, f"{job.cell.identity} {job.seed}"),
+    )
+    return Outcome(
+        logits=logits,
+        observations=record.rows,
+        steps_per_second=record.steps_per_second * run.share_of_steps(record.resumed_at),
+        peak_memory_bytes=record.peak_memory_bytes,
+        resumed_at=record.resumed_at,
+        notes={"device": record.device, "resumed_at": record.resumed_at, **run.all_notes()},
+    )

@@ -1,0 +1,165 @@
+"""How a method describes itself, without torch: its variants with their mechanisms, and where its code is.
+
+A method's specification is in `families/<family>/spec.py`, in a tuple SPECS. Nothing else in the package knows a
+method by its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from dpgraph.config.cell import Cell
+from dpgraph.core.errors import invalid
+from dpgraph.data.records import FIRST_PROBLEM
+from dpgraph.engine.methods.asked import Asked
+from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.cost import network_seconds
+from dpgraph.engine.methods.looks import Look, any_look
+from dpgraph.privacy.guarantee import Mode
+from dpgraph.privacy.mechanisms.base import NoisySteps
+from dpgraph.privacy.mechanisms.none import NonPrivate
+from dpgraph.privacy.relation import PredictionInput
+from dpgraph.problems.base import Size
+
+
+class ReadBy(StrEnum):
+    """Data that the prediction of a scored node reads, besides the released parameters."""
+
+    OWN_RECORD = "own record"
+    OWN_LIST = "own list"
+    RELEASED = "what the run released to the node"
+    RAW_GRAPH = "records along edges"
+
+
+class Public(StrEnum):
+    """Why the scored nodes' records and labels are equal in neighbouring data sets, or that they are not."""
+
+    BY_SPLIT = "validation nodes are declared public: no record of theirs is protected by the run"
+    BY_RELATION = "the relation changes no record and no label"
+    NO = "they are protected"
+
+
+@dataclass(frozen=True)
+class ScoreReads:
+    """Data that the score of a run on validation data reads: the cost of a search needs it.
+
+    `labels` says whose labels judge; `protected` why they are not public, in words of an error.
+    """
+
+    records: frozenset[ReadBy]
+    public: Public = Public.BY_SPLIT
+    labels: str = "validation nodes"
+    protected: str = ""
+
+    def objections(self, setting: str, splits: int) -> list[str]:
+        """Return why the score is no function of what was released and of public data; empty: it is one."""
+        found = []
+        if ReadBy.RAW_GRAPH in self.records and setting == "transductive":
+            found.append("validation scores read training records along edges (setting transductive)")
+        if ReadBy.OWN_LIST in self.records:
+            found.append("validation scores read own lists, which a node that leaves changes")
+        if self.public is Public.NO:
+            found.append(f"validation scores read labels of {self.labels}, {self.protected}")
+        if self.public is Public.BY_SPLIT and splits > 1:
+            found.append(f"the seeds have {splits} splits: validation nodes of one are training nodes of another")
+        return found
+
+
+Score = Callable[[Any], ScoreReads]  # from a cell
+OWN_RECORD = frozenset({ReadBy.OWN_RECORD})
+
+
+def scored_on_own_records(cell: Any) -> ScoreReads:
+    return ScoreReads(OWN_RECORD)
+
+
+def scored_along_edges(cell: Any) -> ScoreReads:
+    """Return the raw graph where the model passes messages, own records without hops."""
+    return ScoreReads(OWN_RECORD | {ReadBy.RAW_GRAPH}) if cell.model.hops > 0 else ScoreReads(OWN_RECORD)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """`build` makes the mechanism, which is of the class `mechanism`; a target epsilon is that of the mode `target`."""
+
+    mechanism: type[NoisySteps]
+    build: Callable[[Asked], NoisySteps]
+    score: Score
+    target: Mode = "rigorous"
+
+
+def reads_edges_with_hops(cell: Any) -> PredictionInput:
+    """What a prediction reads at test time: the raw graph where the model passes messages."""
+    return PredictionInput.RAW_GRAPH if cell.model.hops > 0 else PredictionInput.OWN_RECORD
+
+
+def own_record(cell: Any) -> PredictionInput:
+    """A node reads its own record, and what was released."""
+    return PredictionInput.OWN_RECORD
+
+
+def unknown_exchanges(cell: Any) -> None:
+    return None
+
+
+def no_fallback(mechanism: Mapping[str, Any]) -> str:
+    return ""
+
+
+Rule = Callable[[Size, float | None], Mapping[str, Any]]
+
+
+@lru_cache(maxsize=4096)  # a plan asks for each of its cells, of few data sets and budgets
+def _ruled(rule: Rule, size: Size, epsilon: float | None) -> Mapping[str, Any]:
+    return rule(size, epsilon)
+
+
+@dataclass(frozen=True)
+class MethodSpec:
+    """A method. `train` is "module:class" of what runs (`base.Method`); no `variants`: without privacy."""
+
+    name: str
+    summary: str  # what `dpgraph list methods` shows
+    train: str
+    cell: type[Cell]  # its settings: what it does not read is refused
+    contract: Mapping[str, Mapping[str, Any]]  # by a short name, the cells with which tests/contract tests it
+    variants: Mapping[str, Variant] = field(default_factory=dict)
+    attacks: tuple[AttackCase, ...] = ()  # at least one for each variant: tests/audits refuses a method without
+    without_noise: type[NonPrivate] = NonPrivate  # or NoRecord, whose methods are shown counts only
+    look: Callable[[Any], Look] = any_look  # in figures
+    # steps of its guarantee between "this node is a root" and "another one is, in its place"; None: nothing is known
+    root_exchanges: Callable[[Any], int | None] = unknown_exchanges
+    inference: Callable[[Any], PredictionInput] = reads_edges_with_hops
+    problems: tuple[str, ...] = (FIRST_PROBLEM,)  # whose data it takes
+    seconds: Callable[[Any, Size], float] = network_seconds  # estimate for one seed on one CPU core
+    # of a seed: what is done once for all cells that need it, by a name, and its seconds, a part of `seconds`
+    shared: Callable[[Any, Size, int], tuple[Hashable, float]] | None = None
+    # by name, a part of a cell from what the registry declares of a data set, and the target epsilon: no record is read
+    rules: Mapping[str, Rule] = field(default_factory=dict)
+    # of the mechanism in a result: what ran in the place of what its variant stands for; empty: that itself
+    fallback: Callable[[Mapping[str, Any]], str] = no_fallback
+
+    @property
+    def private(self) -> bool:
+        return bool(self.variants)
+
+    def variant(self, cell: Cell) -> Variant:
+        """Raises UserError for a variant that names no mechanism."""
+        if cell.privacy is None:
+            raise invalid("privacy", None, f"a budget for the method {self.name}")
+        if cell.privacy.variant not in self.variants:
+            raise invalid("variant", cell.privacy.variant, f"{' or '.join(self.variants)} for {self.name}")
+        return self.variants[cell.privacy.variant]
+
+    def by_rule(self, name: str, size: Size, epsilon: float | None) -> Mapping[str, Any]:
+        """Raises UserError for a rule that the method has not."""
+        if name not in self.rules:
+            raise invalid("public_rule", name, f"{' or '.join(self.rules) or 'none'} for {self.name}")
+        return _ruled(self.rules[name], size, epsilon)
+
+    def mechanism_class(self, cell: Cell) -> type[NoisySteps] | type[NonPrivate]:
+        return self.variant(cell).mechanism if self.private else self.without_noise

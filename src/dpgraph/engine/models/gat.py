@@ -1,0 +1,52 @@
+"""Graph attention with dot products and several heads (Daigavane et al., App. E; after Velickovic et al., 2018)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from dpgraph.engine.models.attention import attend, attend_states
+from dpgraph.engine.models.dense import Activation, Dense, HeadLinear, KeyLinear, apply_layer, head_layer, linear_layer
+from dpgraph.engine.models.segments import Segments
+
+
+class GatLayer(nn.Module):
+    """h'_u = act(W_o [sum_j alpha^1_uj V^1 h_j, ..., sum_j alpha^H_uj V^H h_j] + b_o) over j in {u} and E_u.
+
+    alpha^k_u is the softmax over j of (Q^k h_u) . (K^k h_j) / sqrt(d); heads have width d = ceil(width / H). Q, V and
+    W_o have biases; one of K would add the same number to every score, so that its gradient is zero.
+    """
+
+    def __init__(
+        self, width: int, heads: int, activation: Activation, generator: torch.Generator, dtype: torch.dtype
+    ) -> None:
+        super().__init__()
+        self.head_width = -(-width // heads)
+        self.query = head_layer(HeadLinear, heads, width, self.head_width, generator, dtype)
+        self.key = head_layer(KeyLinear, heads, width, self.head_width, generator, dtype)
+        self.value = head_layer(HeadLinear, heads, width, self.head_width, generator, dtype)
+        self.output = linear_layer(heads * self.head_width, width, generator, dtype)
+        self.activation = activation
+
+    def forward(self, rows: Tensor, segments: Segments, level: int = 0, dense: Dense = apply_layer) -> Tensor:
+        """(num_rows, width) states of the deeper level -> (n, width)."""
+        own = segments.own(rows)
+        if segments.alone:  # softmax over one row is 1, whatever the scores, which have no gradient
+            return self._combine(dense(self.value, own, level), level, dense)
+        if segments.lengths is None:
+            keys, values = dense(self.key, rows, level + 1), dense(self.value, rows, level + 1)
+            return self.receive(own, keys, values, segments, level, dense)
+        # Roots read every row once: keys and values act on the roots instead of all rows, and the gradient of a root
+        # has rank one per head.
+        asked = dense(self.key, dense(self.query, own, level), level)
+        received = attend_states(asked, rows, segments, self.head_width)
+        return self._combine(dense(self.value, received, level), level, dense)
+
+    def receive(
+        self, own: Tensor, keys: Tensor, values: Tensor, segments: Segments, level: int = 0, dense: Dense = apply_layer
+    ) -> Tensor:
+        """(n, width) states of the segments' own nodes, (num_rows, H, d) keys and values -> (n, width)."""
+        return self._combine(attend(dense(self.query, own, level), keys, values, segments), level, dense)
+
+    def _combine(self, heads: Tensor, level: int, dense: Dense) -> Tensor:
+        return self.activation(dense(self.output, heads.flatten(1), level))

@@ -1,0 +1,164 @@
+"""Predictions for all nodes over their whole neighbourhoods: no sampling, no clipping, no guarantee of its own.
+
+What is private is the parameters: a prediction also reads the records of the node and of its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from scipy.sparse import csr_matrix
+from torch import Tensor, nn
+
+from dpgraph.data.graph import Graph
+from dpgraph.engine.models.dense import Dense, apply_layer
+from dpgraph.engine.models.gat import GatLayer
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.models.segments import Segments
+from dpgraph.engine.models.sparse import reading
+
+CHUNK_ROWS = 16_384  # 65,536 leave the cache and take 1.5 times as long
+
+
+class Predictor(Protocol):
+    """Predictions for all nodes of a graph by a network of the kind that it reads."""
+
+    def logits(self, network: Any, features: Tensor) -> Tensor:
+        """(N, F) features -> (N, classes) logits."""
+
+
+class FullGraph:
+    """A graph's lists on a device; classifies all nodes layer by layer, rows in chunks.
+
+    `own_weight` = alpha: logits are alpha times those without any neighbour plus 1 - alpha times those with all of
+    them. Own records and neighbours err differently, so that both together are seldom worse than the better one.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        device: str | torch.device = "cpu",
+        chunk_rows: int = CHUNK_ROWS,
+        own_weight: float = 0.0,
+    ) -> None:
+        self.num_nodes, self.own_weight = graph.num_nodes, own_weight
+        bounds = [*range(0, self.num_nodes, chunk_rows), self.num_nodes]
+        self.chunks = [slice(a, b) for a, b in pairwise(bounds)]
+        self.segments = [_closed_segments(graph, chunk, device) for chunk in self.chunks]
+        self._reading: tuple[Tensor, Dense] | None = None  # of these features
+        self.alone: FullGraph | None = None
+        if own_weight:
+            nothing = np.zeros_like(np.asarray(graph.out_ptr)), np.zeros(0, dtype=np.int32)
+            self.alone = FullGraph(replace(graph, out_ptr=nothing[0], out_idx=nothing[1]), device, chunk_rows)
+
+    @torch.no_grad()
+    def logits(self, network: Network, features: Tensor) -> Tensor:
+        """(N, F) features -> (N, classes) logits; holds at most three (N, width) arrays, with attention five."""
+        mode = network.training
+        network.eval()
+        try:
+            states = self._encoded(network, features)
+            logits = self._logits(network, states)
+            if self.alone is not None:
+                alone = self.alone._logits(network, states)
+                logits = logits.mul_(1 - self.own_weight).add_(alone, alpha=self.own_weight)
+            return logits
+        finally:
+            network.train(mode)
+
+    def _encoded(self, network: Network, features: Tensor) -> Tensor:
+        """(N, width)"""
+        if self._reading is None or self._reading[0] is not features:
+            self._reading = features, reading(features)
+        dense = self._reading[1]
+        if dense is apply_layer:
+            return self._by_chunk(lambda i: network.encoder(features[self.chunks[i]]))
+        return network.encoder(features, dense=dense)  # type: ignore[no-any-return]
+
+    def _logits(self, network: Network, states: Tensor) -> Tensor:
+        for layer in network.aggregation:
+            if isinstance(layer, GatLayer):
+                states = self._by_chunk(self._attention(layer, states))
+            else:
+                states = self._by_chunk(self._layer(layer, states))
+        return self._by_chunk(lambda i: network.decoder(states[self.chunks[i]]))
+
+    def _layer(self, layer: nn.Module, states: Tensor) -> Callable[[int], Tensor]:
+        return lambda i: layer(states, self.segments[i])
+
+    def _attention(self, layer: GatLayer, states: Tensor) -> Callable[[int], Tensor]:
+        keys = self._by_chunk(lambda i: layer.key(states[self.chunks[i]]))
+        values = self._by_chunk(lambda i: layer.value(states[self.chunks[i]]))
+        return lambda i: layer.receive(states[self.chunks[i]], keys, values, self.segments[i])
+
+    def _by_chunk(self, rows_of: Callable[[int], Tensor]) -> Tensor:
+        first = rows_of(0)
+        result = first.new_empty(self.num_nodes, *first.shape[1:])
+        result[self.chunks[0]] = first
+        for i in range(1, len(self.chunks)):
+            result[self.chunks[i]] = rows_of(i)
+        return result
+
+
+MOST_OF_THE_GRAPH = 0.8  # a part of more nodes saves nothing
+
+
+class PartOfGraph:
+    """Logits of some nodes only, from the nodes within `hops` of them: the same numbers, up to rounding."""
+
+    def __init__(
+        self, graph: Graph, nodes: np.ndarray, hops: int, device: str | torch.device = "cpu", own_weight: float = 0.0
+    ) -> None:
+        """`nodes`: ids, each once."""
+        lists = csr_matrix(
+            (np.ones(graph.num_edges, dtype=np.int8), graph.out_idx, graph.out_ptr), shape=(graph.num_nodes,) * 2
+        )
+        rows = np.sort(np.asarray(nodes))
+        for _ in range(hops):
+            rows = np.union1d(rows, lists[rows].indices)
+        if len(rows) > MOST_OF_THE_GRAPH * graph.num_nodes:
+            rows = np.arange(graph.num_nodes)
+        self._rows = torch.from_numpy(rows).to(device)
+        self._places = torch.from_numpy(np.searchsorted(rows, nodes)).to(device)
+        self._whole = len(rows) == graph.num_nodes
+        self._graph = FullGraph(_part(graph, lists, rows), device, own_weight=own_weight)
+        self._read: tuple[Tensor, Tensor] | None = None  # features of all nodes, and of the part
+
+    @torch.no_grad()
+    def logits(self, network: Network, features: Tensor) -> Tensor:
+        """(N, F) features of all nodes -> (nodes, classes) logits of the chosen ones."""
+        if self._read is None or self._read[0] is not features:
+            self._read = features, features if self._whole else features.index_select(0, self._rows)
+        return self._graph.logits(network, self._read[1])[self._places]
+
+
+def _part(graph: Graph, lists: csr_matrix, rows: np.ndarray) -> Graph:
+    """The nodes `rows` with what their lists hold of each other; features are left out."""
+    inner = lists[rows][:, rows].tocsr()
+    inner.sort_indices()
+    turned = inner.T.tocsr()
+    turned.sort_indices()
+    return replace(
+        graph,
+        features=np.zeros((len(rows), 0), dtype=np.float32),
+        labels=np.asarray(graph.labels)[rows],
+        split=np.asarray(graph.split)[rows],
+        out_ptr=inner.indptr.astype(np.int64),
+        out_idx=inner.indices.astype(np.int32),
+        in_ptr=turned.indptr.astype(np.int64),
+        in_idx=turned.indices.astype(np.int32),
+    )
+
+
+def _closed_segments(graph: Graph, chunk: slice, device: str | torch.device) -> Segments:
+    """Segments of a range of nodes over the states of all nodes."""
+    ptr = np.asarray(graph.out_ptr[chunk.start : chunk.stop + 1])
+    listed = np.asarray(graph.out_idx[ptr[0] : ptr[-1]], dtype=np.int32)
+    columns = np.insert(listed, ptr[:-1] - ptr[0], np.arange(chunk.start, chunk.stop, dtype=np.int32))
+    closed = (ptr - ptr[0] + np.arange(len(ptr))).astype(np.int32)
+    return Segments(torch.from_numpy(closed).to(device), torch.from_numpy(columns).to(device), graph.num_nodes)

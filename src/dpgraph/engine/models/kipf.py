@@ -1,0 +1,235 @@
+"""The two-layer GCN of Kipf and Welling (2017), on parts of a graph.
+
+logits = A^ relu(A^ X W1 + b1) W2 + b2 with A^ = D^-1/2 (A + I) D^-1/2 (Igamberdiev and Habernal, Eq. 4). X and A^ are
+constant, so gradients are written down instead of recorded, and a step touches the rows that its loss depends on only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from dpgraph.core.errors import invalid
+from dpgraph.data.graph import Graph
+from dpgraph.engine.models.kipf_pairs import Neighbourhoods, neighbourhoods
+from dpgraph.engine.models.sparse import Csr, Features, Matrix, SparseMatrix
+
+PADDED_TO = 64
+# Beyond this share of nodes, or these bytes, gathering rows of X costs more than it saves: time, or space in a cache.
+MOST_OF_THE_GRAPH, MOST_BYTES = 0.5, 1 << 21
+
+
+@dataclass(frozen=True)
+class KipfBlock:
+    """What the loss on n nodes depends on: X (m, F), inner A^ (k, m), outer A^ (n, k)."""
+
+    features: Matrix
+    inner: SparseMatrix
+    outer: SparseMatrix
+    labels: Tensor  # (n,) int64
+    num_hidden: int  # k
+    places: Tensor  # 0, 1, ..., n - 1
+    nbytes: int  # of its own: features of the whole graph belong to all blocks
+
+    @property
+    def num_nodes(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
+        """What norms of single nodes' gradients need; made when they are asked for."""
+        return neighbourhoods(self.features, self.inner, self.outer)
+
+
+@dataclass(frozen=True)
+class NodeErrors:
+    """What each of the n nodes of a block adds to the gradient of the sum of their losses: see `models.kipf_pairs`."""
+
+    block: KipfBlock
+    errors: Tensor  # (classes, n) e
+    mixed: Tensor  # (n, width) m
+    slopes: Tensor  # (k, width) s
+    w2: Tensor  # (width, classes)
+
+
+NodeFactors = Callable[[NodeErrors], Tensor]  # -> (n,) what each node's gradient is multiplied with; 0: it is left out
+
+
+@dataclass(frozen=True)
+class Read:
+    """What one step reads; `kept` (k, width) is what dropout multiplies the hidden layer with."""
+
+    block: KipfBlock
+    kept: Tensor | None = None
+
+
+class GraphBlocks:
+    """Blocks of one graph, taken as undirected, on one device."""
+
+    def __init__(self, graph: Graph, device: torch.device) -> None:
+        self.num_nodes, self.device = graph.num_nodes, device
+        lists = (np.ones(graph.num_edges, dtype=np.float32), np.asarray(graph.out_idx), np.asarray(graph.out_ptr))
+        matrix = sp.csr_matrix(lists, shape=(self.num_nodes, self.num_nodes))
+        closed = matrix.maximum(matrix.T).maximum(sp.identity(self.num_nodes, dtype=np.float32)).tocsr()
+        self._closed = Csr.of(closed)  # A + I
+        self._normalized = normalized(self._closed)
+        self._place = np.full(self.num_nodes, -1, dtype=np.int32)
+        self._labels = np.asarray(graph.labels, dtype=np.int64)
+        self.features = Features(np.asarray(graph.features), device)
+
+    def whole(self) -> KipfBlock:
+        """All nodes and their edges."""
+        matrix = SparseMatrix.of(self._normalized, self.device, symmetric=True)
+        return self._block(self.features.all, matrix, matrix, np.arange(self.num_nodes), self.num_nodes)
+
+    def masked(self, nodes: np.ndarray) -> KipfBlock:
+        """The loss of `nodes` on the whole graph: their rows, their neighbours' and those of the neighbours' own."""
+        outer = self._normalized.take(nodes)
+        hidden = np.unique(outer.columns)
+        inner = self._normalized.take(hidden)
+        read = np.unique(inner.columns)
+        share = len(read) / self.num_nodes
+        if share > MOST_OF_THE_GRAPH or share * self.features.all.nbytes > MOST_BYTES:
+            features = self.features.all
+        else:
+            inner, features = inner.renamed(read), self.features.of(read)
+        first, second = (SparseMatrix.of(matrix, self.device) for matrix in (inner, outer.renamed(hidden)))
+        return self._block(features, first, second, nodes, len(hidden))
+
+    def induced(self, nodes: np.ndarray) -> KipfBlock:
+        """`nodes` (ascending) and the edges among them, with degrees counted among them: nothing else is read."""
+        self._place[nodes] = np.arange(len(nodes), dtype=np.int32)
+        rows = self._closed.take(nodes)
+        columns = self._place[rows.columns]
+        self._place[nodes] = -1
+        kept = columns >= 0
+        counts = np.zeros(len(columns) + 1, dtype=np.int32)
+        np.cumsum(kept, out=counts[1:])
+        among = Csr(counts[rows.ptr], columns[kept], rows.values[kept], len(nodes))
+        matrix = SparseMatrix.of(normalized(among), self.device, symmetric=True)
+        return self._block(self.features.of(nodes), matrix, matrix, nodes, len(nodes))
+
+    def _block(
+        self, features: Matrix, inner: SparseMatrix, outer: SparseMatrix, nodes: np.ndarray, hidden: int
+    ) -> KipfBlock:
+        labels = torch.from_numpy(self._labels[nodes]).to(self.device, non_blocking=True)
+        places = torch.arange(len(nodes), device=self.device)
+        own = 0 if features is self.features.all else features.nbytes
+        size = own + inner.nbytes + outer.nbytes + labels.nbytes + places.nbytes
+        return KipfBlock(features, inner, outer, labels, hidden, places, size)
+
+
+def normalized(closed: Csr) -> Csr:
+    """D^-1/2 (A + I) D^-1/2 from the symmetric A + I, whose entries are ones."""
+    degrees = np.diff(closed.ptr)
+    scale = (1 / np.sqrt(degrees)).astype(np.float32)
+    return replace(closed, values=np.repeat(scale, degrees) * scale[closed.columns])
+
+
+class KipfNetwork(nn.Module):
+    """A two-layer GCN with all P parameters in one vector `theta`, padded with zeros to a multiple of `PADDED_TO`."""
+
+    def __init__(
+        self, num_features: int, width: int, num_classes: int, generator: torch.Generator, device: torch.device
+    ) -> None:
+        """Draw Glorot uniform weights from a generator on the CPU; biases are zero."""
+        super().__init__()
+        if width < 1:
+            raise invalid("width", width, "an integer >= 1")
+        self.shapes = ((num_features, width), (width,), (width, num_classes), (num_classes,))
+        self.sizes = [math.prod(shape) for shape in self.shapes]
+        parts = []
+        for shape in self.shapes:
+            bound = math.sqrt(6 / sum(shape)) if len(shape) == 2 else 0.0
+            parts.append(torch.rand(shape, generator=generator).mul_(2 * bound).sub_(bound).flatten())
+        self.theta = nn.Parameter(torch.cat([*parts, torch.zeros(-self.size % PADDED_TO)]).to(device))
+
+    @property
+    def size(self) -> int:
+        """P"""
+        return sum(self.sizes)
+
+    @property
+    def width(self) -> int:
+        return self.shapes[0][1]
+
+    def layers(self, vector: Tensor) -> list[Tensor]:
+        """Return views W1 (F, width), b1, W2 (width, classes), b2 of `theta` or a vector like it."""
+        parts = vector[: self.size].split(self.sizes)
+        return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+    @torch.no_grad()
+    def logits(self, block: KipfBlock) -> Tensor:
+        """Return (n, classes) logits, without dropout."""
+        w1, b1, w2, b2 = self.layers(self.theta.data)
+        mixed = block.outer.times(_hidden(block, block.features.times(w1), b1))
+        return torch.addmm(b2.unsqueeze(1), w2.T, mixed.T).T
+
+    def loss(self, block: KipfBlock) -> Tensor:
+        """Return the () mean cross-entropy, on the device."""
+        return nn.functional.cross_entropy(self.logits(block), block.labels, ignore_index=-1)
+
+    @torch.no_grad()
+    def gradient(self, read: Read, into: Tensor, factors: NodeFactors | None = None) -> None:
+        """Write the gradient of the mean cross-entropy over the block's n nodes to `into`.
+
+        With `factors`, the sum of the nodes' gradients, each multiplied with its factor, in place of the mean.
+        """
+        features = read.block.features
+        back = self._backward(read, features.times(self.layers(self.theta.data)[0]), into, factors)
+        self.layers(into)[0].copy_(features.transposed_times(back))
+
+    def _backward(self, read: Read, product: Tensor, into: Tensor, factors: NodeFactors | None) -> Tensor:
+        """Gradients of all but W1; of W1, what X^T is still to be multiplied with (m, width).
+
+        Classes come first in what is computed for each of them: long rows are several times as fast as short ones.
+        """
+        block, kept = read.block, read.kept
+        _, b1, w2, b2 = self.layers(self.theta.data)
+        _, g_b1, g_w2, g_b2 = self.layers(into)
+        hidden = _hidden(block, product, b1)
+        if kept is not None:
+            hidden.mul_(kept)
+        mixed = block.outer.times(hidden)
+        delta = torch.softmax(torch.addmm(b2.unsqueeze(1), w2.T, mixed.T), dim=0)
+        delta[block.labels, block.places] -= 1
+        delta.masked_fill_(block.labels < 0, 0)  # null records, whose -1 named the last class: no loss
+        if factors is None:
+            delta /= block.num_nodes
+        else:
+            slopes = (hidden > 0).to(hidden.dtype)
+            slopes = slopes if kept is None else slopes.mul_(kept)
+            each = factors(NodeErrors(block, delta, mixed, slopes, w2))
+            left_out = each == 0  # 0 times infinity is not 0
+            delta = delta.mul_(each).masked_fill_(left_out, 0)
+            mixed = mixed.masked_fill(left_out.unsqueeze(1), 0)
+        g_w2.copy_((delta @ mixed).T)
+        torch.sum(delta, dim=1, out=g_b2)
+        back = block.outer.transposed_times(delta.T @ w2.T)
+        if kept is not None:
+            back.mul_(kept)
+        back = torch.ops.aten.threshold_backward(back, hidden, 0)  # zero where the hidden layer is
+        torch.sum(back, dim=0, out=g_b1)
+        return block.inner.transposed_times(back)
+
+
+def _hidden(block: KipfBlock, product: Tensor, b1: Tensor) -> Tensor:
+    """relu(A^ X W1 + b1) from X W1."""
+    return torch.relu_(block.inner.times(product).add_(b1))
+
+
+def dropout_factors(rows: int, width: int, rate: float, generator: torch.Generator) -> Tensor:
+    """(rows, width): 0 with probability `rate`, else 1 / (1 - rate). Four entries from each 64-bit word: rates are
+    rounded to 1 / 65536."""
+    words = torch.empty((rows * width + 3) // 4, dtype=torch.int64, device=generator.device)
+    words.random_(-(2**63), None, generator=generator)
+    dropped = round(rate * 2**16)
+    keep = words.view(torch.int16)[: rows * width].view(rows, width) >= dropped - 2**15
+    return keep.to(torch.float32).mul_(2**16 / (2**16 - dropped))

@@ -1,0 +1,89 @@
+"""The networks of the benchmark: encoder MLP, r message-passing layers, decoder MLP (Daigavane et al., section 6)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from dpgraph.config.cell import Model
+from dpgraph.engine.models.dense import ACTIVATIONS, Dense, apply_layer
+from dpgraph.engine.models.dropout import Dropout
+from dpgraph.engine.models.gat import GatLayer
+from dpgraph.engine.models.gcn import GcnLayer
+from dpgraph.engine.models.gin import GinLayer
+from dpgraph.engine.models.mlp import Mlp
+from dpgraph.engine.models.segments import Segments
+from dpgraph.engine.sampling.ego import EgoBatch
+
+
+class Network(nn.Module):
+    """Logits of the roots of a batch of ego trees; all parameters belong to the layers of `models.dense` or PyTorch.
+
+    The encoder's n_enc layers are all activated, the last of the decoder's n_dec layers gives the logits. The `mlp`
+    architecture is encoder and decoder alone and reads the roots' own features only; without an encoder and with one
+    decoder layer it is softmax regression.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        num_features: int,
+        num_classes: int,
+        generator: torch.Generator,
+        dtype: torch.dtype = torch.float32,
+        masks: torch.Generator | None = None,
+    ) -> None:
+        """Initial parameters are drawn from `generator` on the CPU, so that they agree on all devices.
+
+        Dropout draws its `masks` on the device of the features.
+        """
+        super().__init__()
+        width, act = model.width, ACTIVATIONS[model.activation]
+        self.drop = drop = Dropout(model.dropout, masks)
+        self.hops = model.hops
+        self.encoder = Mlp([num_features] + [width] * model.encoder_layers, act, True, generator, dtype, drop)
+        self.aggregation = nn.ModuleList(_message_passing(model, generator, dtype) for _ in range(model.hops))
+        first = width if model.encoder_layers else num_features
+        sizes = [first] + [width] * (model.decoder_layers - 1) + [num_classes]
+        self.decoder = Mlp(sizes, act, False, generator, dtype, drop)
+
+    @property
+    def groups(self) -> dict[str, list[nn.Module]]:
+        """Layers that own parameters by parameter group, in parameter order; a group without any is left out."""
+        parts = {"encoder": self.encoder, "aggregation": self.aggregation, "decoder": self.decoder}
+        groups = {name: owners(part) for name, part in parts.items()}
+        return {name: layers for name, layers in groups.items() if layers}
+
+    def forward(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
+        """`features` (N, F) of all nodes -> logits (B, classes); `dense` applies every layer."""
+        return self.classify(self.encode(batch, features, dense), batch, dense)
+
+    def encode(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
+        """(N, F) -> (n_r, width) states of the deepest rows: functions of each row's own features."""
+        return self.encoder(features[batch.nodes], self.hops, dense)
+
+    def classify(self, states: Tensor, batch: EgoBatch, dense: Dense = apply_layer) -> Tensor:
+        """(n_r, width) -> (B, classes)."""
+        for layer, level in zip(self.aggregation, reversed(range(self.hops)), strict=True):
+            states = self.drop(layer(states, Segments.of_level(batch, level), level, dense))
+        return self.decoder(states, 0, dense)
+
+    def on_graph(self, features: Tensor, segments: Segments | None, dense: Dense = apply_layer) -> Tensor:
+        """(N, F) -> (N, width): states of all nodes after the last message; `segments`: closed lists of all nodes."""
+        states = self.encoder(features, self.hops, dense)
+        for layer in self.aggregation:
+            states = self.drop(layer(states, segments))
+        return states
+
+
+def _message_passing(model: Model, generator: torch.Generator, dtype: torch.dtype) -> nn.Module:
+    act = ACTIVATIONS[model.activation]
+    if model.architecture == "gat":
+        return GatLayer(model.width, model.heads, act, generator, dtype)
+    kind = {"gcn": GcnLayer, "gin": GinLayer}[model.architecture]
+    return kind(model.width, act, generator, dtype)
+
+
+def owners(network: nn.Module) -> list[nn.Module]:
+    """Modules with parameters of their own, in parameter order."""
+    return [module for module in network.modules() if next(module.parameters(recurse=False), None) is not None]

@@ -1,0 +1,97 @@
+"""A Poisson batch in a fixed number of slots, so that every step has the same shapes.
+
+A slot of class c takes a tree of at most `widths[c]` rows. Roots beyond a class's slots go to the next wider class; a
+batch that does not fit in the widest either is reported, never cut: its step runs without fixed shapes.
+
+**How many slots**, from public numbers alone. All lists together have at most K M entries, of M nodes that are each in
+at most K lists; so at most n(w) = min(N, K M / w) of the N roots have trees of more than w rows, and with high
+probability at most T(w) of them are in a batch (Bernstein). Slots of all classes beyond width w add up to T(w), hence
+class c has T(w_(c-1)) - T(w_c) of its own: with the wider ones that smaller trees may use, that is enough whatever
+the graph is. Where K M / (D + 1) / 2 is at least N, no narrower class is promised: there is one, of the widest trees.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from dpgraph.core.errors import invalid
+
+UNLIKELY = 1e-6  # probability that the roots beyond one width do not fit: then the step costs more, nothing else
+
+
+@dataclass(frozen=True)
+class SlotClasses:
+    widths: tuple[int, ...]  # ascending; the last is D + 1
+    counts: tuple[int, ...]  # slots of each class
+
+    def __post_init__(self) -> None:
+        ascending = all(a < b for a, b in pairwise((0, *self.widths)))
+        if not ascending or len(self.widths) != len(self.counts) or min(self.counts, default=0) < 1:
+            raise invalid("slots", (self.widths, self.counts), "ascending widths, each with a number of slots")
+
+    @property
+    def slots(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def rows(self) -> int:
+        return sum(width * count for width, count in zip(self.widths, self.counts, strict=True))
+
+
+def public_classes(
+    *, num_roots: int, rate: float, num_nodes: int, max_degree: int | None, list_cap: int | None
+) -> SlotClasses:
+    """Of N, q, M, K and D; no K and D: trees of one row."""
+    widest = 1 + (list_cap or 0)
+    entries = num_roots * (widest - 1) if max_degree is None else max_degree * num_nodes
+    widths = [widest]
+    while widths[0] > 1:
+        widths.insert(0, widths[0] // 2)
+    needed = [
+        most_drawn(num_roots if not below else min(num_roots, entries // below), rate) for below in (0, *widths[:-1])
+    ]
+    own = [first - second for first, second in pairwise((*needed, 0))]
+    kept = [(width, count) for width, count in zip(widths, own, strict=True) if count]
+    return SlotClasses(tuple(width for width, _ in kept), tuple(count for _, count in kept))
+
+
+def most_drawn(num_roots: int, rate: float, failure: float = UNLIKELY) -> int:
+    """A number that Bin(num_roots, rate) exceeds with at most this probability, by Bernstein's inequality."""
+    mean, deviations = num_roots * rate, -math.log(failure)
+    third = deviations / 3
+    most = mean + third + math.sqrt(third**2 + 2 * deviations * mean * (1 - rate))
+    return min(num_roots, math.ceil(most))
+
+
+@dataclass(frozen=True)
+class DrawnSlots:
+    """Batches of k steps."""
+
+    ranks: Tensor  # (k, slots) int64: the root of each slot, by its place among the N; N in a slot without one
+    overflow: Tensor  # (k,) bool: some root has no slot
+    sizes: Tensor  # (k,) int64: roots of the batch
+
+
+def fill_slots(masks: Tensor, ends: Tensor, classes: SlotClasses) -> DrawnSlots:
+    """Batches (k, N) bool of roots in ascending order of their trees; `ends` (classes,) roots of at most each width.
+
+    Nothing here has a shape that depends on a value. A class holds consecutive drawn roots: its own come after those
+    that the class before had no slots for.
+    """
+    drawn = masks.cumsum(1)
+    upto = torch.nn.functional.pad(drawn, (1, 0)).index_select(1, ends)  # drawn roots of at most each width
+    places = torch.arange(1, classes.slots + 1, device=masks.device).expand(len(masks), -1).contiguous()
+    order = torch.searchsorted(drawn, places)  # the root that is drawn as the j-th; N beyond the last
+    start, parts = torch.zeros_like(upto[:, 0]), []
+    for index, count in enumerate(classes.counts):
+        end = torch.minimum(upto[:, index], start + count)
+        own = start.unsqueeze(1) + torch.arange(count, device=masks.device)
+        picked = order.gather(1, own.clamp_max(classes.slots - 1))
+        parts.append(torch.where(own < end.unsqueeze(1), picked, masks.shape[1]))
+        start = end
+    return DrawnSlots(torch.cat(parts, 1), drawn[:, -1] > start, drawn[:, -1])

@@ -1,0 +1,255 @@
+"""Sums of clipped per-root gradients (Algorithm 4 of Daigavane et al.), exact and without forming one of them.
+
+Guarantees, for every batch, features, labels and parameters:
+
+1. The result is sum_v c_v grad_v over the batch's roots, where grad_v depends on root v's ego tree, labels and the
+   parameters only.
+2. c_v = min(1, C / n_v), for all parameters jointly or for each group with its own C, where n_v is ||grad_v|| enlarged
+   by more than its own rounding error (`training.precision.enlarged_norms`), so that a contribution does not exceed C
+   where the rows of a tree cancel. Where matrices are multiplied with rounded operands (tf32, bf16), it is enlarged by
+   what that can add to a contribution, too (docs/privacy.md, Lemma R). Rounding of the sum itself is outside of this.
+3. A root whose gradient is not finite, or whose squared norm overflows, contributes exactly 0 to every group and is
+   counted (`dropped`). So the bound holds for any input, and one root cannot poison the sum. The count is private.
+
+Norms, losses and counts are computed from private data: diagnostics for research, outside of every epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.core.errors import invalid
+from dpgraph.engine.models.network import Network, owners
+from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees
+from dpgraph.engine.training.fused.inputs import FirstRows, TreeInputs
+from dpgraph.engine.training.fused.network import Parts, first_rows, has_closed_form, neighbour_parts, root_parts
+from dpgraph.engine.training.fused.records import DenseRecords
+from dpgraph.engine.training.fused.shared import groups
+from dpgraph.engine.training.ghost import LAYERS, Recorder, RootGradients
+from dpgraph.engine.training.precision import enlarged_norms
+
+NO_LABEL = -1
+
+ClipNorms = float | Mapping[str, float]  # one for all parameters jointly, or one for each parameter group
+
+# Losses (B,) of the roots of a batch; every forward pass goes through the recorder.
+RootLosses = Callable[[Network, EgoBatch, Tensor, Tensor, Recorder], Tensor]
+
+
+@dataclass(frozen=True)
+class ClippedGradients:
+    """Of a batch of B roots; L = 1 for joint clipping, else the number of groups in the network's order."""
+
+    sums: list[Tensor]  # per parameter, in the network's parameter order
+    norms: Tensor  # (B, L) before clipping, in the order of the batch
+    loss: Tensor  # () sum of the roots' losses
+    dropped: Tensor  # () int64, roots that contribute 0 because their gradient is not finite
+
+
+def root_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """(B,) cross-entropies; 0, and no gradient, for a root without a label (-1): a null record has no loss."""
+    return nn.functional.cross_entropy(logits, labels, reduction="none", ignore_index=NO_LABEL)
+
+
+def root_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+    """(B,) cross-entropy of the roots' logits."""
+    logits = network(batch, features, recorder.on(batch))
+    return root_cross_entropy(logits, labels[batch.roots])
+
+
+def neighbour_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
+    """(B,) what the neighbours add: loss of the tree minus loss of the root alone, so gradients are g_full - g_self.
+
+    Both share the encoding of the root, so that the encoder runs once. For the sum of g_self itself use `root_losses`
+    on trees of empty lists: then not even the order of the sum depends on neighbours.
+    """
+    dense = recorder.on(batch)
+    states = network.encode(batch, features, dense)
+    full = network.classify(states, batch, dense)
+    alone = batch.without_messages()
+    own = network.classify(states.index_select(0, batch.own), alone, recorder.on(alone))
+    target = labels[batch.roots]
+    return root_cross_entropy(full, target) - root_cross_entropy(own, target)
+
+
+def clipped_gradient_sum(
+    network: Network,
+    trees: EgoTrees,
+    positions: np.ndarray,
+    features: Tensor,
+    labels: Tensor,
+    clip_norms: ClipNorms,
+    losses: RootLosses = root_losses,
+    inputs: TreeInputs | None = None,
+) -> ClippedGradients:
+    """Clipped sum over the roots at `positions` of `trees`.
+
+    `features` (N, F) and `labels` (N,) are those of all nodes, on the network's device. Nothing is divided by the
+    batch size. An empty batch gives zeros.
+    """
+    column, limits = clip_columns(network, clip_norms)
+    sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameters()}
+    first = next(network.parameters())
+    norms = first.new_empty(len(positions), len(limits))
+    total, dropped = first.new_zeros(()), torch.zeros((), dtype=torch.int64, device=first.device)
+    bounds = torch.tensor(limits, dtype=first.dtype).to(first.device, non_blocking=True)
+    for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, losses, inputs):
+        squared, factors, finite = clip_factors(by_layer, values, column, bounds)
+        lost = finite if _may_lose(finite) else None
+        for layer, gradients in by_layer.items():
+            gradients.add_weighted(sums, factors[:, column[layer]], lost)
+        norms[_index(places, norms)] = squared.sqrt()
+        total += values.sum()
+        dropped += (~finite).sum()
+        del by_layer, gradients  # before the next part is computed: they are the most of its memory
+    return ClippedGradients(list(sums.values()), norms, total, dropped)
+
+
+def gradient_sum(
+    network: Network,
+    trees: EgoTrees,
+    positions: np.ndarray,
+    features: Tensor,
+    labels: Tensor,
+    inputs: TreeInputs | None = None,
+) -> list[Tensor]:
+    """Gradient of the sum of the roots' cross-entropies, without privacy, in the network's parameter order.
+
+    The network's gradients must have closed forms (`training.fused`).
+    """
+    sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameters()}
+    for _, by_layer, _ in _root_gradients(network, trees, positions, features, labels, root_losses, inputs):
+        for gradients in by_layer.values():
+            gradients.add_weighted(sums, None, None)
+    return list(sums.values())
+
+
+def gradient_norms(
+    network: Network,
+    trees: EgoTrees,
+    positions: np.ndarray,
+    features: Tensor,
+    labels: Tensor,
+    losses: RootLosses = root_losses,
+) -> Tensor:
+    """(B, groups) gradient norms of the roots per parameter group, in the order of `positions`.
+
+    Daigavane et al. clip at the 75th percentile of these at initialisation; the percentile is private and not charged.
+    """
+    column = _columns_of_groups(network)
+    norms = next(network.parameters()).new_empty(len(positions), len(network.groups))
+    inputs = TreeInputs(trees, features)
+    for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, losses, inputs):
+        squared, _ = _squared_norms(by_layer, values, column, norms.shape[1])
+        norms[_index(places, norms)] = squared.sqrt()
+        del by_layer
+    return norms
+
+
+Part = tuple[np.ndarray, Mapping[nn.Module, RootGradients], Tensor]  # places in the batch, by layer, (b,) losses
+
+
+CLOSED_FORMS: dict[RootLosses, Callable[[Network, EgoBatch, FirstRows, Tensor], Parts]] = {
+    root_losses: root_parts,
+    neighbour_losses: neighbour_parts,
+}
+
+
+def _root_gradients(
+    network: Network,
+    trees: EgoTrees,
+    positions: np.ndarray,
+    features: Tensor,
+    labels: Tensor,
+    losses: RootLosses,
+    inputs: TreeInputs | None = None,
+) -> Iterator[Part]:
+    """Gradients of the batch's roots in parts; never formed if the layers of all parameters are known to the engine.
+
+    A part without roots adds what those before it left by node (`training.fused.shared`).
+    """
+    unknown = {type(m).__name__ for m in owners(network) if not isinstance(m, LAYERS)}
+    if unknown:
+        known = ", ".join(layer.__name__ for layer in LAYERS)
+        raise TypeError(f"layer {', '.join(sorted(unknown))}: expected parameters of {known} only")
+    fused = CLOSED_FORMS.get(losses) if has_closed_form(network) else None
+    if fused is None:
+        for batch in trees.chunks(positions):
+            yield _recorded(network, batch, features, labels, losses)
+        return
+    for group in groups(network, trees, positions, features):
+        shared = group.shared(network, DenseRecords(features) if inputs is None else inputs.records)
+        for batch in group.pieces:
+            records = first_rows(batch, features, trees.rank[positions[batch.places]], inputs, shared)
+            yield batch.places, *fused(network, batch, records, labels)
+        if shared is not None:
+            yield np.empty(0, dtype=np.int64), {shared.layer: shared}, features.new_empty(0)
+
+
+def _recorded(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, losses: RootLosses) -> Part:
+    recorder = Recorder()
+    values = losses(network, batch, features, labels, recorder)
+    return batch.places, recorder.gradients(values), values.detach()
+
+
+def clip_factors(
+    by_layer: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], limits: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """(B, L) squared norms; (B, L) factors c_v of guarantees 2 and 3; (B,) whether a root's gradient is finite.
+
+    `limits` are the clip norms C, (L,) or (B, L).
+    """
+    squared, scale = _squared_norms(by_layer, values, column, limits.shape[-1])
+    enlarged = enlarged_norms(squared, scale)
+    finite = torch.isfinite(enlarged).all(1)
+    return squared, torch.clamp_max(limits / enlarged, 1).masked_fill_(~finite.unsqueeze(1), 0), finite
+
+
+def _squared_norms(
+    by_layer: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], columns: int
+) -> tuple[Tensor, Tensor]:
+    """(B, L) squared norms and their rounding scales."""
+    squared, scale = values.new_zeros(2, len(values), columns)
+    for layer, gradients in by_layer.items():
+        norm, magnitude = gradients.squared_norms()
+        squared[:, column[layer]] += norm
+        scale[:, column[layer]] += magnitude
+    return squared, scale
+
+
+def _may_lose(finite: Tensor) -> bool:
+    """Whether a root may have to be left out; on a GPU always, because an answer would wait for the device."""
+    return finite.is_cuda or not bool(finite.all())
+
+
+def clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Module, int], list[float]]:
+    """Which column of norms each layer belongs to, and the clip norm of each column."""
+    if isinstance(clip_norms, Mapping):
+        groups = network.groups
+        if set(clip_norms) != set(groups):
+            raise invalid("clip_norm", sorted(clip_norms), f"one for each group {sorted(groups)}")
+        limits = [float(clip_norms[name]) for name in groups]
+        column = _columns_of_groups(network)
+    else:
+        limits = [float(clip_norms)]
+        column = dict.fromkeys(owners(network), 0)
+    for limit in limits:
+        if not (limit > 0 and np.isfinite(limit)):
+            raise invalid("clip_norm", limit, "a finite number > 0")
+    return column, limits
+
+
+def _columns_of_groups(network: Network) -> dict[nn.Module, int]:
+    column = {layer: i for i, layers in enumerate(network.groups.values()) for layer in layers}
+    if set(column) != set(owners(network)):
+        raise TypeError("every parameter must belong to a layer of one parameter group")
+    return column
+
+
+def _index(places: np.ndarray, like: Tensor) -> Tensor:
+    return torch.from_numpy(places).to(like.device, non_blocking=True)

@@ -1,0 +1,137 @@
+"""Steps over rows of weights by closed forms: perceptrons of one hidden layer, clipped root by root.
+
+The guarantees are those of `training.clipping`: a root's gradient depends on the records that its row names, its label
+and the parameters; a contribution never exceeds the clip norm, as norms are enlarged by more than their rounding;
+a root whose gradient is not finite contributes exactly 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgraph.core.errors import invalid
+from dpgraph.engine.models.closed_rows import RowBatch, RowNetwork, RowTable
+from dpgraph.engine.models.segments import reduce
+from dpgraph.engine.sampling.batches import Draws
+from dpgraph.engine.training.noise import GaussianNoise
+from dpgraph.engine.training.precision import enlarged_norms
+
+ALL_PLACES = 1024  # places of all roots: up to there taking a batch apart costs more than computing all of them
+VECTOR = 16  # roots, of which the numbers of each place begin at 64 bytes
+
+
+@torch.no_grad()
+def write_gradient(network: RowNetwork, batch: RowBatch, share: Tensor, clip_norm: float | None, into: Tensor) -> None:
+    """Write sum_v share_v c_v grad_v over the roots to a vector like `theta`.
+
+    `share` (R,) is 0 for roots that are not read; c_v is the clip factor, without `clip_norm` 1. With
+    m = sum_u pi_u (h_u, 1), g = softmax(D m) - onehot and delta_u = pi_u (D' g) act'(h_u), a root's gradient is g m'
+    for D and sum_u (x_u, 1) delta_u' for E. Their squared norms are |g|^2 |m|^2 and
+    sum_uw (x_u . x_w + 1) (delta_u . delta_w), so that no gradient of a single root is formed.
+    """
+    (encoder, decoder), (to_encoder, to_decoder) = network.layers(network.theta.data), network.layers(into)
+    hidden = network.activation(batch.records.times(encoder))
+    roots, length = batch.weights.shape
+    mixed = hidden.new_empty(roots, hidden.shape[1] + 1)
+    mixed[:, :-1] = reduce(hidden, batch.places, batch.ptr, weights=batch.weights.flatten())
+    mixed[:, -1] = batch.totals
+    error = torch.softmax(mixed @ decoder.T, dim=1)
+    error[batch.count, batch.labels] -= 1
+    error.masked_fill_((batch.labels < 0).unsqueeze(1), 0)  # null records, whose -1 named the last class: no loss
+    delta = network.slope(hidden).index_select(0, batch.places).view(roots, length, -1)
+    delta.mul_((error @ decoder[:, :-1]).unsqueeze(1)).mul_(batch.weights.unsqueeze(2))
+    if clip_norm is not None:
+        factors = _clip_factors(batch.gram, delta, error, mixed, clip_norm)
+        if factors.is_cuda or not bool(factors.all()):  # 0 times infinity is not 0
+            lost = factors == 0
+            for tensor in (error, mixed, delta.flatten(1)):
+                tensor.masked_fill_(lost.unsqueeze(1), 0)
+        share = share * factors
+    error.mul_(share.unsqueeze(1))
+    delta.mul_(share[:, None, None])
+    received = reduce(delta.flatten(0, 1), batch.readers, batch.readers_ptr)
+    to_encoder.copy_(batch.records.transposed_times(received))
+    to_decoder.copy_(error.T @ mixed)
+
+
+def _clip_factors(gram: Tensor, delta: Tensor, error: Tensor, mixed: Tensor, clip_norm: float) -> Tensor:
+    """Return (R,) factors min(1, C / n_v), 0 where n_v is not finite. See `training.clipping` for n_v.
+
+    A factor is 0 for no other reason: n_v is at most the root of the largest number.
+    """
+    inner = torch.bmm(delta, delta.mT)
+    scale = (gram.diagonal(dim1=1, dim2=2) * inner.diagonal(dim1=1, dim2=2)).sqrt_().sum(1).square_()
+    squared = inner.mul_(gram).flatten(1).sum(1).clamp_min_(0)
+    last = error.square().sum(1) * mixed.square().sum(1)
+    squared += last
+    scale += last
+    enlarged = enlarged_norms(squared, scale)
+    return torch.clamp_max(clip_norm / enlarged, 1).masked_fill_(~torch.isfinite(enlarged), 0)
+
+
+class RowPrivatizer:
+    """Clip norm C, the noise on the sum, and the public divisor of the noisy sum.
+
+    Noise is drawn as for a network's own parameters, so that it is the noise that any other engine would add.
+    """
+
+    def __init__(self, network: RowNetwork, clip_norm: float, noise: GaussianNoise, divisor: float) -> None:
+        for name, value in (("clip_norm", clip_norm), ("divisor", divisor)):
+            if not 0 < value < math.inf:
+                raise invalid(name, value, "a finite number > 0")
+        self.network, self.clip_norm, self.noise, self.divisor = network, clip_norm, noise, divisor
+        # drawn here: large new tensors cost page faults
+        self._drawn = [part.new_empty(part.shape) for part in network.parts(network.theta.data)]
+
+    def add_noise(self, vector: Tensor) -> None:
+        """Add to the sum, which is already divided, in place."""
+        std = self.noise.fill(self._drawn) / self.divisor
+        for part, noise in zip(self.network.parts(vector), self._drawn, strict=True):
+            part.add_(noise, alpha=std)
+
+
+@dataclass
+class RowStep:
+    """One step; `privatizer` None: mean cross-entropy of a batch, without privacy.
+
+    Of few roots all are computed, those outside of the batch for nothing.
+    """
+
+    network: RowNetwork
+    optimizer: torch.optim.Optimizer
+    rows: RowTable
+    draws: Draws
+    privatizer: RowPrivatizer | None = None
+
+    def __post_init__(self) -> None:
+        self.gradient = torch.zeros_like(self.network.theta.data)
+        every = np.arange(self.draws.sampler.num_roots)
+        filled = np.pad(every, (0, -len(every) % VECTOR))  # the first root again, which is then not read
+        self._all = self.rows.batch(filled) if self.rows.num_places <= ALL_PLACES else None
+
+    def __call__(self) -> int:
+        positions = self.draws.next()
+        one = 1 / (self.privatizer.divisor if self.privatizer is not None else max(1, len(positions)))
+        if self._all is not None:
+            share = np.zeros(self._all.num_roots)
+            share[positions] = one
+            self._write(self._all, share)
+        elif len(positions):
+            self._write(self.rows.batch(positions), np.full(len(positions), one))
+        else:
+            self.gradient.zero_()
+        if self.privatizer is not None:
+            self.privatizer.add_noise(self.gradient)
+        self.network.theta.grad = self.gradient
+        self.optimizer.step()
+        return len(positions)
+
+    def _write(self, batch: RowBatch, share: np.ndarray) -> None:
+        clip_norm = None if self.privatizer is None else self.privatizer.clip_norm
+        shares = torch.from_numpy(share).to(self.gradient.device, self.gradient.dtype, non_blocking=True)
+        write_gradient(self.network, batch, shares, clip_norm, self.gradient)

@@ -1,0 +1,92 @@
+"""Early stopping of a run, whose best parameters on validation nodes, or its last ones, are kept.
+
+It reads validation labels at every look, which no epsilon of this package covers: a private run that stops so is a
+paper's own mechanism, and states no rigorous epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dpgraph.engine.training.steps import ScheduledStep, Step
+
+Scores = tuple[float, float]  # the higher, the better; compared in this order
+
+
+class Watched(nn.Module):
+    """A network, the best of its parameters so far, and where its run stopped; a checkpoint keeps all of it."""
+
+    done: Tensor
+    best_at: Tensor
+    stopped_at: Tensor
+    best: Tensor
+
+    def __init__(self, network: nn.Module, kept: nn.Module | None) -> None:
+        """`kept`: another network of the same shape, whose parameters are overwritten; None: the last ones count."""
+        super().__init__()
+        self.network, self.kept = network, None if kept is None else kept.requires_grad_(False)
+        for name in ("done", "best_at", "stopped_at"):  # steps; 0: none yet. On the host: nothing waits for the device
+            self.register_buffer(name, torch.zeros((), dtype=torch.int64))
+        self.register_buffer("best", torch.full((2,), -torch.inf, dtype=torch.float64))
+
+    @property
+    def released(self) -> Any:
+        """The best network, if it is kept; the current one where no look was better than none."""
+        return self.kept if self.kept is not None and int(self.best_at) else self.network
+
+    def notes(self) -> dict[str, int]:
+        """Steps after which the kept parameters were reached, and, if it did, after which the run stopped."""
+        stopped = {"stopped_at": int(self.stopped_at)} if int(self.stopped_at) else {}
+        return stopped if self.kept is None else {"best_at": int(self.best_at), **stopped}
+
+    def look(self, scores: Scores, patience: int, every: int) -> None:
+        """Compares with the best look; `patience` looks, one every `every` steps, without a better one end the run."""
+        done = int(self.done)
+        if scores > tuple(self.best.tolist()):
+            self.best.copy_(torch.tensor(scores, dtype=torch.float64))
+            self.best_at.fill_(done)
+            if self.kept is not None:
+                self.kept.load_state_dict(self.network.state_dict())
+        elif done - int(self.best_at) >= patience * every:
+            self.stopped_at.fill_(done)
+
+
+@dataclass(frozen=True)
+class StoppingStep:
+    """`step` until the run has stopped, then nothing; looks after every `every` steps, an epoch.
+
+    `scores` are those of the current parameters on validation nodes, at least one of which has a label.
+    """
+
+    step: Step
+    watched: Watched
+    scores: Callable[[], Scores]
+    patience: int
+    every: int
+
+    def start_at(self, step: int) -> None:
+        if isinstance(self.step, ScheduledStep):
+            self.step.start_at(step)
+
+    def __call__(self) -> int:
+        watched = self.watched
+        if int(watched.stopped_at):
+            return 0
+        read = self.step()
+        watched.done += 1
+        if int(watched.done) % self.every == 0:
+            watched.look(self.scores(), self.patience, self.every)
+        return read
+
+
+def validation_scores(logits: Tensor, labels: Tensor, by: str) -> Scores:
+    """(n, classes) logits and (n,) labels -> scores: less loss, or more accuracy and among equals less loss."""
+    loss = -float(nn.functional.cross_entropy(logits.double(), labels))
+    if by == "loss":
+        return loss, 0.0
+    return float((logits.argmax(1) == labels).double().mean()), loss

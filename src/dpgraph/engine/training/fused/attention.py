@@ -1,0 +1,116 @@
+"""Attention whose keys and values are not formed (`models.attention.attend_states`), for a few roots at a time.
+
+A query that is mapped back by the keys' weights, and a mean of states, have a state's width for each head. Kept for all
+roots they would not fit a core's cache, and reading them would cost more than computing them again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgraph.engine.models.attention import block_gradients, block_weights
+from dpgraph.engine.models.dense import HeadLinear
+from dpgraph.engine.models.gat import GatLayer
+from dpgraph.engine.models.segments import PaddedRuns, Segments, blocks
+from dpgraph.engine.training.ghost import CallRows, LinearGradients
+
+CACHED = 1 << 19  # numbers that stay in a core's cache
+CACHED_CUDA = 1 << 26
+
+
+@dataclass
+class RootReads:
+    """How a few roots read their rows."""
+
+    block: PaddedRuns
+    weights: Tensor  # (b, H, w)
+    scores: Tensor | None = None  # (b, H, w) gradients of the dot products of states and mapped queries
+
+
+class StateAttention:
+    """Heads (B, H, d) of roots that read all of their rows once; `queries` (B, H, d), `states` (n, D)."""
+
+    def __init__(self, layer: GatLayer, queries: Tensor, states: Tensor, segments: Segments) -> None:
+        if segments.lengths is None:
+            raise TypeError("StateAttention needs segments without shared rows")
+        self.layer, self.queries, self.states = layer, queries, states
+        self.scale = layer.head_width**-0.5
+        most = max(1, (CACHED_CUDA if states.is_cuda else CACHED) // (layer.query.heads * states.shape[1]))
+        self.heads = torch.empty_like(queries)
+        self.above: Tensor | None = None  # gradients of the heads
+        self.read: list[RootReads] = []
+        for whole in blocks(segments.lengths, states.device):
+            for block in whole.split(most):
+                rows = block.take(states)
+                self.read.append(one := RootReads(block, block_weights(block, self._asked(block), rows, self.scale)))
+                received = torch.bmm(one.weights, rows)
+                self.heads[block.runs] = _each_head(received, layer.value.by_head.mT)
+        self.heads += layer.value.bias.view(layer.value.heads, -1)
+
+    def _asked(self, block: PaddedRuns) -> Tensor:
+        """(b, H, D) queries mapped by the transposed weights of the keys."""
+        return _each_head(self.queries[block.runs], self.layer.key.by_head)
+
+    def pull(self, above: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients of the heads -> those of queries and states."""
+        self.above = above
+        of_queries = torch.empty_like(self.queries)
+        of_states = self.states.new_empty(len(self.states) + 1, self.states.shape[1])
+        for one in self.read:
+            block, rows = one.block, one.block.take(self.states)
+            of_received = _each_head(above[block.runs], self.layer.value.by_head)
+            one.scores, both = block_gradients(one.weights, rows, of_received, self._asked(block), self.scale)
+            of_queries[block.runs] = _each_head(torch.bmm(one.scores, rows), self.layer.key.by_head.mT)
+            block.write(of_states, both)
+        return of_queries, of_states[:-1]
+
+    def value_rows(self, one: RootReads) -> CallRows:
+        """What the values' layer acted on."""
+        received = torch.bmm(one.weights, one.block.take(self.states))
+        return CallRows(received, self.above[one.block.runs], _once(received))  # type: ignore[index]
+
+    def key_rows(self, one: RootReads) -> CallRows:
+        """What the keys' layer acted on; applied to queries it is transposed, and so is its gradient."""
+        of_asked = torch.bmm(one.scores, one.block.take(self.states))  # type: ignore[arg-type]
+        return CallRows(of_asked, self.queries[one.block.runs], _once(of_asked))
+
+
+@dataclass(frozen=True)
+class HeadGradients:
+    """Of the layer of the keys or of the values, formed for a few roots at a time."""
+
+    layer: HeadLinear
+    attention: StateAttention
+    calls: tuple[CallRows, ...] = ()  # further ones, of one row for each root
+
+    def squared_norms(self) -> tuple[Tensor, Tensor]:
+        result, scale = self.attention.states.new_empty(2, len(self.attention.queries))
+        for one in self.attention.read:
+            result[one.block.runs], scale[one.block.runs] = self._gradients(one).squared_norms()
+        return result, scale
+
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
+        for one in self.attention.read:
+            some = [None if values is None else values[one.block.runs] for values in (factors, finite)]
+            self._gradients(one).add_weighted(sums, *some)
+
+    def _gradients(self, one: RootReads) -> LinearGradients:
+        own = self.attention.key_rows if self.layer is self.attention.layer.key else self.attention.value_rows
+        runs = one.block.runs
+        others = (
+            CallRows(call.inputs[runs], call.gradients[runs], call.sizes[: one.block.shape[0]]) for call in self.calls
+        )
+        return LinearGradients(self.layer, (own(one), *others))
+
+
+def _each_head(rows: Tensor, maps: Tensor) -> Tensor:
+    """(b, H, d), (H, d, k) -> (b, H, k)."""
+    return torch.bmm(rows.transpose(0, 1), maps).transpose(0, 1)
+
+
+def _once(rows: Tensor) -> np.ndarray:
+    return np.ones(len(rows), dtype=np.int64)

@@ -1,0 +1,134 @@
+"""Each layer's output, and the function that takes the gradient of its output to that of its input.
+
+Every function here gives `(output, pull)`. `pull` records the rows on which parameters acted, with the gradients of the
+loss for what they gave, and returns the gradient for the layer's own input. It may overwrite its argument, and is
+called at most once. A gradient for rows (n w, d) may be a view (n, w, d), if all w rows of a segment have the same one,
+and one for the rows of nodes that trees share may be `IndexedRows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.engine.models.dense import SelfWeight
+from dpgraph.engine.models.mlp import Mlp
+from dpgraph.engine.training.fused.activations import Activation, activation_of
+from dpgraph.engine.training.fused.attention import HeadGradients, StateAttention
+from dpgraph.engine.training.fused.inputs import FirstGradients, FirstRows, SharedGradients, first_dense
+from dpgraph.engine.training.fused.passes import affine, pulled
+from dpgraph.engine.training.fused.shared import IndexedRows, SharedNodes
+from dpgraph.engine.training.ghost import CallRows, LinearGradients, RootGradients, ScalarGradients
+
+Pull = Callable[..., Any]
+
+
+@dataclass
+class Calls:
+    """What is known of every layer that was called."""
+
+    rows: dict[nn.Module, tuple[CallRows, ...]] = field(default_factory=dict)
+    first: dict[nn.Module, RootGradients] = field(default_factory=dict)  # of the layer that reads records
+    attention: dict[nn.Module, StateAttention] = field(default_factory=dict)  # of layers of keys and values
+
+    def add(self, layer: nn.Module, call: CallRows) -> None:
+        self.rows[layer] = (*self.rows.get(layer, ()), call)
+
+    def gradients(self) -> dict[nn.Module, RootGradients]:
+        """Those of every layer's parameters."""
+        result = dict(self.first)
+        for layer, calls in self.rows.items():
+            if isinstance(layer, SelfWeight):
+                result[layer] = ScalarGradients.of(layer, calls)
+            else:
+                result[layer] = LinearGradients(layer, calls)  # type: ignore[arg-type]
+        for layer, attention in self.attention.items():
+            result[layer] = HeadGradients(layer, attention, self.rows.get(layer, ()))  # type: ignore[arg-type]
+        return result
+
+
+def per_row(gradient: Tensor | IndexedRows) -> Tensor:
+    """(n, d), or (n, w, d) for rows of segments, or an index -> (rows, d): the first as it is, of others a copy."""
+    if isinstance(gradient, IndexedRows):
+        return gradient.rows.index_select(0, torch.from_numpy(gradient.index))
+    return gradient if gradient.dim() == 2 else gradient.reshape(-1, gradient.shape[2])
+
+
+def dense(
+    layer: nn.Linear, activation: Activation | None, rows: Tensor, sizes: np.ndarray, calls: Calls
+) -> tuple[Tensor, Pull]:
+    """act(W x + b) for the rows (n, d_in); `sizes` (B,) rows of each root.
+
+    `pull` may be given another gradient of the input, to which it adds.
+    """
+    output = affine(layer, activation, rows)
+
+    def pull(gradient: Tensor, beside: Tensor | None = None) -> Tensor:
+        below, squares = (per_row(gradient), None) if activation is None else pulled(activation, gradient, output)
+        calls.add(layer, CallRows.flat(rows, below, sizes, squares))
+        return below @ layer.weight if beside is None else torch.addmm(beside, below, layer.weight)
+
+    return output, pull
+
+
+def encode(part: Mlp, rows: FirstRows, calls: Calls) -> tuple[Tensor, Tensor | None, Pull]:
+    """`perceptron` of records; with an index, which is the second, row i's state is `output[index[i]]`."""
+    if rows.shared is None or len(part.layers) > 1:
+        output, pull = perceptron(part, rows, rows.sizes, calls)
+        return output, None, pull
+    return rows.shared.output, rows.index, _shared_pull(rows, calls)
+
+
+def perceptron(part: Mlp, rows: Tensor | FirstRows, sizes: np.ndarray, calls: Calls) -> tuple[Tensor, Pull]:
+    """An `Mlp` without dropout, on states or on records."""
+    activation = activation_of(part.activation)
+    own = [activation] * len(part.layers)
+    if not part.activate_output:
+        own[-1] = None
+    pulls: list[Pull] = []
+    for layer, after in zip(part.layers, own, strict=True):
+        if isinstance(rows, FirstRows):
+            rows, pull = _on_records(layer, after, rows, calls)  # type: ignore[arg-type]
+        else:
+            rows, pull = dense(layer, after, rows, sizes, calls)  # type: ignore[arg-type]
+        pulls.append(pull)
+    return rows, chained(pulls)  # type: ignore[return-value]
+
+
+def _on_records(layer: nn.Linear, activation: Activation | None, rows: FirstRows, calls: Calls) -> tuple[Tensor, Pull]:
+    """`dense` of records, which need no gradient: `pull` returns what it was given."""
+    if rows.shared is not None:
+        return rows.shared.output.index_select(0, rows.index), _shared_pull(rows, calls)
+    output = first_dense(layer, activation, rows)
+
+    def pull(gradient: Tensor) -> Tensor:
+        calls.first[layer] = FirstGradients(layer, activation, rows, output, gradient)
+        return gradient
+
+    return output, pull
+
+
+def _shared_pull(rows: FirstRows, calls: Calls) -> Pull:
+    shared: SharedNodes = rows.shared  # type: ignore[assignment]
+
+    def pull(gradient: Tensor | IndexedRows) -> Tensor | IndexedRows:
+        calls.first[shared.layer] = SharedGradients(rows, shared, gradient)
+        return gradient
+
+    return pull
+
+
+def chained(pulls: Sequence[Pull]) -> Pull:
+    """Of functions applied one after the other."""
+
+    def pull(gradient: Tensor) -> Tensor:
+        for one in reversed(pulls):
+            gradient = one(gradient)
+        return gradient
+
+    return pull

@@ -1,0 +1,296 @@
+"""Norms and weighted sums of per-root gradients without forming them.
+
+The gradient of one root's loss for a linear map z = W a + b is G^T A for W and the column sum of G for b, where A
+(n, d_in) are the map's input rows of that root and G (n, d_out) the gradients of the loss for its outputs. Hence its
+squared norm is sum_ij (a_i . a_j + 1)(g_i . g_j) (a Gram form; the 1 is the bias), and a weighted sum over roots is
+(c * G)^T A over the rows of all of them. One backward pass to the outputs of all layers gives every G at once. A map
+that acts once per root has rank one: ||g||^2 (||a||^2 + 1). The gradient of a scalar weight z = eps a is the number
+sum_i g_i . a_i, one copy per root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+
+from dpgraph.engine.models.dense import KeyLinear, SelfWeight
+from dpgraph.engine.models.segments import PaddedRuns, blocks
+from dpgraph.engine.sampling.ego import EgoBatch
+from dpgraph.engine.training.fused.passes import weighed
+
+LAYERS = (nn.Linear, SelfWeight)  # whose gradients are known for each root
+
+
+class RootGradients(Protocol):
+    """The gradients of one layer's parameters for each of B roots, in a form that they can be summed up from."""
+
+    def squared_norms(self) -> tuple[Tensor, Tensor]:
+        """(B,) squared norm of each root's gradient, all parameters of the layer together; (B,) its rounding scale.
+
+        The scale is s_v^2 = (sum_i ||(a_i, 1)|| ||g_i||)^2, a bound of the absolute values that the squared norm sums
+        up: where rows cancel, the result is off by a small multiple of the unit roundoff times s_v^2, not times itself.
+        """
+
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
+        """Adds sum_v factors[v] grad_v to the entries of the layer's parameters; roots not `finite` are left out.
+
+        No `factors`: each is 1. `finite` None: all are.
+        """
+
+
+@dataclass(frozen=True)
+class CallRows:
+    """All rows on which a call of a layer acted; the rows of a root are consecutive."""
+
+    inputs: Tensor  # A (n, H, d_in): one input, or one for each head of an attention layer
+    gradients: Tensor  # G (n, H, d_out); the outputs of all heads together where they share their input
+    sizes: np.ndarray  # (B,) rows of each root, host
+    squares: Tensor | None = None  # (n, 1) squared lengths of `gradients`, where known
+
+    @classmethod
+    def flat(cls, inputs: Tensor, gradients: Tensor, sizes: np.ndarray, squares: Tensor | None = None) -> CallRows:
+        """Of (n, d_in) and (n, d_out), and perhaps the (n,) squared lengths of the latter."""
+        own = None if squares is None else squares.unsqueeze(1)
+        return cls(inputs.unsqueeze(1), gradients.unsqueeze(1), sizes, own)
+
+    @cached_property
+    def once(self) -> bool:
+        """Whether each root has one row."""
+        return len(self.sizes) == len(self.inputs) and bool(np.all(self.sizes == 1))
+
+    def per_row(self, values: Tensor) -> Tensor:
+        """(B,) per root -> (n, 1, 1) per row."""
+        if not self.once:
+            counts = torch.from_numpy(self.sizes).to(values.device, non_blocking=True)
+            values = torch.repeat_interleave(values, counts, output_size=len(self.inputs))
+        return values.view(-1, 1, 1)
+
+    def per_root(self, values: Tensor) -> Tensor:
+        """(n,) -> (B,) sums."""
+        if self.once:
+            return values
+        lengths = torch.from_numpy(self.sizes).to(values.device, non_blocking=True)
+        return torch.segment_reduce(values, "sum", lengths=lengths, unsafe=True)
+
+    def finite_rows(self, finite: Tensor) -> tuple[Tensor, Tensor]:
+        """Inputs and gradients with those of lost roots overwritten: 0 times infinity is not 0."""
+        lost = ~self.per_row(finite)
+        return self.inputs.masked_fill(lost, 0), self.gradients.masked_fill(lost, 0)
+
+
+@dataclass(frozen=True)
+class LinearGradients:
+    """Of a linear map, from one or several calls of it."""
+
+    layer: nn.Linear
+    calls: tuple[CallRows, ...]
+
+    def squared_norms(self) -> tuple[Tensor, Tensor]:
+        bias = 0.0 if self.layer.bias is None else 1.0
+        if all(rows.once for rows in self.calls):
+            return _norms_of_single_rows(self.calls, bias)
+        rows = self.calls[0] if len(self.calls) == 1 else _interleave(self.calls)
+        # Gram costs n^2 (d_in + d_out), forming the gradient n d_in d_out.
+        d_in, d_out = rows.inputs.shape[2], rows.gradients.shape[2]
+        gram_limit = d_in * d_out / (d_in + d_out)
+        result, scale = rows.gradients.new_empty(2, len(rows.sizes))
+        for block in blocks(rows.sizes, rows.inputs.device):
+            form = gram_form if block.shape[1] <= gram_limit else explicit_form
+            result[block.runs], scale[block.runs] = form(*_by_head(rows, block), bias)
+        return result, scale
+
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
+        weight, bias = sums[self.layer.weight], self.layer.bias
+        for rows in self.calls:
+            inputs, gradients = (rows.inputs, rows.gradients) if finite is None else rows.finite_rows(finite)
+            scaled = None if factors is None else rows.per_row(factors)
+            if scaled is None:
+                if bias is not None:
+                    sums[bias] += gradients.sum(0).flatten()
+            elif inputs.shape[2] < gradients.shape[2]:  # weigh the narrower factor
+                inputs = inputs * scaled
+                if bias is not None:
+                    sums[bias].addmv_(gradients.flatten(1).T, scaled.flatten())
+            else:
+                flat, total = weighed(gradients.flatten(1), scaled.flatten())
+                gradients = flat.view(gradients.shape)
+                if bias is not None:
+                    sums[bias] += total
+            if inputs.shape[1] == 1:
+                weight.addmm_(gradients.squeeze(1).T, inputs.squeeze(1))
+            else:
+                by_head = weight.unflatten(0, (inputs.shape[1], -1))
+                by_head += torch.bmm(gradients.permute(1, 2, 0), inputs.transpose(0, 1))
+
+
+@dataclass(frozen=True)
+class ScalarGradients:
+    """Of a scalar weight: one number for each root."""
+
+    layer: SelfWeight
+    values: Tensor  # (B,)
+    scales: Tensor  # (B,) sum_i ||a_i|| ||g_i||
+
+    @classmethod
+    def of(cls, layer: SelfWeight, calls: tuple[CallRows, ...]) -> ScalarGradients:
+        values, scales = calls[0].gradients.new_zeros(2, len(calls[0].sizes))
+        for rows in calls:
+            inputs, gradients = rows.inputs.squeeze(1), rows.gradients.squeeze(1)
+            values += rows.per_root(_dot(inputs, gradients))
+            scales += rows.per_root((_square(inputs) * _square(gradients)).sqrt())
+        return cls(layer, values, scales)
+
+    def squared_norms(self) -> tuple[Tensor, Tensor]:
+        return self.values.square(), self.scales.square()
+
+    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
+        values = self.values if finite is None else self.values.masked_fill(~finite, 0)
+        sums[self.layer.epsilon] += values.sum() if factors is None else torch.dot(values, factors)
+
+
+class Recorder:
+    """Applies layers to batches and records the rows on which they act."""
+
+    def __init__(self) -> None:
+        # layer, its rows, its output or the position of that in the graph, rows of each root
+        self.calls: list[tuple[nn.Module, Tensor, Tensor | GradientEdge, np.ndarray]] = []
+
+    def on(self, batch: EgoBatch) -> BatchRecorder:
+        return BatchRecorder(self, batch)
+
+    def gradients(self, losses: Tensor) -> dict[nn.Module, RootGradients]:
+        """(B,) losses, one per root and a function of its own rows only -> gradients of every layer that was called."""
+        # Parameters are not among the inputs, so that their gradients are not computed.
+        output_gradients = torch.autograd.grad(losses.sum(), [output for _, _, output, _ in self.calls])  # type: ignore[arg-type]
+        calls: dict[nn.Module, tuple[CallRows, ...]] = {}
+        for (layer, inputs, _, sizes), gradient in zip(self.calls, output_gradients, strict=True):
+            calls[layer] = (*calls.get(layer, ()), _rows(layer, inputs.detach(), gradient, sizes))
+        return {
+            layer: ScalarGradients.of(layer, rows) if isinstance(layer, SelfWeight) else LinearGradients(layer, rows)  # type: ignore[arg-type]
+            for layer, rows in calls.items()
+        }
+
+
+@dataclass(frozen=True)
+class BatchRecorder:
+    """The `Dense` of one batch."""
+
+    recorder: Recorder
+    batch: EgoBatch
+
+    def __call__(self, layer: nn.Module, rows: Tensor, level: int) -> Tensor:
+        output: Tensor = layer(rows)
+        # Not the output itself: it would be held longer than a step without privacy holds it.
+        self.recorder.calls.append((layer, rows, get_gradient_edge(output), self.batch.sizes[level]))
+        return output
+
+
+def _rows(layer: nn.Module, inputs: Tensor, gradients: Tensor, sizes: np.ndarray) -> CallRows:
+    if inputs.dim() == 2:
+        return CallRows(inputs.unsqueeze(1), gradients.flatten(1).unsqueeze(1), sizes)
+    if isinstance(layer, KeyLinear):  # applied to queries it is transposed, and so is its gradient
+        return CallRows(gradients, inputs, sizes)
+    return CallRows(inputs, gradients, sizes)
+
+
+def _dot(left: Tensor, right: Tensor) -> Tensor:
+    """(..., d), (..., d) -> (...)."""
+    return torch.linalg.vecdot(left, right)
+
+
+def _square(rows: Tensor) -> Tensor:
+    """(..., d) -> (...) squared lengths, without a temporary of the rows' size."""
+    return torch.linalg.vector_norm(rows, dim=-1).square_()
+
+
+def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Tensor, Tensor]:
+    """One row of each call for each root: norms from dot products."""
+    heads = max(rows.inputs.shape[1] for rows in calls)
+    if len(calls) == heads == 1:  # nothing adds up
+        known = calls[0].squares
+        of_gradients = _square(calls[0].gradients) if known is None else known
+        square = (_square(calls[0].inputs) + bias).mul_(of_gradients).squeeze(1)
+        return square, square
+    split = [(rows.inputs, rows.gradients.view(len(rows.inputs), heads, -1)) for rows in calls]
+    squares = [(_square(a) + bias) * _square(g) for a, g in split]  # (B, H) each
+    result, scale = sum(squares).sum(1), sum(square.sqrt() for square in squares).square().sum(1)  # type: ignore[union-attr]
+    for (a, g), (b, h) in combinations(split, 2):
+        result = result + 2 * ((_dot(a, b) + bias) * _dot(g, h)).sum(1)
+    return result.clamp_min_(0), scale
+
+
+def norms_with_products(products: Tensor, gradients: Tensor) -> tuple[Tensor, Tensor]:
+    """(b,) squared norms and rounding scales of a linear map whose inputs' products are known.
+
+    `products` (b, w, w) are inner products of each root's w inputs, plus 1 for the bias; they are overwritten.
+    `gradients` (b, w, d); 0 for a row that a root lacks.
+    """
+    if products.shape[1] == 1:
+        square = products.flatten().mul_(_square(gradients.squeeze(1)))
+        return square, square
+    gram = products.mul_(torch.bmm(gradients, gradients.mT))
+    scale = gram.diagonal(dim1=1, dim2=2).sqrt().sum(1).square_()
+    return gram.sum((1, 2)).clamp_min_(0), scale
+
+
+def _by_head(rows: CallRows, block: PaddedRuns) -> tuple[Tensor, Tensor]:
+    """A (b, H, w, d_in) and G (b, H, w, d_out) of a block; missing rows have G = 0."""
+    inputs, gradients = block.take(rows.inputs), block.take(rows.gradients)
+    if block.missing is not None:
+        gradients.masked_fill_(block.missing[:, :, None, None], 0)  # of what `take` copied
+    return inputs.transpose(1, 2), gradients.transpose(1, 2)
+
+
+def gram_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
+    gram = torch.matmul(a, a.mT).add_(bias).mul_(torch.matmul(g, g.mT))
+    scale = gram.diagonal(dim1=2, dim2=3).sqrt().sum(2).square()
+    return gram.sum((1, 2, 3)).clamp_min_(0), scale.sum(1)
+
+
+def explicit_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
+    scale = ((a.square().sum(3) + bias) * g.square().sum(3)).sqrt().sum(2).square()
+    formed = torch.matmul(g.mT, a).square().sum((1, 2, 3))
+    return formed + bias * g.sum(2).square().sum((1, 2)), scale.sum(1)
+
+
+def _interleave(calls: tuple[CallRows, ...]) -> CallRows:
+    """Rows of several calls of one layer, brought together root by root."""
+    owners = np.concatenate([np.repeat(np.arange(len(rows.sizes)), rows.sizes) for rows in calls])
+    order = torch.from_numpy(np.argsort(owners, kind="stable")).to(calls[0].inputs.device, non_blocking=True)
+    inputs = torch.cat([rows.inputs for rows in calls])[order]
+    gradients = torch.cat([rows.gradients for rows in calls])[order]
+    return CallRows(inputs, gradients, np.sum([rows.sizes for rows in calls], axis=0))
+
+
+@dataclass
+class LayerRows:
+    """Inputs and outputs of the trained layers during one pass, by the layers' numbers; each (texts, tokens, size)."""
+
+    inputs: dict[int, Tensor] = field(default_factory=dict)
+    outputs: dict[int, Tensor] = field(default_factory=dict)
+
+    @contextmanager
+    def recorded(self, layers: nn.ModuleList) -> Iterator[None]:
+        hooks = [layer.register_forward_hook(self._keep(number)) for number, layer in enumerate(layers)]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()
+
+    def _keep(self, number: int) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], None]:
+        def hook(layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+            if number in self.inputs:
+                raise RuntimeError("a trained layer ran twice in one pass: its gradients would not be whole")
+            self.inputs[number], self.outputs[number] = inputs[0].detach(), output
+
+        return hook

@@ -1,0 +1,197 @@
+"""One step of training, private or not. A step is an object without parameters that the loop calls T times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgraph.engine.models.dense import Dense
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.models.segments import Segments
+from dpgraph.engine.models.sparse import reading
+from dpgraph.engine.sampling.batches import Draws, Sampler
+from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, Hop
+from dpgraph.engine.training.clipping import (
+    ClipNorms,
+    RootLosses,
+    clipped_gradient_sum,
+    gradient_sum,
+    root_cross_entropy,
+    root_losses,
+)
+from dpgraph.engine.training.fused.inputs import TreeInputs
+from dpgraph.engine.training.fused.network import has_closed_form
+from dpgraph.engine.training.fused.records import records_of
+from dpgraph.engine.training.noise import GaussianNoise
+from dpgraph.engine.training.optimizers import apply_gradient
+
+Forward = Callable[[Network, EgoBatch, Tensor], Tensor]  # (B, classes) logits of the roots of a batch
+
+
+class Step(Protocol):
+    """Moves the parameters once; returns the number of roots it read, which is private: nothing stores it."""
+
+    def __call__(self) -> int: ...
+
+
+@runtime_checkable
+class ScheduledStep(Step, Protocol):
+    """A step whose batch depends on how many steps were done: a resumed run has to set it."""
+
+    def start_at(self, step: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class PlainStep:
+    """Mean cross-entropy of a batch, without privacy."""
+
+    network: Network
+    optimizer: torch.optim.Optimizer
+    trees: EgoTrees
+    features: Tensor
+    labels: Tensor
+    sampler: Sampler
+    batches: np.random.Generator
+    forward: Forward = Network.__call__
+
+    def __call__(self) -> int:
+        positions = self.sampler.draw(self.batches)
+        if not self._fused:
+            return _descend(self.optimizer, positions, self._losses)
+        if len(positions):
+            sums = gradient_sum(self.network, self.trees, positions, self.features, self.labels, self._inputs)
+            apply_gradient(self.optimizer, sums, len(positions))
+        return len(positions)
+
+    @cached_property
+    def _fused(self) -> bool:
+        return self.forward is Network.__call__ and has_closed_form(self.network)
+
+    @cached_property
+    def _inputs(self) -> TreeInputs:
+        return TreeInputs(self.trees, self.features)
+
+    def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
+        for batch in self.trees.chunks(positions):
+            logits = self.forward(self.network, batch, self.features)
+            yield root_cross_entropy(logits, self.labels[batch.roots]).sum()
+
+
+@dataclass(frozen=True)
+class WholeGraphStep:
+    """`PlainStep` on ego trees of whole lists, computed once per node instead of once per tree.
+
+    States depend on the node alone, not on whose tree it is in, so the loss and its gradient are the same; the
+    cost is one pass over the graph, whatever the batch. `hop` holds every node's closed list; None without hops.
+    Dropout draws one mask for each node, not one for each tree that it is in.
+    """
+
+    network: Network
+    optimizer: torch.optim.Optimizer
+    hop: Hop | None
+    roots: Tensor  # (R,) int64 node ids
+    features: Tensor
+    labels: Tensor
+    sampler: Sampler
+    batches: np.random.Generator
+
+    def __call__(self) -> int:
+        return _descend(self.optimizer, self.sampler.draw(self.batches), self._losses)
+
+    def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
+        chosen = self.roots[torch.from_numpy(positions).to(self.roots.device, non_blocking=True)]
+        states = self.network.on_graph(self.features, self._segments, self._dense)
+        logits = self.network.decoder(states[chosen])
+        yield root_cross_entropy(logits, self.labels[chosen]).sum()
+
+    @cached_property
+    def _dense(self) -> Dense:
+        return reading(self.features)
+
+    @cached_property
+    def _segments(self) -> Segments | None:
+        return None if self.hop is None else Segments.of_graph(self.hop)
+
+
+@dataclass(frozen=True)
+class BatchStep:
+    """Moves against a loss of a batch, without privacy; `loss` takes (b,) positions on the device."""
+
+    optimizer: torch.optim.Optimizer
+    sampler: Sampler
+    batches: np.random.Generator
+    loss: Callable[[Tensor], Tensor]
+    device: torch.device
+
+    def __call__(self) -> int:
+        positions = self.sampler.draw(self.batches)
+        self.optimizer.zero_grad(set_to_none=True)
+        self.loss(torch.from_numpy(positions).to(self.device)).backward()
+        self.optimizer.step()
+        return len(positions)
+
+
+def _descend(
+    optimizer: torch.optim.Optimizer, positions: np.ndarray, losses: Callable[[np.ndarray], Iterator[Tensor]]
+) -> int:
+    """Moves against the mean loss of a batch, given as sums over parts of it; an empty batch moves nothing."""
+    if len(positions):
+        optimizer.zero_grad(set_to_none=True)
+        for loss in losses(positions):
+            (loss / len(positions)).backward()
+        optimizer.step()
+    return len(positions)
+
+
+@dataclass(frozen=True)
+class ClippedTerm:
+    """Batches of its own and the clipped sum that each contributes to a step."""
+
+    trees: EgoTrees
+    draws: Draws
+    clip_norms: ClipNorms
+    losses: RootLosses = root_losses
+
+
+@dataclass(frozen=True)
+class PrivateStep:
+    """Noisy sum of clipped gradients (Algorithms 4 and 5 of Daigavane et al.).
+
+    Each of `terms` draws its own batch, independently; noise is added once, to the sum of all of them. One term is
+    DP-GNN or DP-MLP; `root_losses` on trees of empty lists and `neighbour_losses` are residual clipping. `divisor` is
+    the public m or q N. `preparation` builds it from a mechanism.
+    """
+
+    network: Network
+    optimizer: torch.optim.Optimizer
+    features: Tensor
+    labels: Tensor
+    terms: Sequence[ClippedTerm]
+    noise: GaussianNoise
+    divisor: float
+
+    def __call__(self) -> int:
+        sums = [torch.zeros_like(p) for p in self.network.parameters()]
+        read = 0
+        for term, inputs in zip(self.terms, self._inputs, strict=True):
+            positions = term.draws.next()
+            clipped = clipped_gradient_sum(
+                self.network, term.trees, positions, self.features, self.labels, term.clip_norms, term.losses, inputs
+            )
+            for total, part in zip(sums, clipped.sums, strict=True):
+                total += part
+            read += len(positions)
+        self.noise.add(sums)
+        apply_gradient(self.optimizer, sums, self.divisor)
+        return read
+
+    @cached_property
+    def _inputs(self) -> list[TreeInputs]:
+        records = records_of(self.features)
+        return [TreeInputs(term.trees, self.features, records) for term in self.terms]

@@ -1,0 +1,1 @@
+"""One folder per family of methods: specification, mechanism, accountant, prepared step, training, audit, look."""

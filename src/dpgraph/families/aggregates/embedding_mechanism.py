@@ -1,0 +1,165 @@
+"""Learnt vectors of nodes, summed over neighbours with noise: DPDGC (docs/privacy.md, 15.1).
+
+Chien et al. (2023). T1 noisy steps learn a vector for each node, from the labels of those it is summed at; the sums of
+the learnt vectors are released once; T2 noisy steps train a classifier of own records and what was released.
+`noise_multiplier` is noise std / clip norm of the classifier's steps; the other two are public multiples of it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpgraph.core.errors import invalid
+from dpgraph.families.aggregates.mechanism import SWAPPED_EDGE, CappedAggregates
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.mechanisms.base import Count, Noise
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure
+from dpgraph.privacy.public_numbers import noise_std
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import EMBEDDED_SUMS, PRINTED_EMBEDDING, UNSTABLE_RECEIVERS, Statement
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.renyi import Orders
+
+EDGE_ROOTS = 4  # whose rows an edge changes: both ends, and whom each sends to instead
+
+
+class EmbeddedAggregates(CappedAggregates):
+    """T1 steps on ids of senders and labels, one noisy sum of sensitivity sqrt(D), T2 steps on single records.
+
+    Under node-null at most R = D + 1 roots of a step of the embedding change: the record's own, whose term vanishes,
+    and the D that it sends to; Theorem 2 with this R (docs/privacy.md, Theorem A').
+    """
+
+    prepared: ClassVar[str] = "dpgraph.families.aggregates.embedding:PreparedEmbedding"
+
+    kind: Literal["embedded-aggregates"] = "embedded-aggregates"  # type: ignore[assignment]
+    embedding_steps: Count = Field(description="T1, the first of the T steps")
+    embedding_ratio: Noise = Field(description="Noise std of a step of the embedding / that of one of the classifier")
+
+    def _check(self) -> None:
+        super()._check()
+        if self.aggregations != 1:
+            raise invalid("aggregations", self.aggregations, "1: the learnt vectors are summed once")
+
+    @property
+    def parts(self) -> tuple[int, int]:
+        """Steps of the embedding and of the classifier among the first T."""
+        steps, _ = self.closed()
+        first = min(steps, self.embedding_steps)
+        return first, steps - first
+
+    @property
+    def embedding_noise(self) -> float:
+        """Noise std of a step of the embedding, in units of the clip norm."""
+        return self.embedding_ratio * self.closed()[1]
+
+    @property
+    def affected_roots(self) -> int:
+        """R, the record's own one included; one more than there are where it is no root."""
+        return min(self.receivers, self.num_roots) + 1
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.composition import pair_rdp
+
+        (first, second), noise = self.parts, self.closed()[1]
+        one, many = self._pair(1, noise), self._pair(self.affected_roots, self.embedding_noise)
+        steps = first * pair_rdp(many, orders) + second * pair_rdp(one, orders)
+        return np.asarray(steps + np.asarray(orders) * self.release_mu**2 / 2)
+
+    def _epsilon(self) -> float:
+        from dpgraph.privacy.accountants.composition import Repeated, Together, composed_epsilon, gaussian_pair
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        (first, second), noise, roots = self.parts, self.closed()[1], self.affected_roots
+        if self.sampling_rate == 1:
+            embedding = math.sqrt(first) * (2 * roots - 1) / self.embedding_noise
+            mu = math.hypot(embedding, math.sqrt(second) / noise, self.release_mu)
+            return gaussian_epsilon(mu=mu, delta=self.delta)
+        many, released = self._pair(roots, self.embedding_noise), gaussian_pair(self.release_mu)
+        if not second:
+            return composed_epsilon(many, steps=first, delta=self.delta, once=released)
+        return composed_epsilon(
+            self._pair(1, noise), steps=second, delta=self.delta, once=Together((Repeated(many, first), released))
+        )
+
+    def published(self) -> Guarantee:
+        """As the released code adds up: Renyi DP of two subsampled Gaussian mechanisms and one Gaussian release, under
+        replacement, with D + 1 changed rows charged as sqrt(D + 1) clip norms."""
+        from dpgraph.families.aggregates.accountant import embedded_epsilon
+
+        first, second = self.parts
+        epsilon = embedded_epsilon(
+            rate=self.sampling_rate,
+            embedding_steps=first,
+            embedding_noise=self.embedding_noise / (2 * math.sqrt(self.receivers + 1)),
+            sums_noise=self.sums_noise / math.sqrt(2),
+            steps=second,
+            noise_multiplier=self.closed()[1] / 2,
+            delta=self.delta,
+        )
+        stated = PRINTED_EMBEDDING.filled({"q": f"{self.sampling_rate:.6g}", "D": self.receivers})
+        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet_premises)
+
+    @property
+    def _unmet_premises(self) -> tuple[str, ...]:
+        most = self.receivers + 1
+        aligned = (
+            f"{most} clipped gradients that change move a sum by up to 2 * {most} clip norms, not 2 sqrt({most}), and "
+            "are not drawn together"
+        )
+        return (UNSTABLE_RECEIVERS, aligned)
+
+    def beside(self) -> tuple[Guarantee, ...]:
+        """The same run when an edge goes that is in both ends' lists: two rows lose an id, two others may get one."""
+        from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        first, mu = self.parts[0], SWAPPED_EDGE / math.sqrt(self.receivers) * self.release_mu
+        roots = min(EDGE_ROOTS, self.num_roots)
+        if self.sampling_rate == 1:
+            embedding = math.sqrt(first) * 2 * roots / self.embedding_noise
+            epsilon = gaussian_epsilon(mu=math.hypot(embedding, mu), delta=self.delta)
+        else:
+            pair = self._pair(roots, self.embedding_noise, own_root_removed=False)
+            epsilon = composed_epsilon(pair, steps=first, delta=self.delta, once=gaussian_pair(mu))
+        return (self._proved(replace(self._stated, relation=Relation.EDGE), epsilon),)
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        first, second = self.parts
+        (own,) = super().terms(clip_norms)
+        embedding = ClippedSum(
+            lists=Lists.STABLE,
+            hops=1,
+            max_degree=self.receivers,
+            batches=Batches.POISSON,
+            num_roots=self.num_roots,
+            rate=self.sampling_rate,
+            clipped=Clipped.ROOT,
+            clip_norms=clip_norms,
+            draws=first,
+        )
+        return embedding, own.model_copy(update={"draws": second})
+
+    @property
+    def streams(self) -> dict[str, int | None]:
+        """Each of the two terms has batches and noise of its own."""
+        first, second = self.parts
+        own = {"noise of the embedding": first, "batches of the embedding": first}
+        return {**super().streams, **own, "noise": second, "batches": second}
+
+    def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
+        """Each of the two terms has noise of its own."""
+        (clip_norm,) = clip_norms
+        first = noise_std(noise_over_clip=self.embedding_noise, clip_norm=clip_norm)
+        stated = super().procedure(clip_norms)
+        return stated.model_copy(update={"noise_std": (first, *stated.noise_std)})
+
+    @property
+    def _stated(self) -> Statement:
+        return EMBEDDED_SUMS.filled({"q": f"{self.sampling_rate:.6g}", "D": self.receivers, "R": self.affected_roots})

@@ -1,0 +1,186 @@
+"""Noisy sums over neighbours, and steps on own records and these sums: GAP and ProGAP (docs/privacy.md, section 15).
+
+Sajadmanesh et al. (2023), Sajadmanesh and Gatica-Perez (2024). K times, rows of norm at most 1 are summed over those
+who send to a node, and released with Gaussian noise; all that is trained before, between and after reads one record
+and what was released. `noise_multiplier` of node-level mechanisms is noise std / clip norm of the steps, the noise of
+the sums is a public multiple of it; of edge-level ones it is the noise std of the sums.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpgraph.families.trees.records import PoissonLots
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.mechanisms.base import Count, Noise, NoisySteps
+from dpgraph.privacy.procedure import Lists, Release
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import BOUNDED_SUMS, CAPPED_SUMS, EDGE_SUMS, PRINTED_SUMS, UNSTABLE_RECEIVERS, Statement
+
+SUMS = "sums over neighbours"
+SWAPPED_EDGE = math.sqrt(6)  # how far an edge moves capped sums: each end sends to one node less and another more
+BOTH_ENDS = math.sqrt(2)  # how far it moves sums over whole lists: each end loses the other's row
+
+
+class NodeAggregates(PoissonLots):
+    """K noisy sums, each of sensitivity sqrt(D), and T noisy steps on single records: composed adaptively."""
+
+    prepared: ClassVar[str] = "dpgraph.families.aggregates.prepared:PreparedAggregates"
+    lists_kind: ClassVar[Lists]
+    edge_moves: ClassVar[float]  # rows of norm 1, by an edge in both ends' lists
+
+    kind: str  # type: ignore[assignment]  # of what is made of this class
+    aggregations: Count = Field(description="K, noisy sums")
+    receivers: Count = Field(description="D, public: to how many nodes a node's row is added")
+    sums_ratio: Noise = Field(description="Noise std of a sum / (sqrt(D) noise multiplier); 1: as in the papers")
+
+    @property
+    def sums_noise(self) -> float:
+        """Noise std of a sum in units of its sensitivity."""
+        return self.sums_ratio * self.closed()[1]
+
+    @property
+    def release_mu(self) -> float:
+        return math.sqrt(self.aggregations) / self.sums_noise
+
+    def rigorous(self) -> Guarantee:
+        return self._proved(self._stated, self._epsilon())
+
+    def published(self) -> Guarantee:
+        """Renyi DP as in the papers: subsampled steps and K Gaussian mechanisms, whatever the sampler does."""
+        from dpgraph.families.aggregates.accountant import node_level_epsilon
+
+        steps, noise = self.closed()
+        epsilon = node_level_epsilon(
+            rate=self.sampling_rate,
+            noise_multiplier=noise,
+            steps=steps,
+            aggregations=self.aggregations,
+            sums_noise=self.sums_noise,
+            delta=self.delta,
+        )
+        stated = PRINTED_SUMS.filled({"q": f"{self.sampling_rate:.6g}", "D": self.receivers})
+        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet_premises)
+
+    @property
+    def _unmet_premises(self) -> tuple[str, ...]:
+        return ()
+
+    def beside(self) -> tuple[Guarantee, ...]:
+        """The same run when an edge goes that is in both ends' lists: it moves the sums only."""
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        mu = self.edge_moves / math.sqrt(self.receivers) * self.release_mu
+        stated = replace(self._stated, relation=Relation.EDGE)
+        return (self._proved(stated, gaussian_epsilon(mu=mu, delta=self.delta)),)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (
+            sums_release(
+                noise=self.sums_noise,
+                sensitivity=math.sqrt(self.receivers),
+                count=self.aggregations,
+                cap=self.receivers,
+                lists=self.lists_kind,
+            ),
+        )
+
+    @property
+    def _stated(self) -> Statement:
+        raise NotImplementedError
+
+
+class CappedAggregates(NodeAggregates):
+    """A node's row is added to the D nodes of its own list with the smallest public priorities.
+
+    Under node-null the record takes its own at most D contributions with it, and nobody else's change: sensitivity
+    sqrt(D) (docs/privacy.md, Theorem A). Under node-remove, the papers' relation, neighbours send elsewhere instead,
+    and no D bounds what moves.
+    """
+
+    relation: ClassVar[Relation] = CAPPED_SUMS.relation
+    lists_kind: ClassVar[Lists] = Lists.STABLE
+    edge_moves: ClassVar[float] = SWAPPED_EDGE
+    more_streams: ClassVar[tuple[str, ...]] = ("edge lists",)
+
+    kind: Literal["capped-aggregates"] = "capped-aggregates"  # type: ignore[assignment]
+
+    @property
+    def _unmet_premises(self) -> tuple[str, ...]:
+        return (UNSTABLE_RECEIVERS,)
+
+    @property
+    def _stated(self) -> Statement:
+        return CAPPED_SUMS.filled({"q": f"{self.sampling_rate:.6g}", "D": self.receivers})
+
+
+class BoundedAggregates(NodeAggregates):
+    """Whole lists, which a public schema bounds by D ids; edges count that are in both ends' lists.
+
+    Removing a node takes its at most D contributions with it and changes no other: sensitivity sqrt(D) under
+    node-remove (docs/privacy.md, Theorem A).
+    """
+
+    relation: ClassVar[Relation] = BOUNDED_SUMS.relation
+    lists_kind: ClassVar[Lists] = Lists.UNBOUNDED
+    edge_moves: ClassVar[float] = BOTH_ENDS
+
+    kind: Literal["bounded-aggregates"] = "bounded-aggregates"  # type: ignore[assignment]
+
+    @property
+    def _stated(self) -> Statement:
+        return BOUNDED_SUMS.filled({"q": f"{self.sampling_rate:.6g}", "D": self.receivers})
+
+
+class EdgeAggregates(NoisySteps):
+    """K noisy sums over whole lists; features and labels are not protected, so that steps cost nothing.
+
+    `noise_multiplier` is the noise std of a sum of rows of norm at most 1. An edge in both ends' lists moves two of
+    them: sensitivity sqrt(2), where the papers count 1, as of a directed edge.
+    """
+
+    relation: ClassVar[Relation] = EDGE_SUMS.relation
+    prepared: ClassVar[str] = "dpgraph.families.aggregates.prepared:PreparedEdgeAggregates"
+    steps_cost: ClassVar[bool] = False
+    more_streams: ClassVar[tuple[str, ...]] = ("batches",)
+
+    kind: Literal["edge-aggregates"] = "edge-aggregates"
+    aggregations: Count = Field(description="K, noisy sums")
+
+    def _mu(self, moved: float) -> float:
+        return moved * math.sqrt(self.aggregations) / self.closed()[1]
+
+    def rdp(self, orders: tuple[float, ...]) -> np.ndarray:
+        return np.asarray(orders) * self._mu(BOTH_ENDS) ** 2 / 2
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        return self._proved(EDGE_SUMS.filled(), gaussian_epsilon(mu=self._mu(BOTH_ENDS), delta=self.delta))
+
+    def published(self) -> Guarantee:
+        from dpgraph.families.aggregates.accountant import edge_level_epsilon
+
+        epsilon = edge_level_epsilon(aggregations=self.aggregations, noise=self.closed()[1], delta=self.delta)
+        stated = replace(EDGE_SUMS, method=PRINTED_SUMS.method, assumptions=("an edge moves one row of a sum by 1",))
+        directed = "edges are undirected: one moves two rows"
+        return stated.filled().guarantee("published", epsilon=epsilon, delta=self.delta, unmet=(directed,))
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        noise = self.closed()[1] / BOTH_ENDS
+        return (
+            sums_release(noise=noise, sensitivity=BOTH_ENDS, count=self.aggregations, cap=None, lists=Lists.UNBOUNDED),
+        )
+
+
+def sums_release(*, noise: float, sensitivity: float, count: int, cap: int | None, lists: Lists) -> Release:
+    """K noisy sums; `noise` in units of the sensitivity. Audits work all of it out again."""
+    fields: dict[str, Any] = {} if cap is None else {"list_cap": cap}
+    return Release(kind=SUMS, noise=noise, sensitivity=sensitivity, count=count, lists=lists, **fields)

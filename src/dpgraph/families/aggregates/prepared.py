@@ -1,0 +1,175 @@
+"""The private part of a run of GAP or ProGAP: steps on own records and what was released, and the noisy sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN
+from dpgraph.engine.preparation.base import Order, PreparedStep
+from dpgraph.engine.sampling.batches import PoissonSampler
+from dpgraph.engine.sampling.edge_lists import empty_edge_lists
+from dpgraph.engine.sampling.ego import pack_ego_trees
+from dpgraph.engine.training.noise import ReleaseNoise
+from dpgraph.engine.training.steps import PlainStep, Step
+from dpgraph.families.aggregates.mechanism import (
+    BOTH_ENDS,
+    SUMS,
+    BoundedAggregates,
+    EdgeAggregates,
+    NodeAggregates,
+    sums_release,
+)
+from dpgraph.families.aggregates.sums import Senders
+from dpgraph.families.trees.prepared import PreparedTrees
+from dpgraph.families.votes.ballots import GRID
+from dpgraph.privacy.procedure import Lists, Procedure, Release
+from dpgraph.privacy.relation import Relation
+
+
+class Summing(Protocol):
+    """What both levels prepare."""
+
+    sums: Sums
+
+    def step_on(self, features: Tensor, network: Any, optimizer: torch.optim.Optimizer) -> Step: ...
+
+
+def with_record(graph: Graph) -> np.ndarray:
+    """(N,) bool: nodes that send. The null record has no training label and no feature, and must not send.
+
+    The list is not asked, so that the loss of an edge silences nobody.
+    """
+    labelled = (np.asarray(graph.split) == TRAIN) & (np.asarray(graph.labels) >= 0)
+    return np.asarray((np.asarray(graph.features) != 0).any(axis=1)) | labelled
+
+
+class Sums:
+    """At most `most` noisy sums; each draws its own noise."""
+
+    def __init__(self, senders: Callable[[], Senders], std: float, most: int, noise: ReleaseNoise) -> None:
+        self._senders, self._std, self.most, self._noise = senders, std, most, noise
+        self._found: Senders | None = None
+        self.numbers = 0  # that were released
+
+    @property
+    def count(self) -> int:
+        return len(self._noise.stds)
+
+    @property
+    def std(self) -> float:
+        """Return the least noise of a sum that was released."""
+        return min(self._noise.stds, default=self._std)
+
+    @property
+    def senders(self) -> Senders:
+        if self._found is None:
+            self._found = self._senders()
+        return self._found
+
+    def release(self, rows: np.ndarray) -> np.ndarray:
+        """(N, d) float64: to each node, the rows of those who send to it, with N(0, std^2) on every number."""
+        summed = self.senders.received(rows)
+        self.numbers += summed.size
+        return self._noise.on(summed, self._std, 1 / GRID)
+
+
+class PreparedAggregates(PreparedTrees):
+    """Node level: noisy sums, and steps over own records and whatever public or own columns are beside them."""
+
+    def __init__(self, order: Order) -> None:
+        mechanism = order.mechanism
+        if not isinstance(mechanism, NodeAggregates):
+            raise TypeError(f"mechanism={mechanism.kind}: expected one of noisy sums")
+        super().__init__(order)
+        graph, self.node_level = order.data.graph, mechanism
+        key = None if isinstance(mechanism, BoundedAggregates) else order.key("edge lists")
+        self.graph: Graph = graph
+
+        def senders() -> Senders:
+            lists = graph.out_ptr, graph.out_idx, with_record(graph)
+            if key is None:
+                return Senders.bounded(*lists, mechanism.receivers)
+            return Senders.capped(*lists, mechanism.receivers, key)
+
+        self.sensitivity = math.sqrt(mechanism.receivers)
+        std = mechanism.sums_noise * self.sensitivity
+        self.sums = Sums(senders, std, mechanism.aggregations, order.release_noise("sums over neighbours"))
+
+    def due(self, stream: str, draws: int) -> int | None:
+        return self.sums.numbers if stream == SUMS else super().due(stream, draws)
+
+    def step_on(self, features: Tensor, network: Any, optimizer: torch.optim.Optimizer) -> Step:
+        """The private step of a network that reads `features` (N, F): each row a node's own record and what was
+        released, no other record."""
+        self.data = replace(self.data, features=features)
+        return self.step(network, optimizer)
+
+    def ran(self, resumed_at: int = 0) -> Procedure:
+        made: tuple[Release, ...] = ()
+        if self.sums.count:
+            longest = int(np.diff(self.sums.senders.lists.indptr).max(initial=0))  # private: stated if it is too long
+            cap, kind = max(longest, self.node_level.receivers), self.node_level.lists_kind
+            noise = self.sums.std / self.sensitivity
+            made = (
+                sums_release(noise=noise, sensitivity=self.sensitivity, count=self.sums.count, cap=cap, lists=kind),
+            )
+        return super().ran(resumed_at).model_copy(update={"releases": made})
+
+
+class PreparedEdgeAggregates(PreparedStep):
+    """Edge level: noisy sums over whole lists, and steps without noise, which read no list."""
+
+    def __init__(self, order: Order) -> None:
+        super().__init__(order)
+        mechanism, graph = order.mechanism, order.data.graph
+        if not isinstance(mechanism, EdgeAggregates):
+            raise TypeError(f"mechanism={mechanism.kind}: expected one of noisy sums under edge privacy")
+        roots = graph.train_nodes
+        self.trees = pack_ego_trees(empty_edge_lists(graph), roots, 0, order.device)
+        rate = order.cell.training.sampling_rate or order.cell.training.batch_size / len(roots)
+        self.sampler, self.batches = PoissonSampler(len(roots), rate), order.generator("batches")
+        std = mechanism.closed()[1]
+        everybody = np.ones(graph.num_nodes, dtype=bool)  # records are not protected
+        self.sums = Sums(
+            lambda: Senders.whole(graph.out_ptr, graph.out_idx, everybody),
+            std,
+            mechanism.aggregations,
+            order.release_noise("sums over neighbours"),
+        )
+
+    def due(self, stream: str, draws: int) -> int | None:
+        return self.sums.numbers if stream == SUMS else super().due(stream, draws)
+
+    def step_on(self, features: Tensor, network: Any, optimizer: torch.optim.Optimizer) -> Step:
+        return PlainStep(network, optimizer, self.trees, features, self.data.labels, self.sampler, self.batches)
+
+    def ran(self, resumed_at: int = 0) -> Procedure:
+        """Steps are free once the sums are there; before, nothing has been done."""
+        made: tuple[Release, ...] = ()
+        if self.sums.count:
+            noise = self.sums.std / BOTH_ENDS
+            made = (
+                sums_release(
+                    noise=noise, sensitivity=BOTH_ENDS, count=self.sums.count, cap=None, lists=Lists.UNBOUNDED
+                ),
+            )
+        return Procedure(
+            relation=self.mechanism.relation if made else Relation.NONE,
+            terms=(),
+            noise_std=(),
+            noise_draws=0,
+            divisor=1.0,
+            steps=self.steps if made else 0,
+            releases=made,
+        )
+
+    def notes(self) -> dict[str, Any]:
+        return {"batches": "none", "edge_lists": "own record"}

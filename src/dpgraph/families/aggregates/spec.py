@@ -1,0 +1,294 @@
+"""GAP (Sajadmanesh et al., 2023), ProGAP (Sajadmanesh and Gatica-Perez, 2024) and DPDGC (Chien et al., 2023)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
+from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.cost import loop_seconds
+from dpgraph.engine.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, SLATE, Dashes, Look
+from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant, own_record
+from dpgraph.families.aggregates.embedding_mechanism import EmbeddedAggregates
+from dpgraph.families.aggregates.mechanism import BoundedAggregates, CappedAggregates, EdgeAggregates
+from dpgraph.families.aggregates.variants import (
+    bounded_aggregates,
+    capped_aggregates,
+    edge_aggregates,
+    embedded,
+    printed_embedded,
+)
+from dpgraph.families.own_graphs import (
+    RULE,
+    RULE_OF_EDGES,
+    RULE_OF_REMOVED,
+    aggregation,
+    aggregation_of_edges,
+    aggregation_of_removed,
+)
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
+from dpgraph.problems.base import Size
+
+EDGE_LEVEL = ("edge", "edge-published")
+
+
+class AggregatesModel(UndroppedMlp):
+    encoder_layers: Annotated[int, Field(ge=1, le=1000, description="Layers of GAP's encoder; ProGAP has none")] = 1
+    aggregations: Annotated[
+        int, Field(ge=1, le=100, description="K, noisy sums over neighbours, one after the other")
+    ] = 2
+    base_layers: Annotated[int, Field(ge=1, le=100, description="Layers of the MLP of each hop")] = 1
+
+
+class GapTraining(RootBatches):
+    encoder_share: Annotated[float, Field(gt=0, lt=1, description="Share of the steps that trains the encoder")] = 0.5
+
+
+class AggregatesPrivacy(Privacy):
+    variant: Literal["rigorous", "node-remove", "published", "edge", "edge-published"] = Field(
+        default="rigorous",
+        description="rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; "
+        "needs a public bound on degrees), published (as rigorous, under the papers' accountant and their relation, "
+        "which is not proved), edge (features and labels are not protected; noise_multiplier is the noise std of the "
+        "sums), edge-published (the same, an edge counted as directed)",
+    )
+    receivers: Annotated[int, Field(ge=1, le=LARGE)] = Field(
+        default=100, description="D: nodes that a node sends to (variants rigorous and published)"
+    )
+    degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="D: no list is longer, by a public schema and not by looking (variant node-remove)"
+    )
+    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the squared mu for the sums; null: their noise std is sqrt(D) times that of a step, as "
+        "in the papers (node level)",
+    )
+
+    @model_validator(mode="after")
+    def _read(self) -> Self:
+        bounded = self.variant == "node-remove"
+        if (self.degree_bound is not None) != bounded:
+            expected = "a number" if bounded else "null"
+            raise ValueError(f"degree_bound={self.degree_bound}: expected {expected} for variant {self.variant}")
+        if self.variant in EDGE_LEVEL and self.sums_share is not None:
+            raise ValueError(f"sums_share={self.sums_share}: expected null for variant {self.variant}")
+        return self
+
+
+class DpProGapCell(NetworkCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **NetworkCell.NOISE_IGNORES,
+        "model": (*NetworkCell.NOISE_IGNORES["model"], "base_layers"),
+    }
+
+    model: AggregatesModel
+    training: RootBatches
+    privacy: AggregatesPrivacy
+
+
+class DpGapCell(DpProGapCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **DpProGapCell.NOISE_IGNORES,
+        "training": (*NetworkCell.NOISE_IGNORES["training"], "encoder_share"),
+    }
+
+    training: GapTraining
+
+
+class DgcModel(UndroppedMlp):
+    encoder_layers: Annotated[int, Field(ge=1, le=1000, description="Layers of the MLP of own records")] = 1
+    base_layers: Annotated[
+        int, Field(ge=1, le=100, description="Layers of the MLP of own records and what was sent")
+    ] = 1
+
+
+class DgcTraining(RootBatches):
+    encoder_share: Annotated[float, Field(gt=0, lt=1, description="Share of the steps that learns nodes' vectors")] = (
+        0.5
+    )
+
+
+class DgcPrivacy(Privacy):
+    variant: Literal["rigorous", "published"] = Field(
+        default="rigorous",
+        description="rigorous (node-null: a node's vector is added to D of its list, and D + 1 roots of a step of the "
+        "vectors change), published (noise and accountant of the released code, whose relation is not proved)",
+    )
+    receivers: Annotated[int, Field(ge=1, le=LARGE, description="D: nodes that a node's vector is added to")] = 100
+    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Share of the squared mu for the released sum; null: by noise stds as in the code"
+    )
+    embedding_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="Share of the squared mu for the steps of nodes' vectors; null if sums_share is"
+    )
+
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        both = (self.sums_share, self.embedding_share)
+        if (both[0] is None) != (both[1] is None):
+            expected = "null" if both[0] is None else "a number"
+            raise ValueError(f"embedding_share={both[1]}: expected {expected} beside sums_share={both[0]}")
+        if both[0] is not None and both[1] is not None and both[0] + both[1] >= 1:
+            raise ValueError(f"embedding_share={both[1]}: expected less than 1 - sums_share = {1 - both[0]:g}")
+        return self
+
+
+class DpDgcCell(NetworkCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = DpProGapCell.NOISE_IGNORES
+
+    model: DgcModel
+    training: DgcTraining
+    privacy: DgcPrivacy
+
+
+LINES: dict[str, Dashes] = {
+    "node-remove": "-",
+    "rigorous": "-",
+    "published": DASHED,
+    "edge": DASH_DOT,
+    "edge-published": DASH_DOT,
+}
+
+
+def gap_look(cell: Any) -> Look:
+    return Look(OLIVE, "s", LINES[cell.privacy.variant])
+
+
+def progap_look(cell: Any) -> Look:
+    return Look(BROWN, "^", LINES[cell.privacy.variant])
+
+
+def dgc_look(cell: Any) -> Look:
+    return Look(SLATE, "D", LINES[cell.privacy.variant])
+
+
+def dgc_seconds(cell: Any, size: Size) -> float:
+    """Of a perceptron on single records, sums over all entries in the other steps, and noise on all vectors."""
+    model, training = cell.model, cell.training
+    parameters = (size.features + 2 * model.width + size.classes) * model.width
+    steps = 0 if training.steps == "max" else training.steps
+    learnt = training.encoder_share * steps * (100 * size.entries + 50 * size.nodes) * model.width
+    step = training.roots_per_step(size.train_nodes) * 6 * parameters
+    return loop_seconds(training, step, 2 * size.nodes * parameters) + learnt / 1e9
+
+
+def seconds(cell: Any, size: Size) -> float:
+    """Of perceptrons on single records, and K sums over all entries."""
+    model, training = cell.model, cell.training
+    first = (model.aggregations * model.width + size.features) * model.width
+    rest = (model.aggregations + 1) * model.width * size.classes
+    step = training.roots_per_step(size.train_nodes) * 6 * (first + rest)
+    sums = 100 * model.aggregations * size.entries * model.width
+    return loop_seconds(training, step, 2 * size.nodes * (first + rest)) + sums / 1e9
+
+
+SENT = OWN_RECORD | {ReadBy.RELEASED}
+
+
+def scored_on_sums(cell: Any) -> ScoreReads:
+    """Return the record of a node and its noisy sums, to which validation nodes send as all others do."""
+    return ScoreReads(SENT, Public.NO, protected="who send to others and are protected")
+
+
+def scored_on_sums_of_edges(cell: Any) -> ScoreReads:
+    """Return the same for variants that protect edges alone."""
+    return ScoreReads(SENT, Public.BY_RELATION)
+
+
+VARIANTS = {
+    "rigorous": Variant(CappedAggregates, capped_aggregates, scored_on_sums),
+    "node-remove": Variant(BoundedAggregates, bounded_aggregates, scored_on_sums),
+    "published": Variant(CappedAggregates, capped_aggregates, scored_on_sums, target="published"),
+    "edge": Variant(EdgeAggregates, edge_aggregates, scored_on_sums_of_edges),
+    "edge-published": Variant(EdgeAggregates, edge_aggregates, scored_on_sums_of_edges, target="published"),
+}
+
+
+node_level = partial(AttackCase, reads="records", sums=True, batches=Batches.POISSON, clipping=Clipped.ROOT)
+edge_level = partial(
+    AttackCase, reads="sums", sums=True, batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.EDGE
+)
+ATTACKS = (
+    node_level(variant="rigorous", relation=Relation.NODE_NULL),
+    node_level(variant="node-remove", relation=Relation.NODE_REMOVE),
+    node_level(variant="published", relation=Relation.NODE_NULL),
+    edge_level(variant="edge"),
+    edge_level(variant="edge-published"),
+)
+SMALL: dict[str, Any] = {"architecture": "mlp", "hops": 0, "width": 8}
+BUDGETS: dict[str, dict[str, Any]] = {
+    "rigorous": {"receivers": 3, "sums_share": 0.4},
+    "node-remove": {"degree_bound": 50},
+    "published": {"receivers": 3},
+    "edge": {},
+    "edge-published": {},
+}
+
+
+def contract(budgets: dict[str, dict[str, Any]], model: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    shared = {"model": model, "training": {"sampling_rate": 0.5}}
+    return {
+        variant: {**shared, "privacy": {"variant": variant, "epsilon": 6.0, **budget}}
+        for variant, budget in budgets.items()
+    }
+
+
+CONTRACT = contract(BUDGETS, SMALL | {"aggregations": 1})
+CONTRACT["rigorous"] = CONTRACT["rigorous"] | {"model": SMALL | {"aggregations": 2}}
+OWN_GRAPHS = {
+    RULE: aggregation, RULE_OF_REMOVED: aggregation_of_removed, RULE_OF_EDGES: aggregation_of_edges
+}  # fmt: skip
+
+DGC_BUDGETS: dict[str, dict[str, Any]] = {
+    "rigorous": {"receivers": 3, "sums_share": 0.4, "embedding_share": 0.3},
+    "published": {"receivers": 3},
+}
+
+SPECS = (
+    MethodSpec(
+        "dp-gap",
+        "GAP: an encoder of own records, noisy sums of its states over neighbours, and a classifier of both.",
+        "dpgraph.families.aggregates.train:Gap",
+        DpGapCell,
+        CONTRACT,
+        VARIANTS,
+        ATTACKS,
+        look=gap_look,
+        inference=own_record,
+        rules=OWN_GRAPHS,
+        seconds=seconds,
+    ),
+    MethodSpec(
+        "dp-progap",
+        "ProGAP: stages that read one more noisy sum each, of the states of the stage before it.",
+        "dpgraph.families.aggregates.train:ProGap",
+        DpProGapCell,
+        CONTRACT,
+        VARIANTS,
+        ATTACKS,
+        look=progap_look,
+        inference=own_record,
+        rules=OWN_GRAPHS,
+        seconds=seconds,
+    ),
+    MethodSpec(
+        "dp-dgc",
+        "DPDGC: vectors of nodes, learnt where they are summed, one noisy sum, and a classifier of it and own records.",
+        "dpgraph.families.aggregates.train:Dgc",
+        DpDgcCell,
+        contract(DGC_BUDGETS, SMALL),
+        {
+            "rigorous": Variant(EmbeddedAggregates, embedded, scored_on_sums),
+            "published": Variant(EmbeddedAggregates, printed_embedded, scored_on_sums, target="published"),
+        },
+        tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
+        look=dgc_look,
+        inference=own_record,
+        rules={RULE: aggregation},
+        seconds=dgc_seconds,
+    ),
+)

@@ -1,0 +1,178 @@
+"""GAP, ProGAP and DPDGC: what is trained in which stage, on what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.core.errors import invalid
+from dpgraph.core.randomness import torch_generator
+from dpgraph.engine.methods.assembly import Bench, Run, run_loop
+from dpgraph.engine.methods.base import Job, Observe, Outcome
+from dpgraph.engine.models.dense import ACTIVATIONS
+from dpgraph.engine.models.mlp import Mlp
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.preparation.base import expected
+from dpgraph.engine.preparation.rows import unit_rows
+from dpgraph.engine.training.optimizers import make_optimizer
+from dpgraph.engine.training.steps import Step
+from dpgraph.families.aggregates.embedding import ListEmbedding, PreparedEmbedding
+from dpgraph.families.aggregates.networks import HopsNetwork, SkipNetwork
+from dpgraph.families.aggregates.prepared import PreparedAggregates, PreparedEdgeAggregates
+from dpgraph.families.aggregates.stages import CHUNK_ROWS, Stages, equal_parts
+from dpgraph.families.aggregates.variants import first_part
+
+
+class GapStages(Stages):
+    """Encoder, then the classification module on its states and K noisy sums (Sajadmanesh et al. 2023, section 4)."""
+
+    def __init__(self, job: Job, prepared: Any, features: Tensor, lengths: list[int]) -> None:
+        super().__init__(job, prepared, features, lengths)
+        model, generator = job.cell.model, torch_generator(*job.names("parameters"))
+        classes = job.graph.num_classes
+        self.encoder = Network(model, features.shape[1], classes, generator)
+        width = model.width
+        bases = [_base(model, width, generator) for _ in range(model.aggregations + 1)]
+        head = _head(model, width * len(bases), classes, generator)
+        self.networks = nn.ModuleList([self.encoder, HopsNetwork(bases, head, False)]).to(job.device)
+
+    def rows_of(self, stage: int) -> Tensor:
+        if stage == 0:
+            return self.records
+        with torch.no_grad():
+            states = self.encoder.encoder(self.records)
+        own = unit_rows(states.double().cpu().numpy()).astype(np.float32)
+        blocks = [torch.from_numpy(own).to(states.device)]
+        for _ in range(self.job.cell.model.aggregations):
+            blocks.append(self.received(blocks[-1]))
+        return torch.cat(blocks, dim=1)
+
+    @staticmethod
+    def classify(network: Any, rows: Tensor) -> Tensor:
+        if isinstance(network, Network):
+            return network.decoder(network.encoder(rows))  # type: ignore[no-any-return]
+        return network.classify(rows)  # type: ignore[no-any-return]
+
+
+class ProGapStages(Stages):
+    """Stage s trains the first s + 1 base MLPs and its own head on what s noisy sums left (Algorithm 1 of ProGAP).
+
+    The states that are summed before stage s are those of the last base MLP after stage s - 1; sums are kept, while
+    base MLPs are trained on in later stages.
+    """
+
+    def __init__(self, job: Job, prepared: Any, features: Tensor, lengths: list[int]) -> None:
+        super().__init__(job, prepared, features, lengths)
+        model, generator = job.cell.model, torch_generator(*job.names("parameters"))
+        width, classes = model.width, job.graph.num_classes
+        sizes = [features.shape[1], *[width] * model.aggregations]
+        bases = [_base(model, size, generator) for size in sizes]
+        heads = [_head(model, width * (stage + 1), classes, generator) for stage in range(len(bases))]
+        networks = [HopsNetwork(bases[: stage + 1], head, True) for stage, head in enumerate(heads)]
+        self.networks = nn.ModuleList(networks).to(job.device)
+
+    def rows_of(self, stage: int) -> Tensor:
+        if stage == 0:
+            return self.records
+        before: Any = self.networks[stage - 1]
+        with torch.no_grad():
+            states = before.bases[-1](self.rows[:, -before.blocks[-1] :])
+        return torch.cat([self.rows, self.received(states)], dim=1)
+
+
+class DgcStages(Stages):
+    """Vectors of nodes, then a classifier of own records and one noisy sum of these vectors (Chien et al. 2023).
+
+    While vectors are learnt, predictions are those of the classifier as it is initialised, of own records alone: what a
+    node's row of ids says of others is not released but in the noisy sum.
+    """
+
+    prepared: PreparedEmbedding
+
+    def __init__(self, job: Job, prepared: Any, features: Tensor, lengths: list[int]) -> None:
+        super().__init__(job, prepared, features, lengths)
+        model, generator = job.cell.model, torch_generator(*job.names("parameters"))
+        width, classes, activation = model.width, job.graph.num_classes, ACTIVATIONS[job.cell.model.activation]
+        embedding = ListEmbedding(len(features), width, classes, activation, generator)
+        own = _plain(model, features.shape[1], model.encoder_layers, generator)
+        mixing = _plain(model, 2 * width, model.base_layers, generator)
+        classifier = SkipNetwork(own, mixing, _head(model, width, classes, generator))
+        self.networks = nn.ModuleList([embedding, classifier]).to(job.device)
+        self.rows = torch.cat([features, features.new_zeros(len(features), width)], dim=1)
+
+    def rows_of(self, stage: int) -> Tensor:
+        if stage == 0:
+            return self.rows
+        embedding: Any = self.networks[0]
+        return torch.cat([self.records, self.received(embedding.weight.detach())], dim=1)
+
+    def step_of(self, stage: int, network: Any, optimizer: torch.optim.Optimizer) -> Step:
+        if stage == 0:
+            return self.prepared.embedding_step(network, optimizer)
+        return super().step_of(stage, network, optimizer)
+
+    @torch.no_grad()
+    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
+        classifier: Any = self.networks[1]
+        return torch.cat([classifier.classify(part) for part in self.rows.split(CHUNK_ROWS)])
+
+
+class Gap:
+    """An encoder of own records, K noisy sums of its states over neighbours, and a classifier of all of these.
+
+    Node level: encoder and classifier by DP-SGD; edge level: without noise, as features and labels are not protected.
+    """
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        steps = job.mechanism.steps or 0
+        first = first_part(steps, job.cell.training.encoder_share)
+        return run_stages(job, observe, GapStages, [first, steps - first])
+
+
+class Dgc:
+    """DPDGC: vectors of nodes by DP-SGD, one noisy sum of them over neighbours, and a classifier by DP-SGD."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        mechanism = expected(job.prepared, PreparedEmbedding).embedded
+        return run_stages(job, observe, DgcStages, list(mechanism.parts))
+
+
+class ProGap:
+    """Stages of equal length, each on one more noisy sum of the states of the stage before it, over neighbours."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        return run_stages(
+            job, observe, ProGapStages, equal_parts(job.mechanism.steps or 0, job.cell.model.aggregations + 1)
+        )
+
+
+def run_stages(job: Job, observe: Observe, kind: type[Stages], lengths: list[int]) -> Outcome:
+    """A run that was killed starts again, with the same noise on the same sums: nothing is released twice."""
+    if not isinstance(job.prepared, PreparedAggregates | PreparedEdgeAggregates):
+        raise TypeError(f"prepared step: found {type(job.prepared).__name__}: expected one of noisy sums")
+    if min(lengths) < 1:
+        raise invalid("steps", sum(lengths), f"at least {len(lengths)}, one for each stage")
+    prepared = job.prepared
+    stages: Any = kind(job, prepared, prepared.data.features, lengths)
+    optimizer = make_optimizer(stages.networks.parameters(), job.cell.training)  # of no step: stages have their own
+    bench = Bench(stages.networks, optimizer, prepared.data.features, None)
+    notes = {"stages": lengths}
+    return run_loop(Run(replace(job, checkpoint=None), bench, stages, {}, notes, inference=stages), observe)
+
+
+def _base(model: Any, size: int, generator: torch.Generator) -> Mlp:
+    widths = [size] + [model.width] * model.base_layers
+    return Mlp(widths, ACTIVATIONS[model.activation], True, generator, torch.float32)
+
+
+def _plain(model: Any, size: int, layers: int, generator: torch.Generator) -> Mlp:
+    return Mlp([size] + [model.width] * layers, ACTIVATIONS[model.activation], False, generator, torch.float32)
+
+
+def _head(model: Any, size: int, classes: int, generator: torch.Generator) -> Mlp:
+    widths = [size] + [model.width] * (model.decoder_layers - 1) + [classes]
+    return Mlp(widths, ACTIVATIONS[model.activation], False, generator, torch.float32)

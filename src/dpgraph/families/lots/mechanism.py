@@ -1,0 +1,161 @@
+"""DP-SGD over independent records in lots: MNIST of Igamberdiev and Habernal, App. F, as published and as it is proved.
+
+`noise_multiplier` is noise std / clip norm. L is the lot size, N the number of records, E the number of epochs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpgraph.families.trees.records import Lots, PoissonLots
+from dpgraph.privacy.guarantee import Guarantee, Mode
+from dpgraph.privacy.mechanisms.base import Count, Noise, Shape
+from dpgraph.privacy.mechanisms.batches import FixedBatches
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import POISSON_GAUSSIAN, Statement
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.renyi import Orders
+
+COMPONENTS = "principal components"
+
+
+class ComponentLots(PoissonLots):
+    """`PoissonLots` on the principal components of a noisy matrix, which is released first (Abadi et al. 2016, 4.1).
+
+    The matrix is the sum of x x' over the training records x, each scaled to length 1, plus N(0, components_noise^2) on
+    every entry: a record that becomes null moves it by 1 (Frobenius norm), so that it is one Gaussian mechanism with
+    mu = 1 / components_noise. Symmetrising it, its eigenvectors and the projection of each record are post-processing
+    or functions of one record; steps are Theorem 2 given what was released.
+    """
+
+    prepared: ClassVar[str] = "dpgraph.families.lots.components:PreparedComponents"
+    release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {COMPONENTS: ("components", 1)}
+    kind: Literal["component-lots"] = "component-lots"  # type: ignore[assignment]
+    components: Count = Field(description="k, public: records are projected to as many numbers")
+    components_noise: Noise = Field(description="Noise std on the matrix of second moments of records of length 1")
+
+    @property
+    def release_mu(self) -> float:
+        return 1 / self.components_noise
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (Release(kind=COMPONENTS, noise=self.components_noise, sensitivity=1.0, count=self.components),)
+
+    def fixed_epsilon(self, mode: Mode) -> float:
+        """Of the matrix alone, which no noise of the steps takes back."""
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        return gaussian_epsilon(mu=self.release_mu, delta=self.delta) if mode == "rigorous" else 0.0
+
+    def rigorous(self) -> Guarantee:
+        stated = POISSON_GAUSSIAN.filled({"q": f"{self.sampling_rate:.6g}"})
+        stated = replace(stated, method=f"{stated.method}, composed with a Gaussian release")
+        released = f"components of a matrix that one record moves by 1, noise std {self.components_noise:g}"
+        given = "given the components, the gradient of a record depends on that record only"
+        return self._proved(replace(stated, assumptions=(released, given)), self._epsilon())
+
+    def published(self) -> Guarantee:
+        reason = "Abadi et al. do not state how the release of the components enters their epsilon"
+        return self._none("published", reason, "Poisson")
+
+
+class FixedLots(FixedBatches, Lots):
+    """Each epoch cuts a fresh permutation of the records into disjoint lots of fixed size."""
+
+    prepared: ClassVar[str] = "dpgraph.families.lots.prepared:PreparedLots"
+    batch_size: int = Field(description="L; the last lot of an epoch may be smaller")
+
+    @property
+    def divisor(self) -> float:
+        """Noise is added to the clipped mean of a lot."""
+        return 1.0
+
+    @property
+    def rate(self) -> float:
+        return self.batch_size / self.num_roots
+
+    @property
+    def lots_per_epoch(self) -> int:
+        return math.ceil(self.num_roots / self.batch_size)
+
+    @property
+    def _sampling(self) -> str:
+        return f"disjoint lots of {self.batch_size} of a fresh permutation in each epoch, not amplified"
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        return (self._term(clip_norms, batch_size=self.batch_size),)
+
+
+class ShuffledLots(FixedLots):
+    """As published: each epoch cuts a fresh permutation into lots of fixed size and clips the mean gradient of a lot.
+
+    One clipped vector per lot: one record may turn it around, so it moves by up to 2 C, whatever the other records. The
+    permutation does not depend on the records: couple it on both sides. Then one record is in one lot of each epoch, no
+    other step changes, and an epoch is one Gaussian mechanism of sensitivity 2 C; E adaptive epochs are mu-GDP with mu
+    = 2 sqrt(E) / noise_multiplier. A mixture over permutations is no worse than its worst member (hockey-stick
+    divergences are jointly convex). Nothing is claimed for the order in which a lot comes.
+    """
+
+    relation: ClassVar[Relation] = Relation.RECORD_REPLACE
+    refuses_delta: ClassVar[bool] = False
+
+    kind: Literal["shuffled-lots"] = "shuffled-lots"
+
+    @property
+    def epochs(self) -> int:
+        """E, a last one that has only begun included."""
+        steps, _ = self.closed()
+        return math.ceil(steps / self.lots_per_epoch)
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        _, noise = self.closed()
+        return np.asarray(orders) * self.epochs * 2 / noise**2
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        _, noise = self.closed()
+        stated = Statement(
+            method=f"Gaussian DP, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
+            relation=self.relation,
+            sampling=self._sampling,
+            assumptions=("one clipped vector a lot, which one record moves by up to 2 C",),
+        )
+        return self._proved(stated, gaussian_epsilon(mu=2 * math.sqrt(self.epochs) / noise, delta=self.delta))
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.STEP)
+
+
+class UnclippedLots(FixedLots):
+    """As the authors' released code runs: its clipping acts on a detached copy of the gradient and has no effect.
+
+    Noise has the std that the paper's accountant assumes, but gradients have any norm, so no epsilon holds.
+    """
+
+    relation: ClassVar[Relation] = Relation.NONE
+    refuses_delta: ClassVar[bool] = False
+
+    kind: Literal["unclipped-lots"] = "unclipped-lots"
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        return np.full(len(orders), np.inf)
+
+    def rigorous(self) -> Guarantee:
+        return self._none(
+            "rigorous", "nothing is clipped, so one record may move a gradient without bound", self._sampling
+        )
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.NOTHING)

@@ -1,0 +1,124 @@
+"""DP-SGD over lots of independent records: the MNIST baseline of Igamberdiev and Habernal, App. F."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RootBatches
+from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
+from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_on_own_records
+from dpgraph.families.lots.look import look
+from dpgraph.families.lots.mechanism import ComponentLots, ShuffledLots, UnclippedLots
+from dpgraph.families.lots.variants import component_lots, poisson_lots, shuffled_lots, unclipped_lots
+from dpgraph.families.trees.records import PoissonLots
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
+from dpgraph.problems.base import Size
+
+
+class LotsPrivacy(Privacy):
+    variant: Literal["rigorous", "components", "published", "released"] = Field(
+        default="rigorous",
+        description="rigorous (Poisson lots, each record clipped), components (the same on noisy principal components, "
+        "Abadi et al. 2016), published (disjoint lots, their mean gradient clipped), released (the same without "
+        "clipping, which is what the released code does)",
+    )
+    components: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="Principal components that records are projected to (variant components)"
+    )
+    components_noise: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Noise std on the second moments of records of length 1, released once (variant components)",
+    )
+
+    @model_validator(mode="after")
+    def _components(self) -> Self:
+        wanted = self.variant == "components"
+        for name in ("components", "components_noise"):
+            value = getattr(self, name)
+            if (value is not None) != wanted:
+                expected = "a number > 0" if wanted else "null"
+                raise ValueError(f"{name}={value}: expected {expected} for variant {self.variant}")
+        return self
+
+
+def seconds(cell: Any, size: Size) -> float:
+    """Of a perceptron on all features, or on as many components."""
+    model, training = cell.model, cell.training
+    first = (cell.privacy.components or size.features) * model.width
+    rest = max(0, model.encoder_layers + model.decoder_layers - 2) * model.width**2 + model.width * size.classes
+    step = training.roots_per_step(size.train_nodes) * (4 * first + 6 * rest)
+    return loop_seconds(training, step, size.nodes * 2 * (first + rest), DENSE_FLOPS_PER_SECOND)
+
+
+class DpLotsCell(NetworkCell):
+    model: MlpModel
+    training: RootBatches
+    privacy: LotsPrivacy
+
+
+VARIANTS = {
+    "rigorous": Variant(PoissonLots, poisson_lots, scored_on_own_records),
+    "components": Variant(ComponentLots, component_lots, scored_on_own_records),
+    "published": Variant(ShuffledLots, shuffled_lots, scored_on_own_records, target="published"),
+    "released": Variant(UnclippedLots, unclipped_lots, scored_on_own_records, target="published"),
+}
+CONTRACT_OF = {"components": {"components": 3, "components_noise": 4.0}}
+CONTRACT: dict[str, dict[str, Any]] = {
+    f"0-{variant}": {
+        "model": {"architecture": "mlp", "hops": 0, "width": 8},
+        "training": {"sampling_rate": 0.3},
+        "privacy": {"variant": variant, "epsilon": 6.0, **CONTRACT_OF.get(variant, {})},
+    }
+    for variant in VARIANTS
+}
+ATTACKS = (
+    AttackCase(
+        reads="records",
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT,
+        relation=Relation.RECORD_REMOVE,
+        run_attack="trees",  # each record is a tree of its own
+    ),
+    AttackCase(
+        variant="components",
+        reads="records",
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT,
+        relation=Relation.RECORD_REMOVE,
+        components=True,
+    ),
+    AttackCase(
+        variant="published",
+        reads="records",
+        batches=Batches.SHUFFLED,
+        clipping=Clipped.STEP,
+        relation=Relation.RECORD_REPLACE,
+        run_attack="lots",
+    ),
+    AttackCase(
+        variant="released",
+        reads="records",
+        batches=Batches.SHUFFLED,
+        clipping=Clipped.NOTHING,
+        relation=Relation.NONE,
+    ),
+)
+
+SPECS = (
+    MethodSpec(
+        "dp-lots",
+        "DP-SGD of an MLP on records without neighbours, in lots; the cell's variant states what is clipped.",
+        "dpgraph.families.lots.train:DpLots",
+        DpLotsCell,
+        CONTRACT,
+        VARIANTS,
+        ATTACKS,
+        look=look,
+        problems=("node-classification", "images"),
+        seconds=seconds,
+    ),
+)

@@ -1,0 +1,51 @@
+"""Settings of other methods for a user's own graph, for `dpgraph compare`: fixed, so that no result chooses them.
+
+A specification offers them as its rule `own-graph`, and as `own-graph-node-remove` or `own-graph-edge` where its
+promise under that relation needs others. They are common ones (Adam at .01, a hundred batches of a fifth),
+the same for all methods, and tuned for none of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpgraph.core.errors import UserError
+from dpgraph.privacy.relation import Relation
+from dpgraph.problems.base import Size
+
+RULE = "own-graph"
+RULE_OF_REMOVED, RULE_OF_EDGES = f"{RULE}-{Relation.NODE_REMOVE}", f"{RULE}-{Relation.EDGE}"
+RULES = (RULE, RULE_OF_REMOVED, RULE_OF_EDGES)
+Setting = dict[str, Any]
+BATCHES = {"optimizer": "adam", "learning_rate": 0.01, "sampling_rate": 0.2, "steps": 100}
+
+
+def perceptron(size: Size, epsilon: float | None) -> Setting:
+    return {"model": {"architecture": "mlp", "hops": 0, "width": 64}, "training": BATCHES}
+
+
+def perceptron_of_removed(size: Size, epsilon: float | None) -> Setting:
+    return perceptron(size, epsilon) | {"privacy": {"variant": "node-remove"}}
+
+
+def convolution(size: Size, epsilon: float | None) -> Setting:
+    return {"model": {"architecture": "gcn", "hops": 1, "width": 64}, "training": BATCHES}
+
+
+def aggregation(size: Size, epsilon: float | None) -> Setting:
+    return {"model": {"architecture": "mlp", "hops": 0, "width": 64}, "training": BATCHES}
+
+
+def aggregation_of_removed(size: Size, epsilon: float | None) -> Setting:
+    """Raises UserError without a bound on degrees: nothing else bounds what a node that leaves moves."""
+    if size.degree_bound is None:
+        raise UserError("--degree-bound: none is given: expected one, by a public schema: nothing else bounds its sums")
+    return aggregation(size, epsilon) | {"privacy": {"variant": "node-remove", "degree_bound": size.degree_bound}}
+
+
+def aggregation_of_edges(size: Size, epsilon: float | None) -> Setting:
+    return aggregation(size, epsilon) | {"privacy": {"variant": "edge"}}
+
+
+def rule_for(relation: Relation) -> str:
+    return RULE if relation is Relation.NODE_NULL else f"{RULE}-{relation}"

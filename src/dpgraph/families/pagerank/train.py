@@ -1,0 +1,159 @@
+"""DP-APPR and its baselines: training on rows of approximate personalised PageRank (Zhang 2021, chapter 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from dpgraph.config.cell import Model
+from dpgraph.core.randomness import numpy_generator
+from dpgraph.engine.methods.assembly import Bench, Run, fixed_size_sampler, initial_network, run_loop, set_up
+from dpgraph.engine.methods.base import Job, Observe, Outcome
+from dpgraph.engine.models.closed_rows import RowNetwork
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.models.power_iteration import PowerIteration
+from dpgraph.engine.models.weighted_rows import WeightedRows
+from dpgraph.engine.preparation.base import expected
+from dpgraph.engine.sampling.batches import Draws
+from dpgraph.engine.training.checkpoint import Generator
+from dpgraph.engine.training.closed_rows import RowStep
+from dpgraph.engine.training.optimizers import make_optimizer
+from dpgraph.engine.training.steps import PlainStep, Step
+from dpgraph.families.pagerank.prepared import (
+    PreparedRows,
+    kept_nodes,
+    longest,
+    public_rows,
+    row_table,
+    scaled_columns,
+    with_others,
+)
+from dpgraph.problems.node_classification.exposure import Exposure
+
+
+class Appr:
+    """A two-layer perceptron over exact rows of PageRank, without privacy: Vanilla of the thesis."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        return train_rows(job, observe)
+
+
+class DpAppr(Appr):
+    """Rows of PageRank released privately, then DP-SGD or DP-Adam on them (Algorithms 6 to 9).
+
+    `rigorous`: columns of the released rows keep K_col entries, Poisson batches of roots. `published`: columns of L1
+    norm tau, batches of fixed size; with release=exact the noise std is sigma B C (Eq. 5.5, baseline DPSGD). Baselines
+    by release: identity is Features, random is Random. Roots and kept nodes are chosen by public ids, separately for
+    each seed; inference is power iteration.
+    """
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is trained on without privacy: (M, N) rows, the (M,) node ids of their roots, and the batches."""
+
+    rows: sp.csr_matrix
+    roots: np.ndarray
+    length: int  # nodes that a row and its root may be
+    draws: Draws
+
+    @classmethod
+    def of(cls, job: Job, pagerank: Any) -> Reading:
+        graph = job.graph
+        chosen, roots = kept_nodes(graph, pagerank, numpy_generator(*job.names("kept nodes")))
+        rows = public_rows(graph, pagerank, chosen, roots, numpy_generator(*job.names("random rows")))
+        if rows is None:
+            raise TypeError(f"release={pagerank.release}: expected rows that need no release, without privacy")
+        if pagerank.losses == "kept":
+            rows, roots = with_others(rows, roots, np.setdiff1d(chosen, roots))
+            rows = scaled_columns(rows, 1.0)
+        draws = Draws(fixed_size_sampler(job.cell, len(roots)), numpy_generator(*job.names("batches")))
+        return cls(rows, roots, longest(pagerank, len(graph.train_nodes)), draws)
+
+
+@dataclass(frozen=True)
+class WrittenNetwork:
+    """Power iteration with the parameters of a `RowNetwork`, which it writes to a network."""
+
+    inference: PowerIteration
+    network: Network
+
+    def logits(self, network: Any, features: Tensor) -> Tensor:
+        return self.inference.logits(network.write(self.network), features)
+
+
+def train_rows(job: Job, observe: Observe) -> Outcome:
+    """Train one seed, privately if its job is prepared, else by mean cross-entropy. Inference is power iteration."""
+    pagerank: Any = job.cell.pagerank
+    prepared = None if job.prepared is None else expected(job.prepared, PreparedRows)
+    reading = Reading.of(job, pagerank) if prepared is None else prepared
+    roots, draws = (reading.roots if isinstance(reading, Reading) else reading.rows.roots), reading.draws
+    inference = PowerIteration(job.graph, pagerank.inference_steps, pagerank.teleport, job.device)
+    generators: dict[str, Generator] = {"batches": draws.generator}
+    if prepared is not None:
+        generators["noise"] = prepared.noise.generator
+    notes = {"batches": str(draws.sampler.name), "edge_lists": pagerank.release}
+    if has_closed_form(job.cell.model):
+        bench, network, step = _closed(job, reading)
+        run = Run(job, bench, step, generators, notes, inference=WrittenNetwork(inference, network))
+    else:
+        bench = set_up(job)
+        network = bench.network
+        run = Run(job, bench, _general(job, bench, reading), generators, notes, inference=inference)
+    outcome = run_loop(run, observe)
+    exposed = exposure(network, bench.features, _labels(job), job.graph.train_nodes, roots)
+    return replace(outcome, exposure=exposed)
+
+
+def has_closed_form(model: Model) -> bool:
+    """Return whether gradients are known in closed form: one hidden layer, no dropout."""
+    return model.encoder_layers == model.decoder_layers == 1 and not model.dropout
+
+
+def _closed(job: Job, reading: Reading | PreparedRows) -> tuple[Bench, Network, RowStep]:
+    """Return bench and step of a `RowNetwork`, and a network to write it to."""
+    cell, device = job.cell, job.device
+    # cloned: the bits of a dense product depend on its factors' alignment, which NumPy leaves to chance
+    features = torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).clone().to(device)
+    network = initial_network(job, features.shape[1])
+    trained = RowNetwork(network, cell.model.activation)
+    optimizer = make_optimizer([trained.theta], cell.training, fused=True)
+    if isinstance(reading, PreparedRows):
+        step = reading.closed(trained, optimizer)
+    else:
+        rows = row_table(job.graph, reading.rows, reading.roots, reading.length, device)
+        step = RowStep(trained, optimizer, rows, reading.draws)
+    return Bench(trained, optimizer, features, None), network, step
+
+
+def _general(job: Job, bench: Bench, reading: Reading | PreparedRows) -> Step:
+    """Return the step by the engine for any network, with the same draws."""
+    if isinstance(reading, PreparedRows):
+        return reading.general(bench.network, bench.optimizer)
+    weighted = WeightedRows(reading.rows, reading.roots, job.device)
+    data = (weighted.trees, bench.features, _labels(job), reading.draws.sampler, reading.draws.generator)
+    return PlainStep(bench.network, bench.optimizer, *data, weighted.logits)
+
+
+def _labels(job: Job) -> Tensor:
+    """Return the (N,) labels that training reads."""
+    if job.prepared is not None:
+        return job.prepared.data.labels
+    return torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device)
+
+
+@torch.no_grad()
+def exposure(network: Network, features: Tensor, labels: Tensor, candidates: np.ndarray, roots: np.ndarray) -> Exposure:
+    """Hidden states of the roots and losses of all training nodes, from each node's own record."""
+    network.eval()
+    hidden = network.encoder(features[torch.from_numpy(roots)])
+    logits = network.decoder(network.encoder(features[torch.from_numpy(candidates)]))
+    losses = nn.functional.cross_entropy(
+        logits, labels[torch.from_numpy(candidates)], reduction="none", ignore_index=-1
+    )
+    return Exposure(roots, hidden.float().cpu().numpy(), candidates, losses.float().cpu().numpy())

@@ -1,0 +1,57 @@
+"""Mechanisms over rows of PageRank, from a cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpgraph.core.errors import invalid
+from dpgraph.engine.methods.asked import Asked, batch_size
+from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPagerank
+from dpgraph.families.pagerank.roots import kept_and_roots, roots_and_rows
+
+
+def published_pagerank(asked: Asked) -> FixedBatchPagerank:
+    pagerank, training = asked.cell.pagerank, asked.cell.training
+    kept, _ = kept_and_roots(pagerank, asked.num_train)
+    roots, _ = roots_and_rows(pagerank, asked.num_train)
+    return FixedBatchPagerank(
+        **_rows(asked, published=True),
+        batch_size=batch_size(training, roots),
+        sampled_nodes=kept,
+        node_share=pagerank.node_share,
+        column_norm=pagerank.column_norm,
+    )
+
+
+def poisson_pagerank(asked: Asked) -> PoissonPagerank:
+    pagerank, training = asked.cell.pagerank, asked.cell.training
+    roots, _ = roots_and_rows(pagerank, asked.num_train)
+    rate = training.sampling_rate if training.batch_size is None else training.batch_size / roots
+    if rate is None or rate > 1:
+        raise invalid("batch_size", training.batch_size, f"at most the number of roots, {roots}")
+    return PoissonPagerank(**_rows(asked, published=False), sampling_rate=rate, column_cap=pagerank.column_cap)
+
+
+def _rows(asked: Asked, published: bool) -> dict[str, Any]:
+    """Fields that both mechanisms have."""
+    from dpgraph.families.pagerank.accountant import release_noise
+
+    pagerank = asked.cell.pagerank
+    _, rows = kept_and_roots(pagerank, asked.num_train)
+    roots, fewer = roots_and_rows(pagerank, asked.num_train)
+    common = asked.common(roots) | {"num_rows": fewer}
+    if asked.privacy.delta is None:
+        common["delta"] = asked.default_delta(asked.num_train)
+    noise: float | None = None
+    values: float | None = None
+    if asked.cell.release_epsilon is not None:
+        noise, values = release_noise(
+            pagerank.release,
+            epsilon=asked.cell.release_epsilon,
+            rows=rows,
+            top_k=pagerank.top_k,
+            delta=common["delta"] / 2,
+            published=published,
+        )
+    shared = {"release": pagerank.release, "top_k": pagerank.top_k, "release_noise": noise, "values_epsilon": values}
+    return common | shared

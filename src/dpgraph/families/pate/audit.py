@@ -1,0 +1,151 @@
+"""Audits of PATE: whom a record teaches, and the noise and the caps of the release that follows.
+
+Teachers, parts and the release are those that the method prepares for its cells.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from tempfile import TemporaryDirectory
+from unittest.mock import patch
+
+import numpy as np
+from scipy.stats import norm
+
+from dpgraph.audits.cases import CPU, TEACHER_KINDS, Kind, prepared_of
+from dpgraph.audits.result import AuditResult
+from dpgraph.core.randomness import numpy_generator
+from dpgraph.data.records import TEST, TRAIN, VALIDATION
+from dpgraph.families.pate.prepared import PreparedTeachers, votes_of
+from dpgraph.planning.resolve import resolve
+from dpgraph.privacy.cache import VARIABLE
+from dpgraph.privacy.procedure import NotAsAccounted
+from dpgraph.problems.images.value import Images
+
+TEACHERS, SIDE, CLASSES, RECORDS = 6, 4, 3, 60
+SIGMA, RATIO, THRESHOLD = 9.0, 1.5, 0.5  # std of an answer in votes; of a check over it; share of teachers
+LEVEL = 5.0  # standard deviations
+TITLE = "teachers' parts, and noise and caps of the release of their votes"
+
+
+def images(public: int) -> Images:
+    """RECORDS of training, `public` ones and a tested one, of random pixels."""
+    random, size = numpy_generator("audits", "teachers"), RECORDS + public + 1
+    return Images(
+        name="audit",
+        features=random.random((size, SIDE * SIDE), dtype=np.float32),
+        labels=np.arange(size) % CLASSES,
+        split=np.array([TRAIN] * RECORDS + [VALIDATION] * public + [TEST], dtype=np.uint8),
+        num_classes=CLASSES,
+        shape=(SIDE, SIDE, 1),
+    )
+
+
+def prepared(kind: Kind, value: Images, seed: int, caps: tuple[int, int]) -> PreparedTeachers:
+    cell = resolve(
+        {
+            "task": {"dataset": "demo-images", "split": "random-60-15-25"},
+            "method": kind.method,
+            "training": {
+                "learning_rate": 0.1, "steps": 1, "student_batch_size": 4, "teachers": TEACHERS, "teacher_channels": 2,
+                "teacher_width": 4, "teacher_steps": 20, "teacher_batch_size": 4,
+            },
+            "privacy": {
+                "variant": kind.variant, "noise_multiplier": SIGMA, "delta": 1e-3, "check_ratio": RATIO,
+                "threshold": THRESHOLD, "max_checks": caps[0], "max_answers": caps[1],
+            },
+            "seeds": (0,),
+        }
+    )  # fmt: skip
+    return prepared_of(PreparedTeachers, value, cell, RECORDS, seed=seed)
+
+
+def taught(kind: Kind) -> int:
+    """The most teachers whose votes another record in the place of one moves; of all, each record in turn."""
+    value, most = images(30), 0
+    step = prepared(kind, value, 0, (20, 10))
+    before = votes_of(step.records, step.plan, CPU)
+    for record in range(0, RECORDS, 7):
+        features, labels = value.features.copy(), value.labels.copy()
+        features[record], labels[record] = 1 - features[record], (labels[record] + 1) % CLASSES
+        other = prepared(kind, replace(value, features=features, labels=labels), 0, (20, 10))
+        after = votes_of(other.records, other.plan, CPU)
+        most = max(most, int((before != after).any(axis=1).sum()))
+    return most
+
+
+Prepare = Callable[[int, int, tuple[int, int]], PreparedTeachers]  # of public records, seed and caps
+
+
+def laws(prepare: Prepare, trials: int) -> dict[str, float]:
+    """Standard deviations by which shares of answered queries and of the first class differ from their laws.
+
+    All queries have the votes (4, 2, 0); in a run without checks that fail, the first two classes are compared.
+    """
+    found = {}
+    votes = np.tile(np.array([0, 0, 0, 0, 1, 1], dtype=np.int16)[:, None], (1, trials))
+    step = prepare(trials, 1, (trials, trials))
+    with patch.object(type(step), "votes", lambda self: votes):
+        labels = step.labels()
+    answered = labels >= 0
+    passing = float(norm.cdf((4 - THRESHOLD * TEACHERS) / (RATIO * SIGMA)))
+    found["checks"] = _deviation(int(answered.sum()), trials, passing)
+    first, second = int((labels == 0).sum()), int((labels == 1).sum())
+    # given that the third class does not win: by a long simulation of the law, its own generator
+    noise = SIGMA * numpy_generator("audits", "teachers", "law").standard_normal((400_000, 3)) + np.array([4, 2, 0])
+    wins = np.bincount(noise.argmax(axis=1), minlength=3)
+    found["answers"] = _deviation(first, first + second, float(wins[0] / (wins[0] + wins[1])))
+    return found
+
+
+def _deviation(seen: int, count: int, share: float) -> float:
+    return (seen - count * share) / math.sqrt(max(count, 1) * share * (1 - share))
+
+
+def over_caps(prepare: Prepare) -> bool:
+    """Whether a run with all teachers agreed makes more answers than allowed, or states what it does not do."""
+    step = prepare(100, 2, (50, 10))
+    with patch.object(type(step), "votes", lambda self: np.zeros((TEACHERS, 100), dtype=np.int16)):
+        made = int((step.labels() >= 0).sum())
+    try:
+        step.check()
+    except NotAsAccounted:
+        return True
+    return made > 10
+
+
+def teachers(trials: int) -> AuditResult:
+    """One record moves one teacher's votes; checks and answers have the noise, and the caps, that are accounted for."""
+    broken: list[str] = []
+    # no votes of before: they may be of other code
+    with TemporaryDirectory() as folder, patch.dict(os.environ, {VARIABLE: folder}):
+        for name, kind in TEACHER_KINDS.items():
+            if (count := taught(kind)) != 1:
+                broken.append(f"{name}: a record moves {count} teachers")
+            broken += released(name, partial(_of_images, kind), trials)
+    return AuditResult(
+        audit="teachers",
+        title=TITLE,
+        passed=not broken,
+        claim=f"as Theorem G wants, of {len(TEACHER_KINDS)} variants",
+        finding="; ".join(broken) or "one teacher, the noise of both, and both caps",
+        trials=trials,
+    )
+
+
+def released(name: str, prepare: Prepare, trials: int) -> list[str]:
+    """What is wrong with noise and caps of a release, if anything."""
+    broken = [
+        f"{name}, {what}: {z:.3g} standard deviations"
+        for what, z in laws(prepare, trials).items()
+        if not abs(z) < LEVEL
+    ]
+    return [*broken, f"{name}: caps do not stop the run"] if over_caps(prepare) else broken
+
+
+def _of_images(kind: Kind, public: int, seed: int, caps: tuple[int, int]) -> PreparedTeachers:
+    return prepared(kind, images(public), seed, caps)

@@ -1,0 +1,114 @@
+"""Confident-GNMax: labels for public images from the noisy votes of teachers (Papernot et al. 2018; Zhang, chapter 3).
+
+All that reads private records is released before the student's first step. Proofs: docs/privacy.md, section 14.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpgraph.core.errors import invalid
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.mechanisms.base import Count, NoisySteps
+from dpgraph.privacy.procedure import Release
+from dpgraph.privacy.public import DataFact
+from dpgraph.privacy.statements import GNMAX, GNMAX_NODES, Statement
+
+CHECKS, ANSWERS = "largest count of votes", "histogram of votes"
+
+
+class ConfidentGnmax(NoisySteps):
+    """At most `max_checks` noisy largest counts and `max_answers` noisy histograms of votes, then T free steps.
+
+    `noise_multiplier` is the std on a count of a histogram, in votes; that of a check is `check_ratio` times as much.
+    Teachers have disjoint parts of the N records by public ids, so one record moves one vote of every histogram: the
+    largest count by at most 1, the histogram by at most sqrt(2). All checks are one Gaussian mechanism and, given their
+    outcomes, so are the answers: mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 (Theorem G there).
+    """
+
+    stated: ClassVar[Statement] = GNMAX
+    relation = GNMAX.relation
+    prepared: ClassVar[str] = "dpgraph.families.pate.prepared:PreparedTeachers"
+    steps_cost: ClassVar[bool] = False
+
+    kind: Literal["confident-gnmax", "confident-gnmax-nodes"] = "confident-gnmax"
+    max_checks: Count = Field(description="Public cap: the run stops before one more check")
+    max_answers: Count = Field(description="Public cap: the run stops before one more answer")
+    check_ratio: float = Field(description="sigma_1 / sigma_2, public")
+
+    def _check(self) -> None:
+        super()._check()
+        if self.max_answers > self.max_checks:
+            raise invalid("max_answers", self.max_answers, f"at most max_checks = {self.max_checks}")
+        if not 1e-3 <= self.check_ratio <= 1e3:
+            raise invalid("check_ratio", self.check_ratio, "a number from 0.001 to 1000")
+
+    def _spent(self) -> dict[str, Any]:
+        _, sigma = self.closed()
+        return {
+            "checks": self.max_checks,
+            "answers": self.max_answers,
+            "sigma_threshold": self.check_ratio * sigma,
+            "sigma_votes": sigma,
+            "delta": self.delta,
+        }
+
+    @property
+    def mu(self) -> float:
+        _, sigma = self.closed()
+        return math.sqrt(self.max_checks / self.check_ratio**2 + 2 * self.max_answers) / sigma
+
+    def rdp(self, orders: tuple[float, ...]) -> np.ndarray:
+        return np.asarray(orders) * self.mu**2 / 2
+
+    def published(self) -> Guarantee:
+        """Proposition 2 of the thesis, data-independent."""
+        from dpgraph.families.pate.accountant import published_epsilon
+
+        return self._stated("Proposition 2, RDP of Confident-GNMax without regard to the data").guarantee(
+            "published", epsilon=published_epsilon(**self._spent()), delta=self.delta
+        )
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.families.pate.accountant import capped_epsilon
+
+        return self._proved(self._stated(self.stated.method), capped_epsilon(**self._spent()))
+
+    def _stated(self, method: str) -> Statement:
+        return replace(self.stated.filled({"M": self.max_checks, "M_l": self.max_answers}), method=method)
+
+    @property
+    def streams(self) -> dict[str, int | None]:
+        """One stream for the noise of checks, then of answers; how many numbers it holds is private."""
+        return {"votes of teachers": None}
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        sigma = self.closed()[1]
+        return (
+            Release(kind=CHECKS, noise=self.check_ratio * sigma, sensitivity=1.0, count=self.max_checks),
+            Release(kind=ANSWERS, noise=sigma, sensitivity=math.sqrt(2), count=self.max_answers),
+        )
+
+
+class NodeGnmax(ConfidentGnmax):
+    """The same where teachers have parts of the training nodes, and public validation nodes are asked for (Theorem N).
+
+    A teacher reads its part's subgraph and the public nodes, so one training node moves one vote of every histogram.
+    """
+
+    stated: ClassVar[Statement] = GNMAX_NODES
+    relation = GNMAX_NODES.relation
+    prepared: ClassVar[str] = "dpgraph.families.pate.nodes.prepared:PreparedNodeTeachers"
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {**ConfidentGnmax.numbers_from, "queries": DataFact.VALIDATION}
+    )
+
+    kind: Literal["confident-gnmax-nodes"] = "confident-gnmax-nodes"

@@ -1,0 +1,150 @@
+"""PATE on a graph: teachers on disjoint parts of the training nodes, noisy votes on public nodes, and a student."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from dpgraph.config.cell import LARGE, Cell, Training
+from dpgraph.config.frozen import Finite
+from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.cost import loop_seconds
+from dpgraph.engine.methods.looks import BROWN, PURPLE, Look
+from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
+from dpgraph.families.pate.mechanism import NodeGnmax
+from dpgraph.families.pate.nodes.rules import by_noise, without_noise
+from dpgraph.families.pate.spec import PatePrivacy
+from dpgraph.families.pate.variants import node_gnmax
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
+from dpgraph.problems.base import Size
+
+PUBLIC_NODES = 0.1  # of all, for estimates
+FLOPS = 4e9  # a second, of small batched products and of sparse ones
+
+
+class PublicRows(Finite):
+    """What teachers and student read: a node's coordinates along axes that public nodes alone determine."""
+
+    components: Annotated[
+        int, Field(ge=1, le=10_000, description="Principal components of the validation nodes' features, at most")
+    ] = 32
+
+
+class NodeStudentTraining(Training):
+    """Of the student, a softmax regression on all labelled nodes at once; and of its teachers."""
+
+    student_weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of the student's parameters")] = 0.01
+    teachers: Annotated[int, Field(ge=1, le=100_000, description="On disjoint parts of the training nodes")] = 100
+    teacher_reads: Literal["own", "means"] = Field(
+        default="own",
+        description="own (features of a node) or means (twice the mean over a node and its list, within the teacher's "
+        "own part and the public nodes)",
+    )
+    teacher_ridge: Annotated[float, Field(gt=0, le=1e6, description="Penalty of a teacher's ridge regression")] = 0.1
+
+
+class PlainNodeStudentTraining(NodeStudentTraining):
+    answers: Annotated[int, Field(ge=1, le=LARGE, description="Public nodes that get a label")] | None = Field(
+        default=None, description="None: all"
+    )
+
+
+class NodePatePrivacy(PatePrivacy):
+    variant: Literal["rigorous"] = "rigorous"
+    max_checks: Annotated[int, Field(ge=1, le=LARGE, description="Public cap on checks")] = 1000
+    max_answers: Annotated[int, Field(ge=1, le=LARGE, description="Public cap on labels")] = 300
+    check_ratio: Annotated[float, Field(ge=1e-3, le=1e3, description="sigma_1 / sigma_2")] = 10.0
+    threshold: Annotated[float, Field(ge=-10, le=10, description="T of a check, as a share of the teachers")] = 0.3
+
+
+class NodePateCell(Cell):
+    model: PublicRows = PublicRows()
+    training: PlainNodeStudentTraining
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return f"teachers-{self.training.teacher_reads}", 0
+
+
+STUDENTS = tuple(name for name in NodeStudentTraining.model_fields if name != "steps")
+
+
+class DpNodePateCell(NodePateCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        "model": ("components",),
+        "training": STUDENTS,
+        "privacy": ("threshold",),
+    }
+
+    training: NodeStudentTraining  # type: ignore[assignment]
+    privacy: NodePatePrivacy  # type: ignore[assignment]
+
+
+def look(cell: Any) -> Look:
+    return Look(BROWN, "X", "-") if cell.training.teacher_reads == "own" else Look(PURPLE, "D", "-")
+
+
+def seconds(cell: Any, size: Size) -> float:
+    """Teachers and student, and the axes of the public nodes."""
+    training, asked = cell.training, PUBLIC_NODES * size.nodes
+    read = min(cell.model.components, size.features)
+    axes = min(asked, size.features) ** 2 * (2 * max(asked, size.features) + 20 * min(asked, size.features))
+    part = size.train_nodes / training.teachers
+    votes = training.teachers * asked * read * (size.classes + (8 if training.teacher_reads == "means" else 0))
+    teachers = 2 * votes + 4 * size.train_nodes * part * (part + read)
+    step = 6 * asked * read * size.classes
+    return (axes + teachers) / FLOPS + loop_seconds(training, step, 2 * size.nodes * size.features * read)
+
+
+def score(cell: Any) -> ScoreReads:
+    """Return the record of a node; classes of public nodes are the only part of them that is not public."""
+    return ScoreReads(OWN_RECORD, Public.NO, "validation nodes", "of which features and edges alone are public")
+
+
+SMALL = {"teachers": 8, "teacher_ridge": 0.1}
+
+
+def small(reads: str, private: bool) -> dict[str, Any]:
+    cell: dict[str, Any] = {"model": {"components": 3}, "training": {**SMALL, "teacher_reads": reads}}
+    budget = {"variant": "rigorous", "epsilon": 6.0, "max_checks": 10, "max_answers": 10, "threshold": -10}
+    return cell | ({"privacy": budget} if private else {})
+
+
+TRAIN = "dpgraph.families.pate.nodes.train:NodePate"
+
+SPECS = (
+    MethodSpec(
+        "dp-node-pate",
+        "A student of teachers on disjoint parts of the training nodes, whose noisy votes label public nodes.",
+        TRAIN,
+        DpNodePateCell,
+        {"own": small("own", True), "means": small("means", True)},
+        {"rigorous": Variant(NodeGnmax, node_gnmax, score)},
+        (
+            AttackCase(
+                reads="node teachers",
+                batches=Batches.NONE,
+                clipping=Clipped.NOTHING,
+                relation=Relation.TRAINING_NODE,
+            ),
+        ),
+        look=look,
+        inference=own_record,
+        seconds=seconds,
+        rules={"by-noise": by_noise},
+    ),
+    MethodSpec(
+        "node-pate",
+        "The same without noise: the majority of the teachers labels the public nodes.",
+        TRAIN,
+        NodePateCell,
+        {"means": small("means", False)},
+        look=look,
+        inference=own_record,
+        seconds=seconds,
+        rules={"parts-of-20": without_noise},
+    ),
+)

@@ -1,0 +1,180 @@
+"""The private part of PATE: teachers on disjoint parts, whose votes label public images once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpgraph.config.frozen import digest
+from dpgraph.config.streams import split_number
+from dpgraph.core.errors import invalid
+from dpgraph.core.files import locked, write_array
+from dpgraph.core.randomness import CountedGenerator
+from dpgraph.data.records import TRAIN, VALIDATION, Records
+from dpgraph.engine.models import image_convolutions
+from dpgraph.engine.preparation.base import Order, PreparedStep
+from dpgraph.families.pate import teacher_networks as teachers_model
+from dpgraph.families.pate import teachers as teachers_training
+from dpgraph.families.pate.gnmax import confident_gnmax, vote_histograms
+from dpgraph.families.pate.mechanism import ANSWERS, CHECKS, ConfidentGnmax
+from dpgraph.families.pate.teachers import TeacherPlan, teachers_votes
+from dpgraph.privacy.cache import VARIABLE
+from dpgraph.privacy.procedure import NotAsAccounted, Procedure, Release
+from dpgraph.privacy.relation import Relation
+
+SMALLEST_SIDE = 4
+NOISE = "votes of teachers"  # the stream of checks, then of answers
+
+
+def plan_of(cell: Any, seed: int) -> TeacherPlan:
+    """Teachers are those of the split: seeds and methods that agree in it share them."""
+    told = cell.training
+    return TeacherPlan(
+        teachers=told.teachers,
+        channels=told.teacher_channels,
+        width=told.teacher_width,
+        steps=told.teacher_steps,
+        batch_size=told.teacher_batch_size,
+        learning_rate=told.teacher_learning_rate,
+        names=("dpgraph", cell.task.folder, "teachers", split_number(cell, seed)),
+        convolutions=told.teacher_convolutions,
+    )
+
+
+def shape_of(records: Records) -> tuple[int, int, int]:
+    """Height, width and channels of records that are images; raises UserError for others."""
+    shape: Any = records.meta.get("shape")
+    if shape is None or min(shape[:2]) < SMALLEST_SIDE:
+        raise invalid("shape", shape, f"images of at least {SMALLEST_SIDE} x {SMALLEST_SIDE} pixels")
+    height, width, channels = shape
+    return int(height), int(width), int(channels)
+
+
+def pool_of(records: Records) -> np.ndarray:
+    """(Q,) ids of the public images, those of validation, in their order. Raises UserError where there are none."""
+    pool = np.flatnonzero(np.asarray(records.split) == VALIDATION)
+    if len(pool) == 0:
+        raise invalid("split", "without validation images", "some: they are the public images that teachers label")
+    return pool
+
+
+def votes_of(records: Records, plan: TeacherPlan, device: torch.device) -> np.ndarray:
+    """(teachers, Q) int16 classes, from the cache or trained now; `labels` of `records` beside training are not read.
+
+    Files are named by a hash of plan, data, device kind and the code. They are as private as the records. Raises
+    UserError for fewer training images than teachers.
+    """
+    train = np.flatnonzero(np.asarray(records.split) == TRAIN)
+    if plan.teachers > len(train):  # their number is public
+        raise invalid("training.teachers", plan.teachers, f"at most {len(train)}, the number of training images")
+    labels = np.full(len(records.split), -1, dtype=np.int64)
+    labels[train] = np.asarray(records.labels)[train]
+    features = np.array(records.features, dtype=np.float32, order="C")
+    content = hashlib.sha256()
+    for array in (features, labels, np.array(records.split)):
+        content.update(array.data)
+    told = [plan.told(), content.hexdigest(), device.type, _code(), torch.__version__]
+    folder = Path(os.environ.get(VARIABLE) or ".cache/dpgraph") / "teachers" / digest(told, 32)
+    pool = pool_of(records)
+    with locked(folder):
+        path = folder / "votes.npy"
+        known = _stored(path, (plan.teachers, len(pool)))
+        if known is None:
+            known = teachers_votes(
+                torch.from_numpy(features).to(device), torch.from_numpy(labels).to(device), shape_of(records),
+                records.num_classes, train, pool, plan,
+            )  # fmt: skip
+            write_array(path, known)
+    return known
+
+
+def _stored(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
+    try:
+        votes: np.ndarray = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    return votes if votes.shape == shape and votes.dtype == np.int16 else None
+
+
+@lru_cache
+def _code() -> str:
+    """Of what makes votes: teachers that were trained by other code are trained again."""
+    files = [Path(str(module.__file__)) for module in (image_convolutions, teachers_model, teachers_training)]
+    return digest([hashlib.sha256(path.read_bytes()).hexdigest() for path in files])
+
+
+class PreparedTeachers(PreparedStep):
+    """`labels`, once; what follows is post-processing of it and of public images."""
+
+    def __init__(self, order: Order) -> None:
+        super().__init__(order)
+        mechanism = order.mechanism
+        if not isinstance(mechanism, ConfidentGnmax):
+            raise TypeError(f"mechanism={mechanism.kind}: expected one of votes of teachers")
+        self.gnmax, self.device = mechanism, order.device
+        self.records: Records = order.data.graph
+        self.plan = self.planned(order)
+        self.threshold = order.privacy.threshold * self.plan.teachers
+        # students of one release share it: same teachers, noise, caps and seed give the same labels
+        told = digest([mechanism.chosen, self.plan.told(), self.threshold], 32)
+        names = ("dpgraph", order.cell.task.folder, NOISE, order.seed, told)
+        self._noise = CountedGenerator(*names)
+        order.ledger.open(NOISE, names, order.seed, secret=True, counter=self._noise)
+        self.made: list[Release] = []
+        self._labels: np.ndarray | None = None
+
+    def planned(self, order: Order) -> Any:
+        """What teachers are trained by: a dataclass of public settings that has their number."""
+        return plan_of(order.cell, order.seed)
+
+    def votes(self) -> np.ndarray:
+        """(teachers, Q) private."""
+        return votes_of(self.records, self.plan, self.device)
+
+    def labels(self) -> np.ndarray:
+        """(Q,) int64 classes of the public images in their order, NO_ANSWER where there is none; the same each time."""
+        if self._labels is None:
+            mechanism = self.gnmax
+            sigma = mechanism.closed()[1]
+            check, answer = mechanism.check_ratio * sigma, sigma
+            answers = confident_gnmax(
+                vote_histograms(self.votes(), self.records.num_classes),
+                threshold=self.threshold,
+                check_noise_std=check,
+                vote_noise_std=answer,
+                max_checks=mechanism.max_checks,
+                max_answers=mechanism.max_answers,
+                generator=self._noise,
+            )
+            # how many were made is private: the caps are stated, unless the run went beyond them
+            checks, labelled = max(answers.checks, mechanism.max_checks), max(answers.answers, mechanism.max_answers)
+            self.made = [
+                Release(kind=CHECKS, noise=answers.check_noise_std, sensitivity=1.0, count=checks),
+                Release(kind=ANSWERS, noise=answers.vote_noise_std, sensitivity=2**0.5, count=labelled),
+            ]
+            if self._noise.numbers != answers.numbers:
+                raise NotAsAccounted("votes of teachers: checks and answers share noise, so no epsilon holds")
+            self._labels = answers.labels
+        return self._labels
+
+    def ran(self, resumed_at: int = 0) -> Procedure:
+        """Steps are free once the labels are there; before, nothing has been done."""
+        steps = self.steps if self._labels is not None else 0
+        return Procedure(
+            relation=self.mechanism.relation if self.made else Relation.NONE,
+            terms=(),
+            noise_std=(),
+            noise_draws=0,
+            divisor=1.0,
+            steps=steps,
+            releases=tuple(self.made),
+        )
+
+    def notes(self) -> dict[str, Any]:
+        return {"batches": "none", "edge_lists": "own record"}

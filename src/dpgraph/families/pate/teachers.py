@@ -1,0 +1,116 @@
+"""Training of many teachers side by side on disjoint parts of the data, and their votes."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.core.errors import invalid
+from dpgraph.core.progress import progress
+from dpgraph.core.randomness import Name, numpy_generator, torch_generator
+from dpgraph.engine.models.image_convolutions import Depth
+from dpgraph.families.pate.teacher_networks import StackedTeachers
+
+QUERIES = 50  # images that all teachers of a stack look at together
+STACK = 25  # teachers that a step moves together
+
+
+@dataclass(frozen=True)
+class TeacherPlan:
+    """Public settings of teachers; `names` key their parts, initial parameters and batches."""
+
+    teachers: int
+    channels: int
+    width: int
+    steps: int
+    batch_size: int
+    learning_rate: float
+    names: tuple[Name, ...]
+    convolutions: Depth = 2
+
+    def told(self) -> tuple[object, ...]:
+        """What votes and their noise are named by; of two convolutions as before there were seven."""
+        values = astuple(self)
+        return values[:-1] if self.convolutions == 2 else values
+
+
+def parts_by_id(teachers: int, num_records: int, *names: Name) -> np.ndarray:
+    """(N,) teacher of every id: a public hash of the id alone, so that no record moves another one's part."""
+    return (numpy_generator(*names, "parts").random(num_records) * teachers).astype(np.int64)
+
+
+def members(parts: np.ndarray, train: np.ndarray, teachers: int) -> tuple[np.ndarray, np.ndarray]:
+    """((n,) training ids by teacher, (teachers + 1,) where each teacher's begin).
+
+    Raises UserError for a teacher without images; ids are public, so that says nothing of a record.
+    """
+    sizes = np.bincount(parts[train], minlength=teachers)
+    if sizes.min() == 0:
+        raise invalid("teachers", teachers, f"fewer: of {len(train)} training images some teacher gets none")
+    return train[np.argsort(parts[train], kind="stable")], np.concatenate([[0], np.cumsum(sizes)])
+
+
+def teachers_votes(
+    pixels: Tensor,
+    labels: Tensor,
+    shape: tuple[int, int, int],
+    classes: int,
+    train: np.ndarray,
+    queries: np.ndarray,
+    plan: TeacherPlan,
+) -> np.ndarray:
+    """(teachers, Q) int16 classes that teachers predict for the images `queries`, each trained on its part of `train`.
+
+    `pixels` (N, F) and `labels` (N,) int64, -1: none, which has no loss. Adam on mean cross-entropies of batches that
+    are drawn with replacement from a teacher's own part. A record moves its own teacher, whatever the others do.
+    """
+    ids, starts = members(parts_by_id(plan.teachers, len(labels), *plan.names), train, plan.teachers)
+    votes = np.empty((plan.teachers, len(queries)), dtype=np.int16)
+    with progress("teachers", plan.teachers) as bar:
+        for first in range(0, plan.teachers, STACK):
+            last = min(first + STACK, plan.teachers)
+            network = StackedTeachers(
+                shape, classes, last - first, plan.channels, plan.width,
+                torch_generator(*plan.names, "parameters", first), plan.convolutions,
+            ).to(pixels.device)  # fmt: skip
+            _train(network, pixels, labels, ids, starts[first : last + 1], plan, first)
+            votes[first:last] = _votes(network, pixels, queries)
+            bar.update(last - first)
+    return votes
+
+
+def _train(
+    network: StackedTeachers,
+    pixels: Tensor,
+    labels: Tensor,
+    ids: np.ndarray,
+    starts: np.ndarray,
+    plan: TeacherPlan,
+    first: int,
+) -> None:
+    optimizer = torch.optim.Adam(network.parameters(), lr=plan.learning_rate)
+    generator, sizes = numpy_generator(*plan.names, "batches", first), np.diff(starts)
+    for _ in range(plan.steps):
+        drawn = (generator.random((len(sizes), plan.batch_size)) * sizes[:, None]).astype(np.int64) + starts[:-1, None]
+        chosen = torch.from_numpy(ids[drawn]).to(pixels.device)
+        batch, wanted = pixels[chosen], labels[chosen]
+        logits = network(batch)
+        losses = nn.functional.cross_entropy(
+            logits.flatten(0, 1), wanted.flatten(), reduction="none", ignore_index=-1
+        ).reshape(wanted.shape)
+        counted = (wanted >= 0).sum(dim=1).clamp_min(1)
+        optimizer.zero_grad(set_to_none=True)
+        (losses.sum(dim=1) / counted).sum().backward()
+        optimizer.step()
+
+
+@torch.no_grad()
+def _votes(network: StackedTeachers, pixels: Tensor, queries: np.ndarray) -> np.ndarray:
+    seen = []
+    for start in range(0, len(queries), QUERIES):
+        images = pixels[torch.from_numpy(queries[start : start + QUERIES]).to(pixels.device)]
+        seen.append(network(images.expand(network.teachers, *images.shape)).argmax(dim=2).cpu().numpy())
+    return np.concatenate(seen, axis=1).astype(np.int16)

@@ -1,0 +1,62 @@
+"""GAT as Velickovic et al. (2018) train it: the whole graph in each step, without privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.core.randomness import numpy_generator, torch_generator
+from dpgraph.engine.methods.assembly import Run, fixed_size_sampler, run_loop, set_up
+from dpgraph.engine.methods.base import Job, Observe, Outcome
+from dpgraph.engine.methods.stopping import stopping
+from dpgraph.engine.models.additive_attention import AttentionNetwork, ClosedLists
+from dpgraph.engine.models.dropout import Dropout
+from dpgraph.engine.models.sparse import Bags, sparse_rows
+from dpgraph.engine.training.steps import BatchStep
+from dpgraph.families.plain.propagation.train import Undropped
+
+
+def network_of(job: Job, num_features: int, masks: torch.Generator | None) -> AttentionNetwork:
+    model, generator = job.cell.model, torch_generator(*job.names("parameters"))
+    classes, drop = job.graph.num_classes, Dropout(model.dropout, masks)
+    sizes = (num_features, model.width, model.heads, model.output_heads, classes)
+    return AttentionNetwork(*sizes, generator, drop).to(job.device)
+
+
+@dataclass(frozen=True)
+class Some:
+    """Logits of `nodes` alone."""
+
+    of: Undropped
+    nodes: Tensor
+
+    def logits(self, network: Any, features: Tensor) -> Tensor:
+        return self.of.logits(network, features)[self.nodes]
+
+
+class AdditiveGat:
+    """Mean cross-entropy of the training nodes, or of batches of them, with dropout; stopped early where asked for."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        bench, graph = set_up(job, network_of), job.graph
+        network, features = bench.network, bench.features
+        lists, rows = ClosedLists.of(graph, job.device), sparse_rows(features)
+        words = None if rows is None else Bags.of(rows, job.device)
+        labels = np.asarray(graph.labels, dtype=np.int64)
+        known = graph.train_nodes[labels[graph.train_nodes] >= 0]
+        roots, wanted = (torch.from_numpy(part).to(job.device) for part in (known, labels[known]))
+        batches, sampler = numpy_generator(*job.names("batches")), fixed_size_sampler(job.cell, len(known))
+
+        def loss(positions: Tensor) -> Tensor:
+            return nn.functional.cross_entropy(network(features, lists, words)[roots[positions]], wanted[positions])
+
+        step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
+        whole = Undropped(lambda one, records: one(records, lists, words))
+        run = Run(job, bench, step, {"batches": batches}, inference=whole)
+        kept, epoch = network_of(job, features.shape[1], None), -(-sampler.num_roots // sampler.size)
+        stopped = stopping(run, kept, epoch, lambda nodes: Some(whole, torch.from_numpy(nodes).to(job.device)))
+        return run_loop(stopped, observe)

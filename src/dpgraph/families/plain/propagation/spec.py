@@ -1,0 +1,171 @@
+"""Methods without privacy that spread labels, logits or states over the graph: what edges are worth for free."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from dpgraph.config.cell import MlpModel, Model, NetworkCell, UndroppedMlp
+from dpgraph.engine.methods.cost import network_seconds
+from dpgraph.engine.methods.free import AnyBatches, FreeTraining, StoppedTraining
+from dpgraph.engine.methods.looks import GREEN, GREY, ORANGE, SKY, SLATE, Look
+from dpgraph.engine.methods.spec import MethodSpec
+from dpgraph.privacy.relation import PredictionInput
+from dpgraph.problems.base import Size
+
+Steps = Annotated[int, Field(ge=0, le=10_000)]
+Teleport = Annotated[float, Field(ge=0, le=1)]
+
+
+class SgcModel(UndroppedMlp):
+    encoder_layers: Annotated[int, Field(ge=0, le=0, description="SGC is softmax regression")]  # type: ignore[misc]
+    decoder_layers: Annotated[int, Field(ge=1, le=1, description="SGC is softmax regression")] = 1
+    spreading_steps: Steps = Field(default=2, description="K: products with the normalised adjacency")
+
+
+class AppnpModel(MlpModel):
+    spreading_steps: Steps = Field(default=10, description="K, steps of power iteration")
+    teleport: Teleport = Field(default=0.1, description="alpha: weight of a node's own logits in each step")
+
+
+class LabelPropagationModel(UndroppedMlp):
+    spreading_steps: Steps = Field(default=50, description="Steps of power iteration")
+    teleport: Teleport = Field(default=0.1, description="alpha: weight of the labels in each step")
+
+
+class CorrectAndSmoothModel(MlpModel):
+    spreading_steps: Steps = Field(default=50, description="Steps of power iteration, of residuals and of labels")
+    correct_teleport: Teleport = Field(default=0.1, description="Weight of the residuals in each step")
+    smooth_teleport: Teleport = Field(
+        default=0.2, description="Weight of labels and corrected predictions in each step"
+    )
+
+
+class AttentionModel(Model):
+    """Two layers, neither encoder nor decoder: the first has `heads` of `width` units side by side.
+
+    `dropout` is that of both layers' inputs and attention weights.
+    """
+
+    DROPPED: ClassVar[tuple[str, ...]] = ("gat",)
+
+    architecture: Literal["gat"]
+    hops: Literal[2]
+    output_heads: Annotated[int, Field(ge=1, le=1000, description="Of the second layer, averaged")] = 1
+    inference_own_weight: Annotated[float, Field(ge=0, le=0)] = 0.0
+
+
+class SpreadingCell(NetworkCell):
+    NAME: ClassVar[str]
+
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        """Its own kind: no counterpart among encoders with message passing."""
+        return self.NAME, 0
+
+
+class SgcCell(SpreadingCell):
+    NAME: ClassVar[str] = "sgc"
+    model: SgcModel
+    training: FreeTraining
+
+
+class AppnpCell(SpreadingCell):
+    NAME: ClassVar[str] = "appnp"
+    model: AppnpModel
+    training: FreeTraining
+
+
+class PmlpCell(SpreadingCell):
+    NAME: ClassVar[str] = "pmlp"
+    model: MlpModel
+    training: FreeTraining
+
+
+class CorrectAndSmoothCell(SpreadingCell):
+    NAME: ClassVar[str] = "correct-and-smooth"
+    model: CorrectAndSmoothModel
+    training: FreeTraining
+
+
+class LabelPropagationCell(SpreadingCell):
+    NAME: ClassVar[str] = "label-propagation"
+    model: LabelPropagationModel
+    training: AnyBatches
+
+
+class AttentionCell(NetworkCell):
+    model: AttentionModel
+    training: StoppedTraining
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        """Its own kind: the private networks' attention is another one."""
+        return "velickovic-gat", 2
+
+
+def raw_graph(cell: Any) -> PredictionInput:
+    return PredictionInput.RAW_GRAPH
+
+
+def seconds(cell: Any, size: Size) -> float:
+    """Of a perceptron, and products with the adjacency: of APPNP and SGC at each step, of the others once."""
+    each = getattr(cell.model, "spreading_steps", 1) * size.entries * size.classes * 4e-10
+    trained = isinstance(cell, SgcCell | AppnpCell)
+    steps = cell.training.steps if trained else cell.training.evaluations
+    return network_seconds(cell, size) + float(2 * steps * each)
+
+
+def attention_seconds(cell: Any, size: Size) -> float:
+    """Of dropped features, and of gathered states; a stopped run is as long as an unstopped one, at most."""
+    model = cell.model
+    states = model.width * model.heads + size.classes * model.output_heads
+    each = size.nodes * size.features * 4e-9 + size.entries * states * 2e-8
+    return float(cell.training.steps * (each + 2e-3))
+
+
+MLP: dict[str, Any] = {"architecture": "mlp", "hops": 0, "width": 8}
+TRAIN = "dpgraph.families.plain.propagation.train"
+
+
+def spec(cell: type[SpreadingCell], summary: str, runs: str, look: Look, contract: dict[str, Any]) -> MethodSpec:
+    whole = {"model": {**MLP, **contract}, "training": {"sampling_rate": 1.0}}
+    return MethodSpec(
+        cell.NAME,
+        summary,
+        f"{TRAIN}:{runs}",
+        cell,
+        {"none": whole},
+        look=lambda one: look,
+        inference=raw_graph,
+        seconds=seconds,
+    )
+
+
+SPECS = (
+    spec(SgcCell, "Softmax regression on records that were spread K times over the graph.", "Sgc",
+         Look(GREEN, "<", "-"), {"encoder_layers": 0}),
+    spec(AppnpCell, "An MLP whose logits are spread by power iteration with teleport, in training, too.", "Appnp",
+         Look(SKY, ">", "-"), {"dropout": 0.5}),
+    MethodSpec(
+        "velickovic-gat",
+        "The two-layer GAT of the literature: additive attention, dropped inputs and attention weights.",
+        "dpgraph.families.plain.propagation.attention:AdditiveGat",
+        AttentionCell,
+        {"none": {"model": {"architecture": "gat", "hops": 2, "width": 4, "heads": 2, "dropout": 0.5},
+                  "training": {"sampling_rate": 1.0, "patience": 2, "stop_on": "accuracy"}}},
+        look=lambda one: Look(SLATE, "d", "-"),
+        inference=raw_graph,
+        seconds=attention_seconds,
+    ),
+    spec(PmlpCell, "An MLP trained on own records, whose layers pass messages in predictions.", "Pmlp",
+         Look(ORANGE, "h", "-"), {"dropout": 0.5}),
+    spec(CorrectAndSmoothCell, "An MLP on own records; then residuals and labels of training nodes are spread.",
+         "CorrectAndSmooth", Look(SLATE, "p", "-"), {}),
+    spec(LabelPropagationCell, "Labels of training nodes, spread over the graph; no record is read.",
+         "LabelPropagation", Look(GREY, "d", "-"), {}),
+)  # fmt: skip

@@ -1,0 +1,90 @@
+"""All methods by name, from each `spec.py` below `families/`. What they run is imported when it is run."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import dpgraph.families
+from dpgraph.core import outside
+from dpgraph.core.errors import invalid
+from dpgraph.core.loading import load, module_of
+from dpgraph.engine.methods.spec import MethodSpec
+from dpgraph.privacy.mechanisms.base import Mechanism
+
+if TYPE_CHECKING:
+    from dpgraph.engine.methods.base import Method
+
+
+PRIVATE = "dp-"  # how the names of private methods begin, and of no others
+
+
+def specs() -> dict[str, MethodSpec]:
+    """Those of the package, and those that the user's registry names. Raises UserError for a name of two families."""
+    return _specs(outside.places())
+
+
+@cache
+def _specs(places: outside.Places) -> dict[str, MethodSpec]:
+    by_name: dict[str, MethodSpec] = {}
+    for where, found in _families(places):
+        for one in found:
+            if one.name.startswith(PRIVATE) != one.private:
+                expected = f"{PRIVATE}... exactly with a mechanism for each variant, or nothing accounts for it"
+                raise invalid("method", one.name, f"{expected} ({where})")
+            if one.name in by_name:
+                raise invalid("method", one.name, f"another name, one family has it already ({where})")
+            by_name[one.name] = one
+    return dict(sorted(by_name.items()))
+
+
+def _families(places: outside.Places) -> Iterator[tuple[str, tuple[MethodSpec, ...]]]:
+    for base in map(Path, dpgraph.families.__path__):
+        for path in sorted(base.rglob(outside.SPEC)):
+            name = ".".join((dpgraph.families.__name__, *path.relative_to(base).with_suffix("").parts))
+            yield name, importlib.import_module(name).SPECS
+    for folder in outside.method_folders(places).values():
+        found, where = getattr(outside.import_method(folder), "SPECS", None), folder / outside.SPEC
+        if not isinstance(found, tuple) or not found or not all(isinstance(one, MethodSpec) for one in found):
+            raise invalid(f"{where}: SPECS", found, "a tuple of MethodSpec")
+        for one in found:
+            if module_of(one.train).split(".")[0] != folder.name:
+                raise invalid(f"{where}: {one.name}: train", one.train, f"{folder.name}.MODULE:CLASS")
+        yield str(where), found
+
+
+def outside_of(name: str) -> Path | None:
+    """The folder of a method from outside the package; None for the package's own and for unknown ones."""
+    known = specs().get(name)
+    family = "" if known is None else module_of(known.train).split(".")[0]
+    return outside.method_folders(outside.places()).get(family)
+
+
+def spec(name: str) -> MethodSpec:
+    known = specs()
+    if name not in known:
+        raise invalid("method", name, f"one of {', '.join(known)}")
+    return known[name]
+
+
+def method(name: str) -> Method:
+    """What runs. Raises UserError for a user's method that cannot be imported."""
+    folder = outside_of(name)
+    if folder is None:
+        return load(spec(name).train)()  # type: ignore[no-any-return]
+    try:
+        return load(spec(name).train)()  # type: ignore[no-any-return]
+    except Exception as error:
+        raise outside.broken(folder, error) from None
+
+
+def check_runs(name: str, mechanism: Mechanism) -> None:
+    """Raises UserError for a mechanism that the method does not name: nothing would account for what it does."""
+    known = spec(name)
+    classes: set[type[Mechanism]] = {one.mechanism for one in known.variants.values()} or {known.without_noise}
+    if type(mechanism) not in classes:
+        kinds = sorted(kind.model_fields["kind"].default for kind in classes)
+        raise invalid("mechanism", mechanism.kind, f"{' or '.join(kinds)} for the method {name}")

@@ -1,0 +1,87 @@
+"""DP-GNN by residual clipping (ours, docs/privacy.md, Theorem 3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from dpgraph.config.cell import TreePrivacy
+from dpgraph.engine.methods.attacks import AttackCase, Terms
+from dpgraph.engine.methods.spec import MethodSpec, Public, ScoreReads, Variant, scored_along_edges
+from dpgraph.families.residual.look import look
+from dpgraph.families.residual.variants import residual_trees
+from dpgraph.families.trees.mechanism import ResidualTrees
+from dpgraph.families.trees.spec import DpGnnCell, TreeModel
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
+
+
+class HopModel(TreeModel):
+    hops: Annotated[int, Field(ge=1, le=2, description="r, layers of message passing")] = 1
+
+
+class ResidualPrivacy(TreePrivacy):
+    variant: Literal["rigorous"] = "rigorous"
+    neighbour_clip_ratio: Annotated[float, Field(ge=0)] = Field(
+        default=0.1, description="C_n / C_s: what neighbours may add, C_s = clip_norm; 0: nothing"
+    )
+    neighbour_sampling_rate: Annotated[float, Field(gt=0, le=1)] | None = Field(
+        default=None, description="q2: rate of the batch of neighbour terms; null: as that of self terms"
+    )
+    choice_epsilon: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Part of epsilon charged for choosing, on validation nodes, whether inference reads neighbours; "
+        "null: it always does",
+    )
+
+
+class DpResidualCell(DpGnnCell):
+    model: HopModel
+    privacy: ResidualPrivacy  # type: ignore[assignment]
+
+
+CONTRACT: dict[str, dict[str, Any]] = {
+    f"{hops}-rigorous{'' if architecture == 'gcn' else f'-{architecture}'}": {
+        "model": {"architecture": architecture, "hops": hops, "width": 8, "heads": 3},
+        "training": {"sampling_rate": 0.3},
+        "privacy": {"variant": "rigorous", "epsilon": 6.0, "max_degree": 3, "list_cap": 3},
+    }
+    for hops in (1, 2)
+    for architecture in ("gcn", "gin", "gat")
+}
+
+
+def score(cell: Any) -> ScoreReads:
+    """Return what predictions read; with a choice the run reads and protects validation nodes, too."""
+    reads = scored_along_edges(cell)
+    if cell.privacy.choice_epsilon is None:
+        return reads
+    return replace(reads, public=Public.NO, protected="whom the run's own choice protects")
+
+
+def attack(hops: int, terms: Terms) -> AttackCase:
+    return AttackCase(
+        reads="trees",
+        hops=hops,
+        terms=terms,
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT,
+        relation=Relation.NODE_NULL,
+        run_attack="trees",
+    )
+
+
+SPECS = (
+    MethodSpec(
+        "dp-residual",
+        "Residual clipping: a root's own gradient clipped at C_s, what its neighbours add to it at a smaller C_n.",
+        "dpgraph.families.residual.train:DpResidual",
+        DpResidualCell,
+        CONTRACT,
+        {"rigorous": Variant(ResidualTrees, residual_trees, score)},
+        (attack(1, "own and neighbours"), attack(2, "own and neighbours"), attack(1, "own")),
+        look=look,
+    ),
+)

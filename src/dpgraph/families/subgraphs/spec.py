@@ -1,0 +1,200 @@
+"""DP-SGD and DP-Adam on clipped gradients of (sub)graphs (Igamberdiev and Habernal, sections 4.2 to 4.4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpgraph.config.cell import LARGE, Model, NetworkCell, NodeParts, Privacy
+from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.cost import FLOPS_PER_SECOND, SECONDS_TO_START, network_seconds, steps_of
+from dpgraph.engine.methods.spec import MethodSpec, Public, ScoreReads, Variant, scored_along_edges
+from dpgraph.families.subgraphs import look
+from dpgraph.families.subgraphs.mechanism import (
+    UNPAID_STOPPING,
+    CutSubgraphs,
+    MaskedSubgraphs,
+    NodeClippedSubgraphs,
+    NodeNoise,
+    PoissonSubgraphs,
+    PureNoise,
+    UnclippedSubgraphs,
+)
+from dpgraph.families.subgraphs.variants import parts
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
+from dpgraph.problems.base import Size
+
+
+class KipfModel(Model):
+    architecture: Literal["kipf"]
+    hops: Literal[2]
+
+
+class UndroppedModel(KipfModel):
+    dropout: Annotated[float, Field(ge=0, le=0)] = 0.0
+
+
+class StoppedParts(NodeParts):
+    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="Epochs without a better validation loss before stopping; the last parameters count"
+    )
+
+
+class PlainPartTraining(StoppedParts):
+    weight_decay: Annotated[float, Field(ge=0, description="L2 penalty")] = 0.0
+
+
+class KipfGcnCell(NetworkCell):
+    model: KipfModel
+    training: PlainPartTraining
+    privacy: None = None
+
+
+class SubgraphPrivacy(Privacy):
+    variant: Literal["rigorous", "cut", "published", "per-node", "released"] = Field(
+        default="rigorous",
+        description="rigorous (a fresh Poisson sample of nodes at each step), cut (fixed parts without the edges "
+        "between them), published (fixed parts of the loss over the whole graph, one clipped gradient a step, moments "
+        "accountant), per-node (the same parts, the gradient of each node's loss clipped, their noisy sum divided by "
+        "L: Eq. 5 with a node for x_i), released (no clipping, which is what the released code does)",
+    )
+
+
+class DpSubgraphCell(NetworkCell):
+    model: KipfModel
+    training: StoppedParts
+    privacy: SubgraphPrivacy
+
+    @model_validator(mode="after")
+    def _stops(self) -> Self:
+        patience, variant = self.training.patience, self.privacy.variant
+        if patience is not None and not VARIANTS[variant].mechanism.may_stop:  # type: ignore[attr-defined]
+            raise ValueError(f"patience={patience}: expected null for variant {variant}: {UNPAID_STOPPING}")
+        return self
+
+
+class NoisePrivacy(Privacy):
+    variant: Literal["published", "per-node"] = Field(description="Of dp-subgraph, whose noise and divisor it has")
+
+
+class DpPureNoiseCell(NetworkCell):
+    model: UndroppedModel
+    training: NodeParts
+    privacy: NoisePrivacy
+
+
+def scored_in_any_graph(cell: Any) -> ScoreReads:
+    """Return the raw graph, all of which a relation between any two graphs changes."""
+    return replace(scored_along_edges(cell), public=Public.NO, protected="whom the relation replaces with all others")
+
+
+VARIANTS = {
+    "rigorous": Variant(PoissonSubgraphs, parts(PoissonSubgraphs), scored_along_edges),
+    "cut": Variant(CutSubgraphs, parts(CutSubgraphs), scored_along_edges),
+    "published": Variant(MaskedSubgraphs, parts(MaskedSubgraphs), scored_in_any_graph, target="published"),
+    "per-node": Variant(NodeClippedSubgraphs, parts(NodeClippedSubgraphs), scored_in_any_graph, target="published"),
+    "released": Variant(UnclippedSubgraphs, parts(UnclippedSubgraphs), scored_in_any_graph, target="published"),
+}
+
+NOISE_VARIANTS = {
+    "published": Variant(PureNoise, parts(PureNoise), scored_in_any_graph, target="published"),
+    "per-node": Variant(NodeNoise, parts(NodeNoise), scored_in_any_graph, target="published"),
+}
+
+
+GATHERED = 3  # first layers stay sparse whatever the share of zeros
+SECONDS_PER_PARAMETER = 2e-8  # and step: noise and update
+
+
+def seconds(cell: Any, size: Size) -> float:
+    """Products with sparse records, and updates of all parameters."""
+    return network_seconds(cell, size, GATHERED) + _updates(cell, size)
+
+
+def noise_seconds(cell: Any, size: Size) -> float:
+    """Of steps that read no record."""
+    looks = cell.training.evaluations * size.nodes * 2 * _parameters(cell, size) / FLOPS_PER_SECOND
+    return SECONDS_TO_START + looks + _updates(cell, size)
+
+
+def _updates(cell: Any, size: Size) -> float:
+    return float(steps_of(cell.training) * SECONDS_PER_PARAMETER * _parameters(cell, size))
+
+
+def _parameters(cell: Any, size: Size) -> int:
+    return int((size.features + size.classes) * cell.model.width)
+
+
+def contract(variants: tuple[str | None, ...], dropout: float) -> dict[str, dict[str, Any]]:
+    """Cells that the tests put through the contract of methods; one may stop, and has no time to."""
+    cells: dict[str, dict[str, Any]] = {
+        f"{parts}-{variant or 'none'}": {
+            "model": {"architecture": "kipf", "hops": 2, "width": 8, "dropout": dropout},
+            "training": {"num_splits": parts, "train_share": 0.5},
+            **({} if variant is None else {"privacy": {"variant": variant, "epsilon": 6.0}}),
+        }
+        for variant in variants
+        for parts in (1, 3)
+    }
+    if "released" in variants:
+        released = cells["1-released"]
+        cells["1-released-stopping"] = {**released, "training": {**released["training"], "patience": 6}}
+    return cells
+
+
+def attack(variant: str, batches: Batches, clipping: Clipped, relation: Relation) -> AttackCase:
+    return AttackCase(
+        variant=variant,
+        reads="parts",
+        hops=2,
+        batches=batches,
+        clipping=clipping,
+        relation=relation,
+        run_attack="subgraphs" if clipping is Clipped.STEP else None,
+    )
+
+
+ATTACKS = (
+    attack("rigorous", Batches.POISSON, Clipped.STEP, Relation.NODE_REMOVE),
+    attack("cut", Batches.PARTS_BY_ID, Clipped.STEP, Relation.NODE_REMOVE),
+    attack("published", Batches.MASKED_PARTS, Clipped.STEP, Relation.GRAPH),
+    attack("per-node", Batches.MASKED_PARTS, Clipped.ROOT, Relation.GRAPH),
+    attack("released", Batches.MASKED_PARTS, Clipped.NOTHING, Relation.NONE),
+)
+
+SPECS = (
+    MethodSpec(
+        "kipf-gcn",
+        "Kipf and Welling's two-layer GCN without privacy, on the whole graph or on parts of its loss.",
+        "dpgraph.families.subgraphs.train:KipfGcn",
+        KipfGcnCell,
+        contract((None,), 0.5),
+        look=look.plain,
+        seconds=seconds,
+    ),
+    MethodSpec(
+        "dp-subgraph",
+        "DP-SGD or DP-Adam on subgraphs; the variant states which subgraph a step reads and what is clipped.",
+        "dpgraph.families.subgraphs.train:DpSubgraph",
+        DpSubgraphCell,
+        contract(tuple(VARIANTS), 0.5),
+        VARIANTS,
+        ATTACKS,
+        look=look.private,
+        seconds=seconds,
+    ),
+    MethodSpec(
+        "dp-pure-noise",
+        "A control: the updates of dp-subgraph with the gradient set to zero, so that nothing but noise is learnt.",
+        "dpgraph.families.subgraphs.train:DpPureNoise",
+        DpPureNoiseCell,
+        contract(tuple(NOISE_VARIANTS), 0.0),
+        NOISE_VARIANTS,
+        tuple(attack(variant, Batches.NONE, Clipped.NOTHING, Relation.GRAPH) for variant in NOISE_VARIANTS),
+        look=look.noise,
+        seconds=noise_seconds,
+    ),
+)

@@ -1,0 +1,176 @@
+"""Steps of Kipf's GCN on parts of a graph: what is read, what is clipped, and the noise.
+
+Where each node's gradient is clipped (Igamberdiev and Habernal, Eq. 5, with one x_i for each node) the guarantees are
+those of `training.clipping`, for messages over whatever a block holds: a node's contribution to the sum is no longer
+than the clip norm, as norms are enlarged by more than their rounding, and a node whose gradient is not finite
+contributes exactly 0. Nothing bounds on how many nodes' gradients one record acts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dpgraph.engine.models.kipf import KipfBlock, KipfNetwork, NodeErrors, Read, dropout_factors
+from dpgraph.engine.training.noise import GaussianNoise
+from dpgraph.engine.training.precision import enlarged_norms
+from dpgraph.families.subgraphs.splits import Schedule
+
+CACHE_BYTES = 1 << 28  # of blocks; beyond, parts are built again whenever they are visited
+
+
+class BlockCache:
+    """Blocks by their nodes: fixed parts are built once."""
+
+    def __init__(self, build: Callable[[np.ndarray], KipfBlock], limit: int = CACHE_BYTES) -> None:
+        self.build, self.limit = build, limit
+        self.held = 0
+        self._blocks: dict[bytes, KipfBlock] = {}
+
+    def of(self, nodes: np.ndarray) -> KipfBlock:
+        key = nodes.tobytes()
+        if (block := self._blocks.get(key)) is None:
+            block = self.build(nodes)
+            if self.held + block.nbytes <= self.limit:
+                self.held += block.nbytes
+                self._blocks[key] = block
+        return block
+
+
+@dataclass(frozen=True)
+class GraphSource:
+    """What a step's gradient reads: the schedule of nodes, and how nodes become a block.
+
+    A node that is not `present` (N,), a null record, keeps its place in the schedule and is read by no step, so that it
+    moves neither messages nor the mean's divisor: what Theorem 5 calls an absent node. None: all are.
+    """
+
+    schedule: Schedule
+    block: Callable[[np.ndarray], KipfBlock]
+    present: np.ndarray | None = None
+
+    def of(self, step: int) -> KipfBlock | None:
+        """Return the block of a step; None: no nodes, so the gradient is zero."""
+        nodes = self.schedule.nodes(step)
+        if self.present is not None:
+            nodes = nodes[self.present[nodes]]
+        return self.block(nodes) if len(nodes) else None
+
+
+class NoSource:
+    """A source of nothing: every gradient is zero."""
+
+    def of(self, step: int) -> KipfBlock | None:
+        return None
+
+
+Source = GraphSource | NoSource
+
+
+@dataclass(frozen=True)
+class NodeClipping:
+    """Factors min(1, C / n_v) with n_v the norm of the gradient of node v's loss, all parameters together."""
+
+    clip_norm: float
+
+    def __call__(self, found: NodeErrors) -> Tensor:
+        """(n,) in (0, 1]; 0 where n_v is not finite."""
+        norms = node_norms(found)
+        return torch.clamp_max(self.clip_norm / norms, 1).masked_fill_(~torch.isfinite(norms), 0)
+
+
+def node_norms(found: NodeErrors) -> Tensor:
+    """(n,) norms of the nodes' gradients, enlarged by what rounding may have taken from them.
+
+    What rounding is relative to is s = sum |g_i| |a_i| of docs/privacy.md, Lemma R: here at most the largest slope
+    times |W2| |e_v| times the lengths of all records that are added up.
+    """
+    last = found.errors.square().sum(0) * (found.mixed.square().sum(1) + 1)
+    squared, reach = torch.zeros_like(last), torch.zeros_like(last)
+    backs, bounds = found.errors.T @ found.w2.T, found.errors.abs().T @ found.w2.abs().T
+    for piece in found.block.neighbourhoods:
+        squared[piece.nodes] = piece.squares(backs, found.slopes)
+        reach[piece.nodes] = piece.reach.to(last.dtype)
+    scale = bounds.square().sum(1).mul_(reach.square_()).mul_(found.slopes.max().square())
+    return enlarged_norms(squared.add_(last), scale.add_(last))
+
+
+@dataclass(frozen=True)
+class Privatizer:
+    """What is clipped, the noise on all parameters together, and the public divisor of the noisy vector.
+
+    The gradient of a mean is clipped as one vector; or, with `each_node`, the network has clipped the gradients of
+    nodes with `node_factors` and added them up.
+    """
+
+    clip_norm: float  # inf: nothing is clipped
+    noise: GaussianNoise
+    size: int  # P, parameters of a network; what follows in its vector is padding
+    buffer: Tensor  # zeros like the vector, where each step draws its noise: large new tensors cost page faults
+    each_node: bool = False
+    divisor: float = 1.0
+
+    @property
+    def node_factors(self) -> NodeClipping | None:
+        """For `KipfNetwork.gradient`; None: the gradient of the mean loss, clipped here."""
+        return NodeClipping(self.clip_norm) if self.each_node else None
+
+    def apply(self, gradient: Tensor) -> None:
+        """Clip and noise in place. A gradient that is not finite is zero: it must stay within the clip norm, too."""
+        if self.each_node:
+            gradient.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+        else:
+            self._clip(gradient)
+        std = self.noise.fill([self.buffer[: self.size]])
+        gradient.add_(self.buffer, alpha=std)
+        if self.divisor != 1:
+            gradient.div_(self.divisor)
+
+    def _clip(self, gradient: Tensor) -> None:
+        norm = torch.linalg.vector_norm(gradient)
+        gradient.mul_((self.clip_norm / norm).clamp_(max=1.0))
+        if math.isfinite(self.clip_norm):
+            gradient.nan_to_num_(nan=0.0)
+
+
+@dataclass
+class KipfStep:
+    """One step, private with a `privatizer`."""
+
+    network: KipfNetwork
+    optimizer: torch.optim.Optimizer
+    source: Source
+    dropout: float = 0.0
+    masks: torch.Generator | None = None
+    privatizer: Privatizer | None = None
+
+    def __post_init__(self) -> None:
+        self.gradient = torch.zeros_like(self.network.theta.data)
+        self._done = 0
+
+    def start_at(self, step: int) -> None:
+        self._done = step
+
+    def __call__(self) -> int:
+        block = self.source.of(self._done)
+        self._done += 1
+        if block is None:
+            self.gradient.zero_()
+        else:
+            factors = None if self.privatizer is None else self.privatizer.node_factors
+            self.network.gradient(Read(block, self._kept(block)), self.gradient, factors)
+        if self.privatizer is not None:
+            self.privatizer.apply(self.gradient)
+        self.network.theta.grad = self.gradient
+        self.optimizer.step()
+        return 0 if block is None else block.num_nodes
+
+    def _kept(self, block: KipfBlock) -> Tensor | None:
+        if not self.dropout or self.masks is None:
+            return None
+        return dropout_factors(block.num_hidden, self.network.width, self.dropout, self.masks)

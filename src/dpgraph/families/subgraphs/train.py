@@ -1,0 +1,122 @@
+"""Kipf and Welling's GCN on parts of a graph, without privacy or private (Igamberdiev and Habernal, 4.2 to 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from dpgraph.core.errors import invalid
+from dpgraph.core.randomness import numpy_generator, torch_generator
+from dpgraph.data.records import VALIDATION
+from dpgraph.engine.methods.assembly import Bench, Run, run_loop
+from dpgraph.engine.methods.base import Job, Observe, Outcome
+from dpgraph.engine.methods.used_nodes import used_nodes
+from dpgraph.engine.models.kipf import GraphBlocks, KipfBlock, KipfNetwork
+from dpgraph.engine.preparation.base import expected
+from dpgraph.engine.training.checkpoint import Generator
+from dpgraph.engine.training.early_stopping import StoppingStep, Watched
+from dpgraph.engine.training.optimizers import make_optimizer
+from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
+from dpgraph.families.subgraphs.splits import FixedParts, equal_parts
+from dpgraph.families.subgraphs.steps import BlockCache, GraphSource, KipfStep, Source
+
+
+class KipfGcn:
+    """Kipf and Welling's two-layer GCN without privacy, on the whole graph or on parts of its loss."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        return run_loop(prepared_run(job), observe)
+
+
+class DpSubgraph(KipfGcn):
+    """DP-SGD or DP-Adam on subgraphs; the variant states which subgraph a step reads and what is clipped.
+
+    `rigorous`: a fresh Poisson sample of training nodes and the edges among them. `cut`: fixed parts of the training
+    nodes by id, without the edges between parts. Both train on training nodes with a loss only. `published`: fixed
+    parts mask the loss, messages cross the whole graph, nodes outside of training included. `released`: the same
+    without clipping, as the authors' code runs. In these the clipped vector is the gradient of the mean loss; its
+    divisor, how many nodes the step reads, is inside of it.
+
+    `per-node`: Eq. 5 with a node for x_i. Parts as in `published`; the gradient of the loss of each of their nodes is
+    clipped, the noisy sum divided by L = N / s.
+
+    With `patience` these three stop on validation nodes: no rigorous epsilon is left, as nothing charges for it.
+    """
+
+
+class DpPureNoise(DpSubgraph):
+    """A control: the updates of dp-subgraph with the gradient set to zero, so that nothing but noise is learnt.
+
+    Of the variant `published`, or of `per-node`, whose noise is divided by L.
+    """
+
+
+@dataclass(frozen=True)
+class WholeGraph:
+    """Inference on all nodes and edges."""
+
+    block: KipfBlock
+
+    def logits(self, network: Any, features: Tensor) -> Tensor:
+        """Return the (N, classes) logits of a `KipfNetwork`; the block has the features."""
+        logits: Tensor = network.logits(self.block)
+        return logits
+
+
+def prepared_run(job: Job) -> Run:
+    """Return the run of a job, private if the job is."""
+    cell, device = job.cell, job.device
+    prepared = None if job.prepared is None else expected(job.prepared, PreparedParts)
+    blocks = GraphBlocks(job.graph if prepared is None else prepared.data.graph, device)
+    initial = torch_generator(*job.names("parameters"))
+    network = KipfNetwork(job.graph.num_features, cell.model.width, job.graph.num_classes, initial, device)
+    optimizer = make_optimizer(
+        [network.theta], cell.training, fused=True, weight_decay=getattr(cell.training, "weight_decay", 0.0)
+    )
+    masks = torch_generator(*job.names("dropout"), device=device)
+    source: Source
+    generators: dict[str, Generator] = {}
+    notes: Mapping[str, Any] = {}
+    if prepared is None:
+        source, privatizer, notes = plain_source(job, blocks), None, {"batches": "fixed parts of the loss"}
+    else:
+        source, privatizer = source_of(prepared, blocks), privatizer_of(prepared, network)
+        generators = {"noise": prepared.noise.generator, **prepared.generators}
+    step = KipfStep(network, optimizer, source, cell.model.dropout, masks, privatizer)
+    bench = Bench(network, optimizer, network.theta.new_empty(0), masks)
+    run = Run(job, bench, step, generators, notes, inference=WholeGraph(blocks.whole()))
+    return _stopping(run, blocks, prepared)
+
+
+def plain_source(job: Job, blocks: GraphBlocks) -> GraphSource:
+    """Return a fixed random partition, without privacy: it masks the loss, messages cross the whole graph."""
+    nodes, count = used_nodes(job), job.cell.training.num_splits
+    if count > len(nodes):
+        raise invalid("num_splits", count, f"an integer from 1 to the {len(nodes)} training nodes with a loss")
+    parts = [nodes] if count == 1 else equal_parts(nodes, count, numpy_generator(*job.names("partition")))
+    return GraphSource(FixedParts(parts, job.names("batches")), BlockCache(blocks.masked).of)
+
+
+def _stopping(run: Run, blocks: GraphBlocks, prepared: PreparedParts | None) -> Run:
+    """Return the run with early stopping, if its cell has any: the last parameters count, not the best."""
+    job, network = run.job, run.bench.network
+    patience = getattr(job.cell.training, "patience", None)
+    if patience is None:
+        return run
+    graph = job.graph if prepared is None else prepared.data.graph
+    nodes = np.flatnonzero((graph.split == VALIDATION) & (np.asarray(graph.labels) >= 0))
+    if not len(nodes):
+        raise invalid("patience", patience, "null: the split has no validation nodes")
+    validation, watched = blocks.masked(nodes), Watched(network, None)
+    if prepared is not None:
+        prepared.stops(watched)
+
+    def scores() -> tuple[float, float]:
+        return -float(network.loss(validation)), 0.0
+
+    step = StoppingStep(run.step, watched, scores, patience, job.cell.training.num_splits)
+    return replace(run, step=step, watched=watched)

@@ -1,0 +1,308 @@
+"""DP learning on bounded trees with a proof: Poisson batches, residual clipping, batches of fixed size.
+
+All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) and clip at public norms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpgraph.core.errors import invalid
+from dpgraph.families.trees.accountant import tree_size
+from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.privacy.mechanisms import base
+from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Release
+from dpgraph.privacy.public_numbers import whole_batch
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import DOUBLE_MIXTURE, HYPERGEOMETRIC, RESIDUAL_CLIPPING, Statement
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.double_mixture import MixturePair
+    from dpgraph.privacy.accountants.renyi import Orders
+
+THEOREM_1_PROVED = replace(
+    DOUBLE_MIXTURE,
+    method="Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
+    sampling=HYPERGEOMETRIC.sampling,
+)
+
+
+class StableTrees(base.NoisySteps):
+    """Ego trees of depth r over the stable sampler's lists."""
+
+    relation: ClassVar[Relation] = DOUBLE_MIXTURE.relation
+    prepared: ClassVar[str] = "dpgraph.families.trees.prepared:PreparedTrees"
+    hops: int = Field(description="r; 0: a root's own record only")
+    max_degree: int | None = Field(default=None, description="K: lists in which a node may occur; None without hops")
+    list_cap: int | None = Field(default=None, description="D: longest list; None without hops")
+
+    def _check(self) -> None:
+        super()._check()
+        base.check_tree(hops=self.hops, max_degree=self.max_degree)
+        if (self.list_cap is None) != (self.hops == 0) or (self.list_cap is not None and self.list_cap < 1):
+            raise invalid("list_cap", self.list_cap, "an integer >= 1 with hops, None without")
+
+    @property
+    def changed_trees(self) -> int:
+        """N(K, r) + D N(K, r - 1), trees that one record changes whatever nodes are the roots; 1 without hops."""
+        if self.hops == 0:
+            return 1
+        degree, cap = self.max_degree or 0, self.list_cap or 0
+        return tree_size(max_degree=degree, hops=self.hops) + cap * tree_size(max_degree=degree, hops=self.hops - 1)
+
+    @property
+    def affected_roots(self) -> int:
+        """R: the changed trees of training nodes, of which there are num_roots, plus one for a non-root."""
+        return min(self.changed_trees, self.num_roots + 1)
+
+    @property
+    def reach(self) -> int:
+        """N(K, r): what the paper counts."""
+        return tree_size(max_degree=self.max_degree or 0, hops=self.hops)
+
+    def _published(self, rate: float, batch_size: int, noise: float) -> Guarantee:
+        """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
+        run: dict[str, Any] = {"steps": self.closed()[0], "delta": self.delta}
+        if self.hops == 0:
+            return base.published_mlp(rate=rate, noise=noise, unmet=self._unmet(base.RELEASED_MLP), **run)
+        return base.published_theorem1(
+            num_roots=self.num_roots,
+            batch_size=batch_size,
+            reach=self.reach,
+            noise_multiplier=noise / (2 * self.reach),
+            remark="evaluated at this noise",
+            unmet=self._unmet(base.THEOREM_1),
+            **run,
+        )
+
+    def _stated(self, statement: Statement, **numbers: object) -> Statement:
+        """With R; assumptions on lists are omitted without hops."""
+        if self.hops == 0:
+            kept = tuple(text for text in statement.assumptions if text not in DOUBLE_MIXTURE.assumptions)
+            statement = replace(statement, assumptions=kept)
+        return statement.filled({"R": self.affected_roots, **numbers})
+
+    @property
+    def lists(self) -> Lists:
+        return Lists.STABLE if self.hops else Lists.NONE
+
+    def _trees(self) -> dict[str, Any]:
+        """Fields of a term over the sampler's trees."""
+        return {"lists": self.lists, "hops": self.hops, "max_degree": self.max_degree, "list_cap": self.list_cap}
+
+
+class PoissonTrees(PoissonBatches, StableTrees):
+    """Poisson batches of bounded trees, one joint clip norm: the rigorous DP-GNN, and with hops=0 DP-MLP.
+
+    Each step takes every root with probability `sampling_rate`, clips each root's whole gradient to the public norm C,
+    sums, adds N(0, (noise_multiplier * C)^2) and divides by sampling_rate * num_roots. With the stable sampler one node
+    changes at most `affected_roots` roots, its own included: docs/privacy.md, Lemma 1 (sampler) and Theorem 2.
+
+    A node that is no root changes one term fewer and has no term of its own: on both sides at most R - 1 affected
+    roots, norms at most those of the pair (R, R - 1), which therefore dominates. Fewer than R affected roots likewise.
+
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released. Raises UserError where the theorem does
+    not hold.
+    """
+
+    kind: Literal["poisson-trees"] = "poisson-trees"
+
+    @property
+    def dominating_pair(self) -> MixturePair:
+        """Of one step, in units of the clip norm."""
+        return self._pair(self.affected_roots, self.closed()[1])
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.composition import pair_rdp
+
+        return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.composition import composed_epsilon
+
+        steps, _ = self.closed()
+        return self._proved(
+            self._stated(DOUBLE_MIXTURE, q=f"{self.sampling_rate:.6g}"),
+            composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta),
+        )
+
+    def published(self) -> Guarantee:
+        batch = whole_batch(rate=self.sampling_rate, num_roots=self.num_roots)
+        return self._published(self.sampling_rate, batch, self.closed()[1])
+
+    @property
+    def shape(self) -> base.Shape:
+        return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        return (self._term(clip_norms, **self._trees(), rate=self.sampling_rate),)
+
+
+class ResidualTrees(PoissonBatches, StableTrees):
+    """Residual clipping: two independent Poisson batches per step, so that only what neighbours add is charged.
+
+    Each step draws S1 at rate `sampling_rate` and S2 at rate `neighbour_rate`, and releases the sum over S1 of the self
+    gradients clipped at C_s, plus that over S2 of what the neighbours add, clipped at C_n = neighbour_clip * C_s, plus
+    N(0, (noise_multiplier * C_s)^2). A self gradient reads the root's own record only. docs/privacy.md, Theorem 3; one
+    batch for both terms is another mechanism, for which this bound is false (accountant residual_one_batch).
+
+    With choice_epsilon > 0 the run ends with one more release, whether inference reads neighbours: the sign of a count
+    over validation nodes with Laplace noise (section 4.1). Earlier points of a run do not depend on it.
+
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released and of that choice. neighbour_clip = 0
+    costs what DP-MLP does.
+    """
+
+    kind: Literal["residual-trees"] = "residual-trees"
+    sampling_rate: base.Rate = Field(description="q1, public: rate of the self terms")
+    neighbour_rate: base.Rate = Field(description="q2, public: rate of the neighbour terms")
+    neighbour_clip: base.NotNegative = Field(description="C_n / C_s, public")
+    choice_epsilon: base.NotNegative = Field(
+        default=0.0, description="Pure epsilon of the choice of inference; 0: none is made"
+    )
+
+    def _check(self) -> None:
+        super()._check()
+        if self.hops < 1:
+            raise invalid("hops", self.hops, "an integer >= 1")
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.composition import pair_rdp
+        from dpgraph.privacy.accountants.quantile import PureDp
+
+        steps = self.closed()[0] * pair_rdp(self.dominating_pair, orders)
+        return steps + PureDp(self.choice_epsilon).rdp(orders) if self.choice_epsilon else steps
+
+    @property
+    def dominating_pair(self) -> MixturePair:
+        """Of one step, in units of C_s."""
+        from dpgraph.privacy.accountants.double_mixture import residual_pair
+
+        _, noise = self.closed()
+        return residual_pair(
+            affected_roots=self.affected_roots,
+            self_rate=self.sampling_rate,
+            neighbour_rate=self.neighbour_rate,
+            neighbour_clip=self.neighbour_clip,
+            noise_std=noise,
+        )
+
+    def with_rate(self, sampling_rate: float) -> ResidualTrees:
+        """Both rates scaled by the same factor, the second one at most 1."""
+        neighbour_rate = min(1.0, self.neighbour_rate * sampling_rate / self.sampling_rate)
+        return self._with(sampling_rate=sampling_rate, neighbour_rate=neighbour_rate)
+
+    def at_step(self, step: int) -> PrivacyStatement:
+        """The choice of inference is made after the last step: what was released before is not charged for it."""
+        if self.choice_epsilon and step != self.steps:
+            return self.model_copy(update={"choice_epsilon": 0.0}).at_step(step)
+        return super().at_step(step)
+
+    def rigorous(self) -> Guarantee:
+        """The choice composes with the steps as randomised response: at most epsilon + choice_epsilon, mostly less."""
+        from dpgraph.privacy.accountants.composition import composed_epsilon
+        from dpgraph.privacy.accountants.quantile import PureDp
+
+        steps, _ = self.closed()
+        choice = PureDp(self.choice_epsilon) if self.choice_epsilon else None
+        paid = (f"whether inference reads neighbours is chosen at epsilon {self.choice_epsilon:.6g}",) if choice else ()
+        numbers = {
+            "q1": f"{self.sampling_rate:.6g}",
+            "q2": f"{self.neighbour_rate:.6g}",
+            "C_n / C_s": f"C_n / C_s = {self.neighbour_clip:.6g}",
+        }
+        epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta, once=choice)
+        return self._proved(self._stated(RESIDUAL_CLIPPING, **numbers), epsilon, *paid)
+
+    def published(self) -> Guarantee:
+        return self._none("published", "no paper has published this mechanism", "two independent Poisson batches")
+
+    @property
+    def choice_sensitivity(self) -> int:
+        """S: validation nodes whose tree one record changes, however many there are."""
+        return self.changed_trees
+
+    @property
+    def shape(self) -> base.Shape:
+        return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        """`clip_norms` is C_s alone: C_n follows."""
+        own = self._term(clip_norms, loss=Loss.SELF, lists=Lists.NONE, hops=self.hops, rate=self.sampling_rate)
+        if self.neighbour_clip == 0:
+            return (own,)
+        clip = tuple(self.neighbour_clip * norm for norm in clip_norms)
+        return own, self._term(clip, **self._trees(), loss=Loss.NEIGHBOURS, rate=self.neighbour_rate)
+
+    @property
+    def streams(self) -> dict[str, int | None]:
+        return {**super().streams, **({"edge lists of the choice": None} if self.choice_epsilon else {})}
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        choice = Release(
+            kind="choice of inference",
+            noise=self.choice_epsilon,
+            sensitivity=self.choice_sensitivity,
+            count=1,
+            lists=Lists.STABLE,
+            max_degree=self.max_degree,
+            list_cap=self.list_cap,
+        )
+        return (choice,) if self.choice_epsilon else ()
+
+
+class FixedSizeStableTrees(FixedBatches, StableTrees):
+    """Batches of fixed size over stable trees, one joint clip norm: what the paper's own theorem can prove.
+
+    `noise_multiplier` is lambda: noise std / (2 C R), R = `affected_roots`. Theorem 1 of Daigavane et al. holds at this
+    R under node-null, where N and the batches' law are the same on both sides; it reveals how many affected roots are
+    drawn, so it is loose (docs/privacy.md, section 3.3). Without hops nothing but the own term changes, and null is a
+    zero: the sum moves by C, not 2C.
+    """
+
+    kind: Literal["fixed-size-stable-trees"] = "fixed-size-stable-trees"
+
+    @property
+    def noise_std_over_clip(self) -> float | None:
+        return None if self.noise_multiplier is None else 2 * self.affected_roots * self.noise_multiplier
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.renyi import theorem1_rdp
+
+        return self.closed()[0] * theorem1_rdp(
+            **self._theorem1(self.affected_roots, self.proved_multiplier), orders=orders
+        )
+
+    @property
+    def proved_multiplier(self) -> float:
+        """lambda of Theorem 1, whose roots move the sum by 2C each; without hops the only one moves it by C."""
+        _, noise = self.closed()
+        return noise if self.hops else 2 * noise
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.renyi import theorem1_least_epsilon
+
+        steps, _ = self.closed()
+        return self._proved(
+            self._stated(THEOREM_1_PROVED, m=self.batch_size),
+            theorem1_least_epsilon(
+                **self._theorem1(self.affected_roots, self.proved_multiplier), steps=steps, delta=self.delta
+            ),
+        )
+
+    def published(self) -> Guarantee:
+        noise = 2 * self.affected_roots * self.closed()[1]
+        return self._published(self.batch_size / self.num_roots, self.batch_size, noise)
+
+    @property
+    def shape(self) -> base.Shape:
+        return base.Shape(lists=self.lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
+
+    def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        return (self._term(clip_norms, **self._trees(), batch_size=self.batch_size),)

@@ -1,0 +1,60 @@
+"""Non-private baselines: GNN and MLP (Daigavane et al., section 6)."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from dpgraph.core.randomness import numpy_generator
+from dpgraph.engine.methods.assembly import Bench, Run, fixed_size_sampler, initial_network, run_loop, set_up
+from dpgraph.engine.methods.base import Job, Observe, Outcome
+from dpgraph.engine.methods.stopping import stopping
+from dpgraph.engine.models.inference import PartOfGraph
+from dpgraph.engine.sampling.batches import FixedSizeSampler
+from dpgraph.engine.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists
+from dpgraph.engine.sampling.ego import closed_hop, pack_ego_trees
+from dpgraph.engine.training.steps import PlainStep, Step, WholeGraphStep
+
+
+class Gnn:
+    """GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size.
+
+    With weight decay, dropout and early stopping on validation nodes where the cell asks for them.
+    """
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        """Whole lists of all nodes, or with `training.max_degree` those that Algorithm 1 samples, as in the paper."""
+        bench = set_up(job)
+        sampler = fixed_size_sampler(job.cell, len(job.graph.train_nodes))
+        batches = numpy_generator(*job.names("batches"))
+        step = _step(job, bench, sampler, batches)
+        run = Run(job, bench, step, {"batches": batches}, {"batches": str(sampler.name)})
+        model, epoch = job.cell.model, -(-sampler.num_roots // sampler.size)
+        kept = initial_network(job, bench.features.shape[1])
+
+        def reader(nodes: np.ndarray) -> PartOfGraph:
+            return PartOfGraph(job.graph, nodes, model.hops, job.device, model.inference_own_weight)
+
+        return run_loop(stopping(run, kept, epoch, reader), observe)
+
+
+def _step(job: Job, bench: Bench, sampler: FixedSizeSampler, batches: np.random.Generator) -> Step:
+    roots = job.graph.train_nodes
+    labels = torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device)
+    hops, cap = job.cell.model.hops, job.cell.training.max_degree
+    # an MLP's records are all read at every step: with dropout, which has no closed form, a sparse product reads them
+    all_records = not hops and job.cell.model.dropout > 0 and sampler.size == len(roots)
+    if (hops and cap is None) or all_records:
+        hop = None
+        if hops:
+            whole = EdgeLists(np.asarray(job.graph.out_ptr), np.asarray(job.graph.out_idx))
+            hop = closed_hop(whole, job.device)
+        chosen = torch.from_numpy(roots).to(job.device)
+        return WholeGraphStep(
+            bench.network, bench.optimizer, hop, chosen, bench.features, labels, sampler, batches
+        )  # fmt: skip
+    lists = empty_edge_lists(job.graph)
+    if hops and cap is not None:
+        lists = sample_edge_lists(job.graph, roots, cap, numpy_generator(*job.names("edge lists")))
+    trees = pack_ego_trees(lists, roots, hops, job.device)
+    return PlainStep(bench.network, bench.optimizer, trees, bench.features, labels, sampler, batches)

@@ -1,0 +1,288 @@
+"""Steps over ego trees: DP-GNN, DP-MLP, residual clipping, Poisson lots, and DP-GNN as published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from dpgraph.core.errors import invalid
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
+from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
+from dpgraph.engine.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists, stable_edge_lists
+from dpgraph.engine.sampling.ego import EgoTrees, pack_ego_trees
+from dpgraph.engine.training.captured.step import DEVICES, CapturedStep, why_not_captured
+from dpgraph.engine.training.checkpoint import Generator
+from dpgraph.engine.training.clipping import ClipNorms, RootLosses, gradient_norms, neighbour_losses, root_losses
+from dpgraph.engine.training.loop import Diverged
+from dpgraph.engine.training.steps import ClippedTerm, PrivateStep
+from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees, ResidualTrees
+from dpgraph.families.trees.published import FixedBatchTrees
+from dpgraph.families.trees.records import PoissonLots
+from dpgraph.privacy.choice import noisily_positive
+from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, Loss, Procedure, Release
+from dpgraph.privacy.public_numbers import expected_batch, noise_std
+
+
+@dataclass(frozen=True)
+class Losses:
+    """What a method brings: losses of roots, and what their neighbours add to them."""
+
+    root: RootLosses = root_losses
+    neighbours: RootLosses = neighbour_losses
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One term before its network is known; no clip norm: percentiles of the network's initial gradient norms."""
+
+    loss: Loss
+    trees: EgoTrees
+    draws: Draws
+    clip_norm: float | None
+
+
+class PreparedTrees(PreparedStep):
+    """Terms, noise and divisor; `step` adds the network and the losses."""
+
+    def __init__(self, order: Order) -> None:
+        super().__init__(order)
+        mechanism = order.mechanism
+        if not isinstance(
+            mechanism, PoissonTrees | FixedSizeStableTrees | FixedBatchTrees | PoissonLots | ResidualTrees
+        ):
+            raise TypeError(f"mechanism={mechanism.kind}: expected one over ego trees")
+        self._percentile = order.privacy.clip_percentile if isinstance(mechanism, FixedBatchTrees) else 0.0
+        self._noise_over_clip = order.noise_over_clip
+        self.batches = order.generator("batches")
+        self._key = lambda: order.secret_key("batches of the device")
+        self.noise = order.noise(order.noise_std)
+        self.choice: PreparedChoice | None = None
+        self._step: PrivateStep | None = None
+        self._losses = Losses()
+        clip_norm = order.privacy.clip_norm
+        if isinstance(mechanism, ResidualTrees):
+            own = self._term(
+                _alone(order, mechanism.hops), self._poisson(mechanism.sampling_rate), clip_norm, Loss.SELF
+            )
+            self.terms = [own]
+            if mechanism.neighbour_clip > 0:
+                second = self._poisson(mechanism.neighbour_rate)
+                trees = stable_trees(order, mechanism)
+                self.terms.append(self._term(trees, second, mechanism.neighbour_clip * clip_norm, Loss.NEIGHBOURS))
+            self.divisor = expected_batch(rate=mechanism.sampling_rate, num_roots=mechanism.num_roots)
+            if mechanism.choice_epsilon:
+                self.choice = PreparedChoice(order, mechanism)
+        elif isinstance(mechanism, FixedBatchTrees):
+            trees = _algorithm_1(order, mechanism)
+            self.terms = [self._term(trees, self._fixed_size(mechanism.batch_size), None)]
+            self.divisor = float(mechanism.batch_size)
+        elif isinstance(mechanism, FixedSizeStableTrees):
+            sampler = self._fixed_size(mechanism.batch_size)
+            self.terms = [self._term(stable_trees(order, mechanism), sampler, clip_norm)]
+            self.divisor = float(mechanism.batch_size)
+        else:
+            trees = _alone(order, 0) if isinstance(mechanism, PoissonLots) else stable_trees(order, mechanism)
+            self.terms = [self._term(trees, self._poisson(mechanism.sampling_rate), clip_norm)]
+            self.divisor = expected_batch(rate=mechanism.sampling_rate, num_roots=mechanism.num_roots)  # public N
+
+    @property
+    def generators(self) -> dict[str, Generator]:
+        """All that a step draws from: a checkpoint keeps their states."""
+        return {"batches": self.batches, "noise": self.noise.generator}
+
+    def _poisson(self, rate: float) -> Sampler:
+        return PoissonSampler(len(self.data.graph.train_nodes), rate)
+
+    def _fixed_size(self, size: int) -> Sampler:
+        return FixedSizeSampler(len(self.data.graph.train_nodes), size)
+
+    def _term(self, trees: EgoTrees, sampler: Sampler, clip_norm: float | None, loss: Loss = Loss.FULL) -> Prepared:
+        """Batches of every term come from one generator, one after the other: they are independent."""
+        return Prepared(loss, trees, Draws(sampler, self.batches), clip_norm)
+
+    def step(self, network: Network, optimizer: torch.optim.Optimizer, losses: Losses | None = None) -> PrivateStep:
+        """The step that a method runs, with its network and losses."""
+        self.trains(network, self.noise.draws)
+        self._losses = losses or Losses()
+        clip_norms: list[ClipNorms] = []
+        for term in self.terms:
+            clip_norms.append(self._percentiles(network, term.trees) if term.clip_norm is None else term.clip_norm)
+        if not isinstance(clip_norms[0], float | int):
+            self.noise.std = _stds(network, self._noise_over_clip, clip_norms[0])
+        terms = [
+            ClippedTerm(
+                term.trees,
+                term.draws,
+                clip_norm,
+                self._losses.neighbours if term.loss is Loss.NEIGHBOURS else self._losses.root,
+            )
+            for term, clip_norm in zip(self.terms, clip_norms, strict=True)
+        ]
+        data = self.data
+        self._step = PrivateStep(network, optimizer, data.features, data.labels, terms, self.noise, self.divisor)
+        return self._step
+
+    def captured(self) -> CapturedStep | None:
+        """The step as one program with batches of its own, for a GPU; None on a CPU, and where it cannot be captured.
+
+        Its draws and its noise are counted in the objects that `ran` reads, and it takes all numbers from them.
+        """
+        step = self._step
+        if step is None or step.features.device.type not in DEVICES or why_not_captured(step):
+            return None
+        return CapturedStep(step, self._key())
+
+    def _percentiles(self, network: Network, trees: EgoTrees) -> ClipNorms:
+        """Clip norm per parameter group: the percentile of the initial gradient norms over all training roots.
+
+        Section 6 of Daigavane et al. It reads private data and is not charged to the budget: one reason why the
+        published variant has no rigorous epsilon.
+        """
+        positions = np.arange(trees.num_roots)
+        norms = gradient_norms(network, trees, positions, self.data.features, self.data.labels)
+        finite = norms[torch.isfinite(norms).all(1)].double()
+        if len(finite) == 0:
+            raise Diverged(0)
+        values = torch.quantile(finite, self._percentile / 100, dim=0)
+        # a group whose gradients all vanish would be clipped at 0 and never move
+        return {name: max(float(value), 1e-12) for name, value in zip(network.groups, values, strict=True)}
+
+    @property
+    def accounted_clip_norms(self) -> tuple[float, ...]:
+        """Percentiles are what they were found to be; all other clip norms are the cell's."""
+        if self._step is None or isinstance(self._step.terms[0].clip_norms, float | int):
+            return self.public_clip_norms
+        return tuple(self._step.terms[0].clip_norms.values())
+
+    def ran(self, resumed_at: int = 0) -> Procedure:
+        step = self._step
+        if step is None:
+            return procedure(self.mechanism, (), None, 0.0, 0)
+        terms = [_read(term, self._losses, resumed_at) for term in step.terms]
+        noise = step.noise
+        if isinstance(noise.std, tuple):  # one for each parameter, of which a group has several
+            groups = list(step.network.groups.values())
+            counts = [sum(1 for layer in layers for _ in layer.parameters()) for layers in groups]
+            starts = np.cumsum([0, *counts[:-1]])
+            spread = [set(noise.std[start : start + count]) for start, count in zip(starts, counts, strict=True)]
+            of_groups = tuple(value for values in spread for value in sorted(values))
+            as_ran = procedure(self.mechanism, terms, noise, step.divisor, resumed_at)
+            return as_ran.model_copy(update={"noise_std": of_groups})
+        releases = () if self.choice is None else (self.choice.release,)
+        return procedure(self.mechanism, terms, noise, step.divisor, resumed_at, releases)
+
+
+def stable_trees(order: Order, mechanism: PoissonTrees | FixedSizeStableTrees | ResidualTrees) -> EgoTrees:
+    """Trees of the training nodes over the lists of the stable sampler; each node alone without hops."""
+    graph, roots = order.data.graph, order.data.graph.train_nodes
+    if mechanism.max_degree is None or mechanism.list_cap is None:
+        return _alone(order, mechanism.hops)
+    lists = stable_edge_lists(graph, roots, mechanism.max_degree, mechanism.list_cap, order.key("edge lists"))
+    return pack_ego_trees(lists, roots, mechanism.hops, order.device)
+
+
+def _alone(order: Order, hops: int) -> EgoTrees:
+    graph = order.data.graph
+    return pack_ego_trees(empty_edge_lists(graph), graph.train_nodes, hops, order.device)
+
+
+def _algorithm_1(order: Order, mechanism: FixedBatchTrees) -> EgoTrees:
+    graph, roots = order.data.graph, order.data.graph.train_nodes
+    if mechanism.max_degree is None:
+        return _alone(order, mechanism.hops)
+    lists = sample_edge_lists(graph, roots, mechanism.max_degree, order.generator("edge lists"))
+    return pack_ego_trees(lists, roots, mechanism.hops, order.device)
+
+
+def _stds(network: Network, noise_over_clip: float, clip_norms: ClipNorms) -> tuple[float, ...]:
+    """One for each parameter: groups differ."""
+    if isinstance(clip_norms, float | int):
+        raise TypeError("expected a clip norm for each group")
+    return tuple(
+        noise_std(noise_over_clip=noise_over_clip, clip_norm=clip_norms[name])
+        for name, layers in network.groups.items()
+        for layer in layers
+        for _ in layer.parameters()
+    )
+
+
+def _read(term: ClippedTerm, losses: Losses, resumed_at: int) -> ClippedSum:
+    """What a term of the step that ran is: from its trees, sampler, draws, clip norms and loss."""
+    lists, sampler = term.trees.lists, term.draws.sampler
+    norms = term.clip_norms
+    loss = Loss.FULL
+    if term.losses is losses.neighbours:
+        loss = Loss.NEIGHBOURS
+    elif lists.kind is Lists.NONE and term.trees.hops:
+        loss = Loss.SELF
+    return ClippedSum(
+        loss=loss,
+        lists=lists.kind,
+        hops=term.trees.hops,
+        max_degree=lists.max_degree,
+        list_cap=lists.list_cap,
+        batches=sampler.name,
+        num_roots=sampler.num_roots,
+        rate=getattr(sampler, "rate", None),
+        batch_size=getattr(sampler, "size", None),
+        clipped=Clipped.ROOT if isinstance(norms, float | int) else Clipped.ROOT_GROUPS,
+        clip_norms=(float(norms),) if isinstance(norms, float | int) else tuple(norms.values()),
+        draws=term.draws.count + resumed_at,
+    )
+
+
+class PreparedChoice:
+    """Whether predictions read neighbours: a noisy count over validation nodes, of which the sign is released.
+
+    docs/privacy.md, Theorem 4. The method predicts; lists, labels, sensitivity and noise are in here.
+    """
+
+    def __init__(self, order: Order, mechanism: ResidualTrees) -> None:
+        graph = order.data.graph
+        self._budget, self.sensitivity = mechanism.choice_epsilon, mechanism.choice_sensitivity
+        self.epsilon = 0.0  # of the choice that was made
+        self.nodes = graph.nodes_of("val")
+        if not len(self.nodes):
+            raise invalid("choice_epsilon", self._budget, "null where there are no validation nodes")
+        self._labels = np.asarray(graph.labels)[self.nodes]
+        key = order.key("edge lists of the choice")
+        self.lists: EdgeLists = stable_edge_lists(
+            graph, self.nodes, mechanism.max_degree or 0, mechanism.list_cap or 0, key
+        ).checked()
+        self._noise = order.generator("choice of inference")
+        self._made: bool | None = None
+        self.count = 0
+
+    def reads_neighbours(self, predict: Callable[[EdgeLists | None], np.ndarray]) -> bool:
+        """The choice, made once. `predict` gives (N,) classes over given lists; over None, of each node alone.
+
+        The count is how many more validation nodes are right over the lists; a node without a label counts 0.
+        """
+        if self._made is None:
+            self.count += 1
+            right = [
+                int(((predict(lists)[self.nodes] == self._labels) & (self._labels >= 0)).sum())
+                for lists in (self.lists, None)
+            ]
+            sensitivity = min(self.sensitivity, len(self.nodes))
+            drawn = noisily_positive(
+                count=right[0] - right[1], sensitivity=sensitivity, epsilon=self._budget, generator=self._noise
+            )
+            self._made, self.epsilon = bool(drawn.place), drawn.epsilon
+        return self._made
+
+    @property
+    def release(self) -> Release:
+        return Release(
+            kind="choice of inference",
+            noise=self.epsilon,
+            sensitivity=self.sensitivity,
+            count=self.count,
+            lists=self.lists.kind,
+            max_degree=self.lists.max_degree,
+            list_cap=self.lists.list_cap,
+        )

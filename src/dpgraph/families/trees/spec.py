@@ -1,0 +1,194 @@
+"""GNNs and MLPs on ego trees: without privacy, and DP-GNN and DP-MLP (Daigavane et al., Algorithms 1 to 5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from dpgraph.config.cell import LARGE, MlpModel, Model, NetworkCell, RootBatches, TreePrivacy
+from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.free import StoppedTraining
+from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_along_edges
+from dpgraph.families.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
+from dpgraph.families.trees import look
+from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees
+from dpgraph.families.trees.published import FixedBatchTrees, PrintedRecords
+from dpgraph.families.trees.removed import removed_records
+from dpgraph.families.trees.removed_mechanism import RemovedRecords
+from dpgraph.families.trees.variants import fixed_size_trees, poisson_trees, printed_records, published_trees
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
+
+
+class TreeModel(Model):
+    architecture: Literal["mlp", "gcn", "gin", "gat"] = "gcn"
+
+
+class PlainTreeModel(TreeModel):
+    DROPPED: ClassVar[tuple[str, ...]] = ("mlp", "gcn", "gin", "gat")
+
+
+class PlainTreeTraining(StoppedTraining):
+    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"
+    )
+
+
+class PlainGnn(NetworkCell):
+    model: PlainTreeModel
+    training: PlainTreeTraining
+    privacy: None = None
+
+
+class PlainMlp(NetworkCell):
+    model: MlpModel
+    training: PlainTreeTraining
+    privacy: None = None
+
+
+class DpTreePrivacy(TreePrivacy):
+    variant: Literal["rigorous", "rigorous-fixed-size", "published"] = Field(
+        default="rigorous",
+        description="rigorous (stable sampler, Poisson batches, public joint clip norm, double-mixture accountant), "
+        "rigorous-fixed-size (the same with batches of fixed size and Theorem 1 at the number of roots that do change; "
+        "noise_multiplier is noise std / 2 C R), published (Algorithm 1, fixed-size batches, per-group percentile "
+        "clipping, Theorem 1; noise_multiplier is std / 2 C N(K, r))",
+    )
+
+
+class DpGnnCell(NetworkCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **NetworkCell.NOISE_IGNORES,
+        "privacy": ("clip_norm", "clip_percentile"),
+    }
+    model: TreeModel
+    training: RootBatches
+    privacy: DpTreePrivacy
+
+
+MlpVariant = Literal["rigorous", "node-remove", "rigorous-fixed-size", "published", "published-text"]
+
+
+class DpMlpPrivacy(DpTreePrivacy):
+    variant: MlpVariant = Field(  # type: ignore[assignment]
+        default="rigorous",
+        description="As of dp-gnn; node-remove: as rigorous, stated for a node that leaves with its edges, of which "
+        "nothing here reads any; published: noise std / C and the accountant of the released code; published-text: "
+        "noise std / 2 C and Theorem 1, as the paper's text has it with N(K, 0) = 1",
+    )
+
+
+class DpMlp(DpGnnCell):
+    model: MlpModel  # type: ignore[assignment]
+    privacy: DpMlpPrivacy
+
+
+VARIANTS = {
+    "rigorous": Variant(PoissonTrees, poisson_trees, scored_along_edges),
+    "rigorous-fixed-size": Variant(FixedSizeStableTrees, fixed_size_trees, scored_along_edges),
+    "published": Variant(FixedBatchTrees, published_trees, scored_along_edges, target="published"),
+}
+MLP_VARIANTS = {
+    **VARIANTS,
+    "node-remove": Variant(RemovedRecords, removed_records, scored_along_edges),
+    "published-text": Variant(PrintedRecords, printed_records, scored_along_edges, target="published"),
+}
+PLAIN, PRIVATE = "dpgraph.families.trees.plain:Gnn", "dpgraph.families.trees.train:DpGnn"
+RECORDS = ("node-classification", "images")
+PLAIN_SUMMARY = "GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size."
+PRIVATE_SUMMARY = "DP-SGD or DP-Adam on ego trees, node-level privacy; the cell's variant states which mechanism."
+
+
+def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
+    """Cells that the tests put through the contract of methods; other architectures with the first variant."""
+    cells: dict[str, dict[str, Any]] = {}
+    for hop in hops:
+        variants = tuple(VARIANTS if hop else MLP_VARIANTS) if private else (None,)
+        for variant in variants:
+            for architecture in ("gcn", "gin", "gat") if hop and variant == variants[0] else ("gcn",):
+                suffix = "" if architecture == "gcn" else f"-{architecture}"
+                name = f"{hop}-{variant or 'none'}{suffix}"
+                cells[name] = {
+                    "model": {"architecture": architecture if hop else "mlp", "hops": hop, "width": 8, "heads": 3},
+                    "training": {"sampling_rate": 0.3},
+                }
+                if variant is not None:
+                    cells[name]["privacy"] = {"variant": variant, "epsilon": 6.0, "max_degree": 3, "list_cap": 3}
+    if not private:  # as a baseline is trained; stops before the last step
+        for hop in hops:
+            plain: dict[str, Any] = cells[f"{hop}-none"]
+            stopping = {"weight_decay": 0.01, "patience": 1, "stop_on": "accuracy", "sampling_rate": 1.0}
+            cells[f"{hop}-stopping"] = {
+                "model": {**plain["model"], "dropout": 0.5},
+                "training": stopping,
+            }
+    if private and 0 in hops:  # softmax regression: a parameter group less
+        mlp: dict[str, Any] = cells["0-published"]
+        cells["0-published-softmax"] = {**mlp, "model": {**mlp["model"], "encoder_layers": 0}}
+    return cells
+
+
+def attacks(hops: int) -> tuple[AttackCase, ...]:
+    proved = AttackCase(
+        reads="trees",
+        hops=hops,
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT,
+        relation=Relation.NODE_NULL,
+        run_attack="trees",
+    )
+    published = AttackCase(
+        variant="published",
+        reads="trees",
+        hops=hops,
+        batches=Batches.FIXED_SIZE,
+        clipping=Clipped.ROOT_GROUPS,
+        noise_unit="2 C N(K, r)" if hops else "C",
+        relation=Relation.NONE,
+    )
+    fixed_size = replace(proved, variant="rigorous-fixed-size", batches=Batches.FIXED_SIZE, noise_unit="2 C R")
+    if hops:
+        return (proved, fixed_size, published)
+    removed = replace(proved, variant="node-remove", relation=Relation.NODE_REMOVE)
+    text = replace(published, variant="published-text", noise_unit="2 C N(K, r)")
+    return (proved, removed, fixed_size, published, text)
+
+
+SPECS = (
+    MethodSpec(
+        "gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=look.plain, rules={RULE: convolution}
+    ),
+    MethodSpec(
+        "mlp",
+        PLAIN_SUMMARY,
+        PLAIN,
+        PlainMlp,
+        contract(False, (0,)),
+        look=look.plain,
+        problems=RECORDS,
+        rules={RULE: perceptron},
+    ),
+    MethodSpec(
+        "dp-gnn",
+        PRIVATE_SUMMARY,
+        PRIVATE,
+        DpGnnCell,
+        contract(True, (1, 2)),
+        VARIANTS,
+        (*attacks(1), *attacks(2)),
+        look=look.private,
+    ),
+    MethodSpec(
+        "dp-mlp",
+        PRIVATE_SUMMARY,
+        PRIVATE,
+        DpMlp,
+        contract(True, (0,)),
+        MLP_VARIANTS,
+        attacks(0),
+        look=look.private,
+        rules={RULE: perceptron, RULE_OF_REMOVED: perceptron_of_removed},
+    ),
+)

@@ -1,0 +1,279 @@
+"""Relation prediction trained on tuples with negatives, with entity-level privacy or without (Huang et al. 2025).
+
+Either the entities' vectors stay fixed and a head of few parameters is trained on them, or the encoder of the entities
+is fine-tuned: LoRA adapters of a pre-trained transformer on their texts, or a perceptron on dense features.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpgraph.config.cell import LARGE, Cell, Privacy, RootBatches
+from dpgraph.config.frozen import Finite
+from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.cost import loop_seconds
+from dpgraph.engine.methods.free import AnyBatches
+from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
+from dpgraph.families.tuples.look import base_look, encoder_look, head_look
+from dpgraph.families.tuples.mechanism import AdaptiveTuples, ReleasedTuples, StandardTuples, StaticTuples
+from dpgraph.families.tuples.variants import adaptive_tuples, released_tuples, standard_tuples, static_tuples
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
+from dpgraph.problems.base import Size
+
+LARGEST_WIDTH = 100_000
+MLP = "mlp"  # in the place of an encoder's name
+# weights of an encoder besides its vocabulary, by a part of its name
+ENCODER_WEIGHTS = {"minilm": 11e6, "bert-base": 85e6, "bert-large": 302e6, "7b": 6.5e9}
+ENCODER_FLOPS = 50e9  # of a small transformer on a CPU core, a second
+MOST_TOKENS = 64  # of a text on average, where nothing is known of it: titles have 15, abstracts 110
+MLP_WIDTH = 256
+
+
+class TupleTraining(RootBatches):
+    negatives: Annotated[int, Field(ge=1, le=LARGE, description="k, negatives of each tuple")] = 4
+    loss: Literal["infonce", "hinge"] = Field(default="infonce", description="Of the scores of a tuple")
+    temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
+    margin: Annotated[float, Field(gt=0, le=1000, description="m of the hinge loss")] = 0.2
+    warm_up: Annotated[float, Field(ge=0, lt=1)] | None = Field(
+        default=None,
+        description="Share of the steps in which the learning rate rises from 0, before it falls to 0, both linearly "
+        "(Huang et al.); null: it is constant",
+    )
+
+
+class PlainTupleTraining(TupleTraining):
+    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="K: tuples capped at both ends, as the paper does; null: all"
+    )
+
+
+class TuplePrivacy(Privacy):
+    variant: Literal["rigorous", "standard", "published", "released"] = Field(
+        default="rigorous",
+        description="rigorous (stable tuples, each clipped to C, double-mixture accountant), standard (capped as "
+        "the paper does, each clipped to C, Theorem C.1), published (the same with Algorithm 1's limits and Theorem 3; "
+        "noise_multiplier is std / 2 C), released (the same with half of that noise, as the released code has it)",
+    )
+    max_degree: Annotated[int, Field(ge=1, le=LARGE, description="K: of a stable sampler, owners that accept it")] = 4
+    list_cap: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="D: tuples that an entity owns (variant rigorous); None: 1"
+    )
+
+    @model_validator(mode="after")
+    def _owned(self) -> Self:
+        if self.list_cap is not None and self.variant != "rigorous":
+            raise ValueError(f"list_cap={self.list_cap}: expected null for variant {self.variant}")
+        return self
+
+
+class HeadSettings(Finite):
+    head: Literal["diagonal", "bilinear", "symmetric", "linear"] = Field(
+        default="diagonal",
+        description="Score of two vectors: a weight for each coordinate, a matrix, its symmetric part, or a linear map "
+        "of both",
+    )
+    width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="Rows of the linear map")] = 256
+
+
+class EncoderSettings(Finite):
+    encoder: str = Field(
+        min_length=1,
+        description="mlp (a perceptron on dense features), all-MiniLM-L6-v2 (a package), a folder, or a name in "
+        "Hugging Face's cache",
+    )
+    pooling: Literal["mean", "first", "last"] = Field(
+        default="mean", description="State of a text: mean over its tokens, the first (BERT) or the last one (Llama)"
+    )
+    unit_states: bool = Field(default=True, description="States of norm 1, so that scores are cosines")
+    rank: Annotated[int, Field(ge=1, le=1024, description="Of the LoRA adapters")] = 4
+    alpha: Annotated[float, Field(gt=0, description="Adapters are scaled by alpha / rank")] = 16.0
+    max_tokens: Annotated[int, Field(ge=2, le=4096, description="Longest text; the rest is cut")] = 32
+    width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="Of the perceptron's two layers")] = MLP_WIDTH
+
+
+class HeadCell(Cell):
+    model: HeadSettings = HeadSettings()
+    training: PlainTupleTraining
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return f"{self.model.head} head", 0
+
+
+class EncoderCell(Cell):
+    model: EncoderSettings
+    training: PlainTupleTraining
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return self.model.encoder, 0
+
+
+NOISE_IGNORES = {
+    "training": (*Cell.NOISE_IGNORES["training"], "loss", "temperature", "margin", "warm_up"),
+    "privacy": ("clip_norm",),
+}
+
+
+class BaseEncoderCell(Cell):
+    model: EncoderSettings
+    training: AnyBatches
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return self.model.encoder, 0
+
+
+class DpHeadCell(HeadCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = NOISE_IGNORES
+    training: TupleTraining  # type: ignore[assignment]
+    privacy: TuplePrivacy  # type: ignore[assignment]
+
+
+class DpEncoderCell(EncoderCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = NOISE_IGNORES
+    training: TupleTraining  # type: ignore[assignment]
+    privacy: TuplePrivacy  # type: ignore[assignment]
+
+
+def head_seconds(cell: Any, size: Size) -> float:
+    """Products with a square matrix are of a tuple's head and sum, those with a linear map of all its entities."""
+    tuples, width = cell.training.roots_per_step(size.train_nodes), size.features
+    entities = tuples * (2 + cell.training.negatives) * width
+    per_entity = {"diagonal": 1, "bilinear": width, "symmetric": 2 * width, "linear": 2 * cell.model.width}[
+        cell.model.head
+    ]
+    maps = 4 * entities * cell.model.width if cell.model.head == "linear" else 2 * tuples * width * per_entity
+    return loop_seconds(cell.training, 6 * entities + maps, 2 * size.nodes * width * per_entity)
+
+
+def encoder_seconds(cell: Any, size: Size) -> float:
+    """Three passes a text of a batch."""
+    rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
+    step, look = 6 * _weights(cell, size, 0) * rows, 2 * _weights(cell, size, 1) * size.nodes
+    return loop_seconds(cell.training, step, look, ENCODER_FLOPS)
+
+
+def _weights(cell: Any, size: Size, of: int) -> float:
+    """Of all tokens of a text, of those trained on (0) or of all (1); an encoder of unknown size counts as BERT."""
+    name = cell.model.encoder.lower()
+    if name == MLP:
+        return float(size.features * cell.model.width)
+    known = next((weights for part, weights in ENCODER_WEIGHTS.items() if part in name), ENCODER_WEIGHTS["bert-base"])
+    tokens = min(cell.model.max_tokens / 2, MOST_TOKENS) if size.tokens is None else size.tokens[of]
+    return known * min(cell.model.max_tokens, tokens)
+
+
+def base_seconds(cell: Any, size: Size) -> float:
+    """One pass of every entity."""
+    return 2 * _weights(cell, size, 1) * size.nodes / ENCODER_FLOPS
+
+
+def score(cell: Any) -> ScoreReads:
+    """Return the records of both ends of a validation tuple, which are protected entities."""
+    return ScoreReads(OWN_RECORD, Public.NO, "validation tuples", "which join protected entities")
+
+
+VARIANTS = {
+    "rigorous": Variant(StaticTuples, static_tuples, score),
+    "standard": Variant(StandardTuples, standard_tuples, score, target="published"),
+    "published": Variant(AdaptiveTuples, adaptive_tuples, score, target="published"),
+    "released": Variant(ReleasedTuples, released_tuples, score, target="published"),
+}
+TASK = {"dataset": "demo-relations", "split": "random-60-15-25"}
+BATCHES = {"sampling_rate": 0.005, "negatives": 2}
+ENCODER = {"encoder": MLP, "width": 4}
+
+
+def contract(model: dict[str, Any], variants: tuple[str | None, ...]) -> dict[str, dict[str, Any]]:
+    cells: dict[str, dict[str, Any]] = {}
+    for variant in variants:
+        cells[variant or "none"] = {"task": TASK, "model": model, "training": BATCHES}
+        if variant is not None:
+            cells[variant]["privacy"] = {"variant": variant, "epsilon": 6.0}
+    return cells
+
+
+ATTACKS = tuple(
+    AttackCase(
+        variant=variant,
+        reads="tuples",
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT if variant in ("rigorous", "standard") else Clipped.ROOT_COUNTS,
+        noise_unit="2 C" if variant == "published" else "C",
+        relation=Relation.ENTITY if variant == "rigorous" else Relation.NONE,
+    )
+    for variant in VARIANTS
+)
+TRAIN = "dpgraph.families.tuples.train"
+HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
+TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
+
+SPECS = (
+    MethodSpec(
+        "relation-head",
+        f"Relation prediction trained without privacy {HEAD}.",
+        f"{TRAIN}:RelationHead",
+        HeadCell,
+        contract({}, (None,))
+        | {"linear": {"task": TASK, "model": {"head": "linear", "width": 4}, "training": BATCHES}},
+        look=head_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=head_seconds,
+    ),
+    MethodSpec(
+        "dp-relation-head",
+        f"Entity-level private relation prediction trained {HEAD}; the variant states which mechanism.",
+        f"{TRAIN}:RelationHead",
+        DpHeadCell,
+        contract({}, tuple(VARIANTS)),
+        VARIANTS,
+        ATTACKS,
+        look=head_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=head_seconds,
+    ),
+    MethodSpec(
+        "base-encoder",
+        "Ranks entities by the cosine of an encoder's states as they are; it trains nothing.",
+        f"{TRAIN}:BaseEncoder",
+        BaseEncoderCell,
+        {"none": {"task": TASK, "model": ENCODER, "training": {"sampling_rate": 0.1}}},
+        look=base_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=base_seconds,
+    ),
+    MethodSpec(
+        "relation-encoder",
+        f"Relation prediction trained without privacy {TUNED}.",
+        f"{TRAIN}:RelationEncoder",
+        EncoderCell,
+        contract(ENCODER, (None,)),
+        look=encoder_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=encoder_seconds,
+    ),
+    MethodSpec(
+        "dp-relation-encoder",
+        f"Entity-level private relation prediction trained {TUNED}; the variant states which mechanism.",
+        f"{TRAIN}:RelationEncoder",
+        DpEncoderCell,
+        contract(ENCODER, tuple(VARIANTS)),
+        VARIANTS,
+        ATTACKS,
+        look=encoder_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=encoder_seconds,
+    ),
+)

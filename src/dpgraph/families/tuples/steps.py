@@ -1,0 +1,127 @@
+"""Steps over tuples of a relation: losses, the clipped sum of a batch, and the noisy step (Huang et al., Algorithm 3).
+
+A tuple holds a head, its tail and k negatives; its score of entity j is the inner product of the states of head and j.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.core.errors import invalid
+from dpgraph.engine.training.noise import GaussianNoise
+from dpgraph.engine.training.optimizers import apply_gradient
+from dpgraph.families.tuples.sampling import TupleBatches, largest_counts
+from dpgraph.privacy.procedure import Clipped
+
+LossName = Literal["infonce", "hinge"]
+
+
+@dataclass(frozen=True)
+class TupleLoss:
+    """Of scores (b, 1 + k), the true tail's first. InfoNCE: -ln softmax(s / tau)_0; hinge: sum_j (m - s_0 + s_j)_+."""
+
+    name: LossName = "infonce"
+    temperature: float = 1.0
+    margin: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.name not in ("infonce", "hinge"):
+            raise invalid("loss", self.name, "infonce or hinge")
+
+    def __call__(self, scores: Tensor) -> Tensor:
+        """(b,)"""
+        if self.name == "infonce":
+            return -torch.log_softmax(scores / self.temperature, dim=1)[:, 0]
+        return torch.clamp(self.margin - scores[:, :1] + scores[:, 1:], min=0).sum(dim=1)
+
+    def slopes(self, scores: Tensor) -> Tensor:
+        """(b, 1 + k): derivative of each tuple's loss by each of its scores."""
+        if self.name == "infonce":
+            slopes = torch.softmax(scores / self.temperature, dim=1)
+            slopes[:, 0] -= 1
+            return slopes / self.temperature
+        active = (self.margin - scores[:, :1] + scores[:, 1:] > 0).to(scores.dtype)
+        return torch.cat([-active.sum(dim=1, keepdim=True), active], dim=1)
+
+
+@dataclass(frozen=True)
+class ClippedTuples:
+    """`sums`: for each parameter the sum over tuples of the gradient, scaled to its limit; `norms` (b,) before that,
+    enlarged by what rounding may add."""
+
+    sums: list[Tensor]
+    norms: Tensor
+
+
+class TupleModel(Protocol):
+    """What is trained: scores of tuples as a function of parameters."""
+
+    @property
+    def network(self) -> nn.Module:
+        """Its parameters are those that are trained, in the order of the sums."""
+
+    def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
+        """Of tuples (b, 2 + k); the joint gradient of each is scaled to at most its limit (b,); inf: not at all."""
+
+    def states(self) -> Tensor:
+        """(N, d), or (N, 2, d) as a head and as a tail: inner products are scores."""
+
+
+def factors(norms: Tensor, limits: Tensor) -> Tensor:
+    """(b,) min(1, limit / norm), a little less by rounding; 0 for a gradient that is not finite."""
+    slack = 1 - 1e-6 if norms.dtype == torch.float32 else 1 - 1e-12
+    ratio = torch.where(limits >= norms, torch.ones_like(norms), slack * limits / norms)
+    return torch.where(torch.isfinite(norms), ratio, torch.zeros_like(norms))
+
+
+@dataclass
+class RelationStep:
+    """Noisy sum of clipped gradients of a Poisson batch. `preparation` builds it from a mechanism."""
+
+    model: TupleModel
+    optimizer: torch.optim.Optimizer
+    batches: TupleBatches
+    clipped: Clipped
+    clip_norm: float
+    noise: GaussianNoise
+    divisor: float
+    device: torch.device
+
+    def __call__(self) -> int:
+        batch = self.batches.next()
+        found = self.model.clipped(torch.from_numpy(batch).to(self.device), self._limits(batch))
+        self.noise.add(found.sums)
+        apply_gradient(self.optimizer, found.sums, self.divisor)
+        return len(batch)
+
+    def _limits(self, batch: np.ndarray) -> Tensor:
+        """(b,) C, or as the paper's Algorithm 1 C over the largest count of an entity of the tuple."""
+        limits = np.full(len(batch), self.clip_norm)
+        if self.clipped is Clipped.ROOT_COUNTS:
+            limits = self.clip_norm / largest_counts(batch)
+        dtype = next(self.model.network.parameters()).dtype
+        return torch.from_numpy(limits).to(self.device, dtype)
+
+
+@dataclass
+class PlainRelationStep:
+    """Mean gradient of a batch, without privacy."""
+
+    model: TupleModel
+    optimizer: torch.optim.Optimizer
+    batches: TupleBatches
+    device: torch.device
+
+    def __call__(self) -> int:
+        batch = self.batches.next()
+        if len(batch):
+            dtype = next(self.model.network.parameters()).dtype
+            unlimited = torch.full((len(batch),), torch.inf, device=self.device, dtype=dtype)
+            sums = self.model.clipped(torch.from_numpy(batch).to(self.device), unlimited).sums
+            apply_gradient(self.optimizer, sums, len(batch))
+        return len(batch)

@@ -1,0 +1,120 @@
+"""Training on tuples with negatives, with a prepared step or without."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.core.randomness import entropy, numpy_generator, torch_generator
+from dpgraph.engine.methods.asked import batch_size
+from dpgraph.engine.methods.assembly import Bench, Run, run_loop
+from dpgraph.engine.methods.base import Job, Observe, Outcome
+from dpgraph.engine.methods.points import constant_outcome
+from dpgraph.engine.preparation.base import expected
+from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler
+from dpgraph.engine.training.checkpoint import Generator
+from dpgraph.engine.training.optimizers import WarmedUpStep, make_optimizer
+from dpgraph.engine.training.steps import Step
+from dpgraph.families.tuples.clipping import TowerModel
+from dpgraph.families.tuples.heads import Head, HeadModel
+from dpgraph.families.tuples.prepared import PreparedRelations
+from dpgraph.families.tuples.sampling import Negatives, TupleBatches, Tuples, capped_tuples, owned_pairs
+from dpgraph.families.tuples.steps import PlainRelationStep, TupleLoss, TupleModel
+from dpgraph.families.tuples.towers import MLP, Tower, perceptron
+from dpgraph.privacy.procedure import Lists
+from dpgraph.problems.relations.value import Relations
+
+
+class EntityStates:
+    """Of all entities, whatever the loop passes."""
+
+    def __init__(self, model: TupleModel) -> None:
+        self.model = model
+
+    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
+        return self.model.states()
+
+
+def loss_of(training: Any) -> TupleLoss:
+    return TupleLoss(training.loss, training.temperature, training.margin)
+
+
+def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, Any] | None = None) -> Outcome:
+    optimizer = make_optimizer(model.network.parameters(), job.cell.training)
+    features = torch.zeros(0, device=job.device)
+    bench = Bench(model.network, optimizer, features, None)
+    step, generators = (
+        prepared_step(job, model, optimizer) if job.prepared is not None else plain(job, model, optimizer)
+    )
+    run = Run(job, bench, step, generators, notes or {}, inference=EntityStates(model))
+    training = job.cell.training
+    if training.warm_up is not None:
+        warm_up = math.ceil(training.warm_up * run.steps)
+        run = replace(run, step=WarmedUpStep(step, optimizer, training.learning_rate, run.steps, warm_up))
+    return run_loop(run, observe)
+
+
+def prepared_step(
+    job: Job, model: TupleModel, optimizer: torch.optim.Optimizer
+) -> tuple[Step, Mapping[str, Generator]]:
+    prepared = expected(job.prepared, PreparedRelations)
+    return prepared.step(model, optimizer), prepared.generators
+
+
+def plain(job: Job, model: TupleModel, optimizer: torch.optim.Optimizer) -> tuple[Step, Mapping[str, Generator]]:
+    """Batches of fixed size of all training tuples, or of capped ones, with negatives of the same graph."""
+    batches, negatives = (numpy_generator(*job.names(role)) for role in ("batches", "negatives"))
+    cap = job.cell.training.max_degree
+    pairs = owned_pairs(job.graph)
+    tuples = Tuples(pairs, Lists.UNBOUNDED, len(pairs))
+    if cap is not None:
+        tuples = capped_tuples(job.graph, cap, entropy(*job.names("edge lists")) % 2**63)
+    draws = Draws(FixedSizeSampler(len(tuples), batch_size(job.cell.training, len(tuples))), batches)
+    drawn = TupleBatches(
+        tuples, draws, Negatives(np.arange(job.shown.num_private), job.cell.training.negatives, negatives)
+    )
+    return PlainRelationStep(model, optimizer, drawn, job.device), {"batches": batches, "negatives": negatives}
+
+
+class RelationHead:
+    """A head on the entities' vectors of norm 1, which a public encoder or their features give."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        vectors = nn.functional.normalize(torch.from_numpy(np.array(job.shown.features)), dim=1).to(job.device)
+        settings, generator = job.cell.model, torch_generator(*job.names("parameters"))
+        head = Head(settings.head, vectors.shape[1], settings.width, generator).to(job.device)
+        return trained(job, HeadModel(head, vectors, loss_of(job.cell.training)), observe)
+
+
+class RelationEncoder:
+    """The encoder of the entities: one tower for heads, tails and negatives."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        encoder = tower(job)
+        return trained(job, TowerModel(encoder, loss_of(job.cell.training)), observe, encoder.counted)
+
+
+class BaseEncoder:
+    """The same before its first step, without a head: what fine-tuning starts from."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        return constant_outcome(job, observe, TowerModel(tower(job), TupleLoss()).states().cpu().numpy())
+
+
+def tower(job: Job) -> Tower:
+    return tower_of(job.shown, job.cell.model, torch_generator(*job.names("parameters"))).to(job.device)
+
+
+def tower_of(shown: Relations, settings: Any, generator: torch.Generator) -> Tower:
+    """The encoder of the entities' texts, or the perceptron on their features. Raises UserError for one not there."""
+    if settings.encoder == MLP:
+        return perceptron(np.array(shown.features), settings.width, settings.unit_states, generator)
+    from dpgraph.families.tuples.text_tower import text_tower
+
+    return text_tower(shown.texts(), settings, generator)

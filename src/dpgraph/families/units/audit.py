@@ -1,0 +1,148 @@
+"""Audit of steps over units of images: which units enter a step, what one unit moves, the noise and the divisor.
+
+Units, batches, clip norm and noise are those that the method prepares for its cells; a softmax regression runs on them.
+What is measured is compared with Theorem H (docs/privacy.md, section 16), written once more from C, q, K and the noise
+multiplier.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from dpgraph.audits.cases import CLIP_NORM, UNIT_KINDS, Kind, prepared_of
+from dpgraph.audits.result import AuditResult, largest
+from dpgraph.core.randomness import numpy_generator, torch_generator
+from dpgraph.data.records import TEST, TRAIN
+from dpgraph.engine.models.softmax import Softmax
+from dpgraph.families.units.prepared import PreparedUnits
+from dpgraph.families.units.sampling import Units
+from dpgraph.planning.resolve import resolve
+from dpgraph.privacy.relation import Relation
+from dpgraph.problems.images.value import Images
+
+LEVEL = 5.0  # standard deviations
+SIDE, CLASSES, RECORDS, PARTS = 4, 10, 120, 3
+NOISED = 20  # steps of noise alone
+NOISE, RATE, SILENT = 1.5, 0.3, 1e-6  # noise multipliers of the laws and of the sums
+SLACK = 1 + 1e-4  # noise of the sums, rounding
+
+
+def images() -> Images:
+    """RECORDS of training and a tested one, of random pixels; some classes are larger than others."""
+    random = numpy_generator("audits", "units")
+    labels = np.concatenate([np.arange(CLASSES), random.integers(0, CLASSES // 2, RECORDS - CLASSES + 1)])
+    return Images(
+        name="audit",
+        features=random.random((RECORDS + 1, SIDE * SIDE), dtype=np.float32),
+        labels=labels.astype(np.int64),
+        split=np.array([TRAIN] * RECORDS + [TEST], dtype=np.uint8),
+        num_classes=CLASSES,
+        shape=(SIDE, SIDE, 1),
+    )
+
+
+def prepared(kind: Kind, value: Images, noise: float, rate: float) -> PreparedUnits:
+    cell = resolve(
+        {
+            "task": {"dataset": "demo-images", "split": "random-60-15-25"},
+            "method": kind.method,
+            "model": {"kind": "softmax"},
+            "training": {"optimizer": "sgd", "learning_rate": 1.0, "steps": 1, "sampling_rate": rate},
+            "privacy": {
+                "variant": kind.variant, "noise_multiplier": noise, "delta": 1e-3, "clip_norm": CLIP_NORM,
+                **({"subclasses": PARTS} if parted(kind) else {}),
+            },
+            "seeds": (0,),
+        }
+    )  # fmt: skip
+    return prepared_of(PreparedUnits, value, cell, RECORDS)
+
+
+def parted(kind: Kind) -> bool:
+    return kind.relation is Relation.SUBCLASS or kind.relation is Relation.NONE
+
+
+def units_of(kind: Kind) -> int:
+    return RECORDS if kind.relation is Relation.RECORD_REMOVE else CLASSES * (PARTS if parted(kind) else 1)
+
+
+def stepped(step: PreparedUnits) -> tuple[np.ndarray, int]:
+    """(P,) by how much a step of learning rate 1 moves parameters, and how many images it read."""
+    network = Softmax(SIDE * SIDE, CLASSES, torch_generator("audits", "units"))
+    before = [one.detach().clone() for one in network.parameters()]
+    read = step.step(network, torch.optim.SGD(network.parameters(), lr=1.0))()
+    parts = [first - second.detach() for first, second in zip(before, network.parameters(), strict=True)]
+    return torch.cat([part.flatten() for part in parts]).double().numpy(), read
+
+
+def moved(kind: Kind) -> tuple[float, int]:
+    """Of what the relation allows, the most by which a sum over all units moves, for each unit in turn.
+
+    And the most images of other units that are in another one then.
+    """
+    value, most, displaced = images(), 0.0, 0
+    step = prepared(kind, value, SILENT, 1.0)
+    before, units = stepped(step)[0] * units_of(kind), step.units
+    for number in np.flatnonzero(units.sizes > 0)[:: 7 if len(units.sizes) > 50 else 1]:
+        own = units.ids[units.starts[number] : units.starts[number + 1]]
+        features, labels = value.features.copy(), value.labels.copy()
+        allowed = CLIP_NORM
+        if kind.relation is Relation.CLASS:  # replaced, else nothing is left of it
+            features[own], allowed = -50 * features[own], 2 * CLIP_NORM
+        else:
+            labels[own] = -1
+        changed = prepared(kind, replace(value, features=features, labels=labels), SILENT, 1.0)
+        others = np.setdiff1d(units.ids, own)
+        displaced = max(displaced, int((places(units)[others] != places(changed.units)[others]).sum()))
+        most = largest(most, float(np.linalg.norm(before - stepped(changed)[0] * units_of(kind))) / allowed)
+    return most, displaced
+
+
+def places(found: Units) -> np.ndarray:
+    """(RECORDS,) unit of each image, -1: none."""
+    unit = np.full(RECORDS, -1)
+    unit[found.ids] = np.repeat(np.arange(len(found.sizes)), found.sizes)
+    return unit
+
+
+def laws(kind: Kind, trials: int) -> dict[str, float]:
+    """Standard deviations of units drawn, and of the noise's variance, from their laws."""
+    step, count = prepared(kind, images(), NOISE, RATE), units_of(kind)
+    drawn = sum(len(step.draws.next()) for _ in range(trials))
+    wanted = trials * count * RATE
+    found = {"rate": (drawn - wanted) / math.sqrt(wanted * (1 - RATE))}
+    silent = replace(images(), labels=np.full(RECORDS + 1, -1))  # nothing has a loss: noise alone
+    quiet = prepared(kind, silent, NOISE, RATE)
+    noise = np.concatenate([stepped(quiet)[0] for _ in range(NOISED)])
+    scaled = noise * RATE * count / (NOISE * CLIP_NORM)
+    found["noise and divisor"] = float(scaled @ scaled - len(scaled)) / math.sqrt(2 * len(scaled))
+    return found
+
+
+def units(trials: int) -> AuditResult:
+    """One unit moves a sum by no more than its relation allows; batches, noise and divisor are as accounted for."""
+    broken, most = [], 0.0
+    for name, kind in UNIT_KINDS.items():
+        if kind.relation is not Relation.NONE:
+            share, displaced = moved(kind)
+            most = largest(most, share)
+            if displaced:
+                broken.append(f"{name}: a unit moves {displaced} images of others")
+            if share > SLACK:
+                broken.append(f"{name}: a unit moves {share:.3g} of what it may")
+        broken += [
+            f"{name}, {what}: {z:.3g} standard deviations" for what, z in laws(kind, trials).items()
+            if not abs(z) < LEVEL
+        ]  # fmt: skip
+    return AuditResult(
+        audit="units",
+        title="units of images: batches, what one moves, noise and divisor",
+        passed=not broken and most > 0.5,
+        claim=f"2 C for a replaced class, C for a unit that vanishes; q, noise, q K; of {len(UNIT_KINDS)} variants",
+        finding="; ".join(broken) or f"at most {most:.3g} of what a unit may move",
+        trials=trials,
+    )

@@ -1,0 +1,134 @@
+"""DP-SGD whose protected unit is an image, a class or a subclass of it (Zhang 2021, chapter 4, Algorithm 5).
+
+`noise_multiplier` is noise std / clip norm S, q the rate at which units enter a batch. Proofs: docs/privacy.md,
+section 16.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from dpgraph.core.errors import invalid
+from dpgraph.families.trees.records import PoissonLots
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.mechanisms.base import Rate, Shape
+from dpgraph.privacy.mechanisms.batches import PoissonBatches
+from dpgraph.privacy.procedure import Batches, Clipped, Lists
+from dpgraph.privacy.public import DataFact
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import CLASSES, SUBCLASSES, THEOREM_5, Statement
+
+if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.renyi import Orders
+
+PREPARED = "dpgraph.families.units.prepared:PreparedUnits"
+IMAGES = ("images of units",)
+
+
+class RecordUnits(PoissonLots):
+    """Every image is a unit of its own: `PoissonLots`, of any network on images."""
+
+    prepared: ClassVar[str] = PREPARED
+    more_streams: ClassVar[tuple[str, ...]] = IMAGES
+    kind: Literal["record-units"] = "record-units"  # type: ignore[assignment]
+
+
+class ClassUnits(PoissonBatches):
+    """T steps over Poisson samples of K classes; the mean gradient of a drawn class is clipped to S as one vector.
+
+    N = K: the roots are classes, and `num_roots` counts them. All images of one class are replaced by any others, any
+    number of them, so its vector of norm at most S becomes another one: the pair ((1 - q) N(0) + q N(1), (1 - q) N(0) +
+    q N(-1)) in units of S dominates a step (Theorem H of docs/privacy.md).
+    """
+
+    relation: ClassVar[Relation] = CLASSES.relation
+    prepared: ClassVar[str] = PREPARED
+    more_streams: ClassVar[tuple[str, ...]] = IMAGES
+    refuses_delta: ClassVar[bool] = False  # the thesis' own delta is 1e-2 for 153 persons: published only
+    LISTS: ClassVar[Lists] = Lists.CLASSES
+    STATED: ClassVar[Statement] = CLASSES
+
+    numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
+        {"num_roots": DataFact.STATED, "num_protected": DataFact.STATED}
+    )
+
+    kind: Literal["class-units"] = "class-units"
+    sampling_rate: Rate = Field(description="q, public: of classes")
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        from dpgraph.privacy.accountants.composition import pair_rdp
+
+        steps, noise = self.closed()
+        return steps * pair_rdp(self._pair(1, noise, own_root_removed=False), orders)
+
+    def _stated(self, statement: Statement) -> Statement:
+        return statement.filled({"q": f"{self.sampling_rate:.6g}", "K": self.num_roots})
+
+    def rigorous(self) -> Guarantee:
+        from dpgraph.privacy.accountants.composition import composed_epsilon
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        steps, noise = self.closed()
+        if self.sampling_rate == 1:
+            epsilon = gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=self.delta)
+        else:
+            pair = self._pair(1, noise, own_root_removed=False)
+            epsilon = composed_epsilon(pair, steps=steps, delta=self.delta)
+        return self._proved(self._stated(self.STATED), epsilon)
+
+    def published(self) -> Guarantee:
+        """Theorem 5 (Corollary 2 of subclasses): 4 q sqrt(T ln(1 / delta)) / sigma, with the premises that fail."""
+        from dpgraph.families.units.accountant import theorem5_epsilon
+
+        steps, noise = self.closed()
+        epsilon = theorem5_epsilon(rate=self.sampling_rate, noise_multiplier=noise, steps=steps, delta=self.delta)
+        limit = 1 / (16 * noise)
+        unmet = () if self.sampling_rate < limit else (f"q = {self.sampling_rate:g} is not below {limit:.3g}",)
+        stated = self._stated(replace(THEOREM_5, relation=self.STATED.relation))
+        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=unmet)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape(lists=self.LISTS, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+
+class SubclassUnits(ClassUnits):
+    """Each class is cut into `subclasses` parts by a public function of each image alone; the parts are the units.
+
+    An image's part is how far it lies along a public random direction, so that no image moves another one's part.
+    """
+
+    relation: ClassVar[Relation] = SUBCLASSES.relation
+    LISTS: ClassVar[Lists] = Lists.SUBCLASSES
+    STATED: ClassVar[Statement] = SUBCLASSES
+
+    kind: Literal["subclass-units"] = "subclass-units"  # type: ignore[assignment]
+    subclasses: int = Field(description="k_sub of each class, public")
+
+    def _check(self) -> None:
+        super()._check()
+        if self.subclasses < 1 or self.num_roots % self.subclasses:
+            raise invalid("subclasses", self.subclasses, f"a divisor of num_roots = {self.num_roots}")
+
+
+class ClusterUnits(SubclassUnits):
+    """As published: subclasses are clusters that k-means finds among the private images of a class."""
+
+    relation: ClassVar[Relation] = Relation.NONE
+    proves: ClassVar[bool] = False
+    LISTS: ClassVar[Lists] = Lists.CLUSTERS
+
+    kind: Literal["cluster-units"] = "cluster-units"  # type: ignore[assignment]
+
+    def rigorous(self) -> Guarantee:
+        reason = (
+            "k-means is run on the private images, so one subclass moves the others' members; nothing is charged for it"
+        )
+        return self._none("rigorous", reason, self._stated(self.STATED).sampling)

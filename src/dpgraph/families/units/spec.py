@@ -1,0 +1,161 @@
+"""DP-SGD whose protected unit is an image, a class or a subclass (Zhang, chapter 4, Algorithm 5)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpgraph.config.cell import LARGE, Cell, Privacy, Training
+from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.cost import loop_seconds
+from dpgraph.engine.methods.looks import BLUE, GREEN, PURPLE, SKY, Look
+from dpgraph.engine.methods.spec import (
+    OWN_RECORD,
+    MethodSpec,
+    Public,
+    ScoreReads,
+    Variant,
+    own_record,
+    scored_on_own_records,
+)
+from dpgraph.families.units.mechanism import ClassUnits, ClusterUnits, RecordUnits, SubclassUnits
+from dpgraph.families.units.plain.spec import ImageModel, InversionSettings, forward_flops, inversion_seconds
+from dpgraph.families.units.variants import class_units, cluster_units, record_units, subclass_units
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
+from dpgraph.problems.base import Size
+
+PARTED = ("subclass", "kmeans")
+
+
+class UnitTraining(Training):
+    sampling_rate: Annotated[float, Field(gt=0, le=1, description="q, at which each unit enters a step")]
+    images_per_unit: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="Images of a drawn unit that a step reads, drawn from it with replacement; null: all"
+    )
+
+    def roots_per_step(self, num_train: int) -> float:
+        return num_train * self.sampling_rate
+
+
+class UnitPrivacy(Privacy):
+    variant: Literal["class", "subclass", "kmeans", "record"] = Field(
+        description="What is replaced: all images of a class; of a subclass, whose partition is a public function of "
+        "each image; of a k-means cluster of a class's private images, as published and without a proof; one image",
+    )
+    subclasses: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="k_sub, parts of each class (variants subclass and kmeans)"
+    )
+
+    @model_validator(mode="after")
+    def _parts(self) -> Self:
+        if (self.subclasses is not None) != (self.variant in PARTED):
+            wanted = "a number" if self.variant in PARTED else "null"
+            raise ValueError(f"subclasses={self.subclasses}: expected {wanted} for variant {self.variant}")
+        return self
+
+
+class DpUnitsCell(Cell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        "model": tuple(ImageModel.model_fields),
+        **Cell.NOISE_IGNORES,
+        "training": (*Cell.NOISE_IGNORES["training"], "images_per_unit"),
+    }
+
+    model: ImageModel = ImageModel()
+    training: UnitTraining
+    privacy: UnitPrivacy
+    inversion: InversionSettings | None = None
+
+    @cached_property
+    def for_calibration(self) -> Self | None:
+        """An attack on what is released changes no noise."""
+        cell = super().for_calibration
+        return None if cell is None else cell.model_copy(update={"inversion": None})
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return self.model.kind, 0
+
+
+LOOKS = {
+    "record": Look(SKY, "o", "-"),
+    "class": Look(GREEN, "^", "-"),
+    "subclass": Look(BLUE, "D", "-"),
+    "kmeans": Look(PURPLE, "v", (0, (4, 2))),
+}
+
+
+def look(cell: Any) -> Look:
+    return LOOKS[cell.privacy.variant]
+
+
+def seconds(cell: Any, size: Size) -> float:
+    """Passes of the images that a step reads; of many small units, gradients of each."""
+    parts = cell.privacy.subclasses or 1
+    units = size.train_nodes if cell.privacy.variant == "record" else size.classes * parts
+    most = cell.training.images_per_unit or size.train_nodes / units
+    read = cell.training.sampling_rate * units * min(most, size.train_nodes / units * 2)
+    forward = forward_flops(cell.model, size)
+    step = 9 * forward * read  # forward, backward, and the products that form gradients
+    return loop_seconds(cell.training, step, 2 * size.nodes * forward) + inversion_seconds(cell, size)
+
+
+def small(variant: str) -> dict[str, Any]:
+    parted = {"subclasses": 2} if variant in PARTED else {}
+    return {
+        "task": {"dataset": "demo-images", "split": "random-60-15-25"},
+        "model": {"channels": 2, "width": 8} if variant != "class" else {"kind": "softmax"},
+        "training": {"sampling_rate": 0.02} if variant == "record" else {"sampling_rate": 0.3, "images_per_unit": 20},
+        "privacy": {"variant": variant, "epsilon": 6.0, **parted},
+    }
+
+
+def as_printed() -> dict[str, Any]:
+    """Return a class-DP cell as the thesis prints it: all images of a class, its clip norm, a penalty that is a sum."""
+    attack = {"penalty": "btv", "penalty_over": "thesis", "weight": 0.001, "learning_rate": 0.05, "steps": 5}
+    told = {"training": {"sampling_rate": 0.33}, "privacy": {"variant": "class", "epsilon": 6.0, "clip_norm": 10.0}}
+    return small("class") | told | {"inversion": attack}
+
+
+def scored_on_units(cell: Any) -> ScoreReads:
+    """Return the record of an image, and labels of a unit's own images."""
+    return ScoreReads(OWN_RECORD, Public.NO, "validation images", "which belong to the protected classes")
+
+
+VARIANTS = {
+    "class": Variant(ClassUnits, class_units, scored_on_units),
+    "subclass": Variant(SubclassUnits, subclass_units, scored_on_units),
+    "kmeans": Variant(ClusterUnits, cluster_units, scored_on_units, target="published"),
+    "record": Variant(RecordUnits, record_units, scored_on_own_records),
+}
+RELATIONS = {
+    "class": Relation.CLASS,
+    "subclass": Relation.SUBCLASS,
+    "kmeans": Relation.NONE,
+    "record": Relation.RECORD_REMOVE,
+}
+ATTACKS = tuple(
+    AttackCase(
+        variant=variant, reads="units", batches=Batches.POISSON, clipping=Clipped.ROOT, relation=RELATIONS[variant]
+    )
+    for variant in VARIANTS
+)
+
+SPECS = (
+    MethodSpec(
+        "dp-units",
+        "DP-SGD on images: an image, a class or a subclass is one clipped vector; the cell's variant states which.",
+        "dpgraph.families.units.train:DpUnits",
+        DpUnitsCell,
+        {variant: small(variant) for variant in VARIANTS} | {"class-as-printed": as_printed()},
+        VARIANTS,
+        ATTACKS,
+        look=look,
+        inference=own_record,
+        problems=("images",),
+        seconds=seconds,
+    ),
+)

@@ -1,0 +1,219 @@
+"""Audits of private votes: what the one release contains, what one record moves of it, and what readers look at.
+
+The release, its noise and the choice are those that dp-votes prepares for its cells. What has to be found is worked out
+here a second time, node by node, from docs/privacy.md, section 12.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2, norm
+
+from dpgraph.audits.cases import prepared_of
+from dpgraph.audits.graphs import directed_graph, null_records
+from dpgraph.audits.result import AuditResult, statistical_result
+from dpgraph.core.randomness import numpy_generator
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TEST, TRAIN, VALIDATION
+from dpgraph.families.votes.prepared import PreparedVotes
+from dpgraph.families.votes.readers import READERS
+from dpgraph.planning.resolve import resolve
+from dpgraph.privacy.accountants.gaussian import gaussian_delta
+from dpgraph.privacy.auditing import measured_errors, profile_test
+
+CLASSES, MASS, FLOOR = 3, 0.3, 4
+NORM = math.sqrt(1 - 1 / CLASSES + MASS**2)  # B
+NOISE = 1.0  # noise std of the buckets / B
+LEVEL = 5.5  # standard deviations
+DELTA = 1e-2
+CHANGED = 0  # the node whose record becomes null; a training node
+LEAVES = 12
+CHOICE = 0.7
+TITLE = "the release of votes, and a record's part in it"
+
+
+def prepared_votes(
+    graph: Graph, seed: int, noise: float = NOISE, choice: float | None = None, **others: Any
+) -> PreparedVotes:
+    """As `make_jobs` prepares it: one full step, whose mu is that of the votes by the default shares.
+
+    `others` are settings of the budget, as of the variant under node-remove.
+    """
+    weights = others or {"degree_floor": FLOOR}
+    cell = resolve(
+        {
+            "task": {"dataset": "audit"},
+            "method": "dp-votes",
+            "model": {"architecture": "mlp", "hops": 0, "encoder_layers": 0},
+            "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 1, "sampling_rate": 1.0},
+            "privacy": {
+                "noise_multiplier": noise, "vote_mass": MASS, "votes_share": 0.5, "choice_epsilon": choice,
+                "delta": 1e-3, **weights,
+            },
+            "seeds": (0,),
+        }
+    )  # fmt: skip
+    return prepared_of(PreparedVotes, graph, cell, len(graph.train_nodes), graph.num_nodes, seed=seed)
+
+
+def _graph(lists: dict[int, list[int]], size: int) -> Graph:
+    """Of `size` nodes, half of them for training; ids of a list in the order given, even what no stored graph has."""
+    split = np.where(np.arange(size) % 2 == 0, TRAIN, np.where(np.arange(size) % 4 == 1, VALIDATION, TEST))
+    graph = directed_graph([], [], np.ones((size, 2)), np.arange(size) % CLASSES, split, CLASSES)
+    rows = [lists.get(node, []) for node in range(size)]
+    return replace(
+        graph,
+        out_ptr=np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64),
+        out_idx=np.array([one for row in rows for one in row], dtype=np.int32),
+    )
+
+
+def cases() -> dict[str, Graph]:
+    """Graphs on which wrong weights would show most: the changed node lists many, is listed by many, or errs."""
+    leaves, size = list(range(1, LEAVES + 1)), LEAVES + 2
+    hub = LEAVES + 1
+    return {
+        "fan": _graph({CHANGED: leaves}, size),
+        "star": _graph({CHANGED: leaves} | {leaf: [CHANGED] for leaf in leaves}, size),
+        "hub": _graph({node: [hub] for node in range(hub)} | {CHANGED: [*leaves, hub], hub: list(range(hub))}, size),
+        "copies": _graph({CHANGED: [3] * LEAVES + [CHANGED, size + 5]} | {3: [CHANGED, 4]}, size),
+    }
+
+
+def mixed_graph(size: int = 60) -> Graph:
+    """On which readers differ in how many nodes they are right about; own predictions are wrong about test nodes."""
+    random = numpy_generator("audits", "votes", "mixed")
+    upper = np.triu(random.random((size, size)) < 6 / size, 1)
+    graph = _graph({node: np.flatnonzero((upper | upper.T)[node]).tolist() for node in range(size)}, size)
+    labels = np.where(graph.split == TEST, np.argsort(predictions(graph), axis=1)[:, 1], graph.labels)
+    return replace(graph, labels=labels)
+
+
+def predictions(graph: Graph) -> np.ndarray:
+    """(N, C) that the changed node's record does not enter; public here."""
+    return numpy_generator("audits", "votes", "predictions").dirichlet(np.ones(CLASSES), graph.num_nodes)
+
+
+def worked_out(graph: Graph, probabilities: np.ndarray) -> np.ndarray:
+    """(N, C + 1) sums of votes before noise, vote by vote."""
+    result = np.zeros((graph.num_nodes, CLASSES + 1))
+    for voter in range(graph.num_nodes):
+        label = int(graph.labels[voter]) if graph.split[voter] == TRAIN else -1
+        if not graph.features[voter].any() and label < 0:
+            continue  # a null record
+        share = np.eye(CLASSES)[label] if label >= 0 else probabilities[voter]
+        listed = {int(one) for one in graph.out_idx[graph.out_ptr[voter] : graph.out_ptr[voter + 1]]}
+        named = {one for one in listed if 0 <= one < graph.num_nodes} - {voter}
+        for bucket in named | {voter}:
+            result[bucket] += np.append(share - 1 / CLASSES, MASS) / math.sqrt(max(len(named) + 1, FLOOR))
+    return result
+
+
+def releases(graph: Graph, trials: int, side: int) -> np.ndarray:
+    """(trials, N, C + 1)"""
+    step, probabilities = prepared_votes(graph, side), predictions(graph)
+    found = []
+    for _ in range(trials):
+        step.scores(probabilities)
+        if step.released is None:
+            raise TypeError("expected a release")
+        found.append(step.released)
+    return np.stack(found)
+
+
+def facts(seen: np.ndarray, graph: Graph) -> dict[str, float]:
+    """Standard deviations by which a release differs from what was worked out, in its mean and in its spread."""
+    gaps = (seen - worked_out(graph, predictions(graph))) / (NOISE * NORM)
+    means = gaps.mean(axis=0) * math.sqrt(len(gaps))
+    size = gaps.size
+    spread = norm.isf(chi2.sf(float((gaps**2).sum()), size))
+    spread = -norm.isf(chi2.cdf(float((gaps**2).sum()), size)) if spread < 0 else spread
+    return {"sums": float(np.abs(means).max()) - 2.5, "noise": float(np.clip(spread, -99, 99))}
+
+
+def looks_elsewhere(graph: Graph) -> float:
+    """inf where, for one and the same release, a record changes what another node reads."""
+    released = numpy_generator("audits", "votes", "release").standard_normal((graph.num_nodes, CLASSES + 1))
+    probabilities, others = predictions(graph), np.arange(graph.num_nodes) != CHANGED
+    found = []
+    for one in (graph, null_records(graph, [CHANGED])):
+        step = prepared_votes(one, 0)
+        ballots = step.ballots()
+        cast = ballots.ballots(step.labels_that_vote, probabilities, MASS)
+        read = ballots.read(released, cast, MASS, NORM, 1.0)
+        found.append(np.stack([ballots.scores(probabilities, read, reader) for reader in READERS]))
+    return 0.0 if np.array_equal(found[0][:, others], found[1][:, others]) else math.inf
+
+
+def choices(graph: Graph, trials: int) -> float:
+    """Standard deviations by which the readers that are chosen differ from exp(epsilon u); the release has no noise."""
+    step, probabilities = prepared_votes(graph, 0, noise=1e-6, choice=CHOICE), predictions(graph)
+    labels = np.where(np.isin(graph.split, (TRAIN, VALIDATION)), graph.labels, -1)
+    counts = np.zeros(len(READERS))
+    for _ in range(trials):
+        step.scores(probabilities)
+        counts[READERS.index(step.reader) if step.reader is not None else 0] += 1
+    released, ballots = step.released, step.ballots()
+    if released is None:
+        raise TypeError("expected a release")
+    cast = ballots.ballots(np.where(graph.split == TRAIN, graph.labels, -1), probabilities, MASS)
+    right = np.zeros(len(READERS))
+    for place, reader in enumerate(READERS):
+        read = ballots.read(released, cast, MASS, 1e-6 * NORM, reader.shrinkage)
+        guess = ballots.scores(probabilities, read, reader).argmax(axis=1)
+        right[place] = sum(int(guess[node] == labels[node]) for node in range(len(labels)) if labels[node] >= 0)
+    weights = np.exp(CHOICE * (right - right.max()))
+    wanted = trials * weights / weights.sum()
+    statistic = float(((counts - wanted) ** 2 / wanted).sum())
+    return float(np.clip(norm.isf(chi2.sf(statistic, len(READERS) - 1)), -99, 99))
+
+
+def votes(trials: int) -> AuditResult:
+    """Every graph with and without the changed record: `trials` releases a side, each scored along what it moves.
+
+    Exact where it can be, else within `LEVEL` standard deviations; and what an attacker finds on the worst graphs is
+    compared with a Gaussian mechanism of mu = 1 / NOISE. "reads": for one release, what others read of it.
+    """
+    broken: dict[str, float] = {}
+    results, checked = {}, 0
+    for name, graph in cases().items():
+        nulled = null_records(graph, [CHANGED])
+        if name == "copies":  # which no stored graph has: only its owner's list goes
+            kept = np.where(np.arange(graph.num_nodes) == CHANGED, 0, np.diff(graph.out_ptr))
+            ptr, rest = np.concatenate([[0], np.cumsum(kept)]), graph.out_idx[graph.out_ptr[CHANGED + 1] :]
+            nulled = replace(nulled, out_ptr=ptr, out_idx=rest)
+        seen = [releases(one, trials, side) for side, one in enumerate((graph, nulled))]
+        found = {f"{name}, {what}": score for what, score in facts(seen[0], graph).items()}
+        found |= {f"{name} without it, {what}": score for what, score in facts(seen[1], nulled).items()}
+        if name != "copies":
+            found[f"{name}, reads"] = looks_elsewhere(graph)
+        checked += len(found)
+        broken |= {fact: score for fact, score in found.items() if not abs(score) < LEVEL}
+        way = worked_out(graph, predictions(graph)) - worked_out(nulled, predictions(graph))
+        scores = [(one[trials // 2 :] * way).sum(axis=(1, 2)) / np.linalg.norm(way) for one in seen]
+        errors = measured_errors(scores[0], scores[1])
+        results[name] = errors, profile_test(errors, claimed_curve)
+        if results[name][1].refuted:
+            broken[f"{name}, measured"] = math.inf
+    chosen = choices(mixed_graph(), max(400, trials // 4))
+    checked += 1
+    broken |= {} if abs(chosen) < LEVEL else {"choice": chosen}
+    worst = max(results, key=lambda name: float((results[name][1].measured - results[name][1].claimed).max()))
+    errors, test = results[worst]
+    claim = f"mu = {1 / NOISE:.3f} whatever the degrees, and {checked} facts"
+    result = statistical_result("votes", TITLE, claim, trials, errors, test, DELTA)
+    shown = "; ".join(f"{name}: {score:.3g}" for name, score in list(broken.items())[:4])
+    return result.model_copy(
+        update={
+            "passed": not broken,
+            "finding": f"{worst}: {result.finding}; {len(broken)} broken" + (f": {shown}" if shown else ""),
+        }
+    )
+
+
+def claimed_curve(epsilons: np.ndarray) -> np.ndarray:
+    return np.asarray(gaussian_delta(mu=1 / NOISE, epsilon=epsilons))

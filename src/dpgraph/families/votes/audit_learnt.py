@@ -1,0 +1,148 @@
+"""Audit of the reader that `dp-votes` may learn from labels of training nodes (docs/privacy.md, Theorem L).
+
+Buckets and noisy sums of every step are given, the same with and without a record. What a step then sums up is worked
+out here a second time, node by node, and what the record moves of it is compared with the clip norm.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from dpgraph.audits.graphs import null_records
+from dpgraph.audits.result import AuditResult, largest
+from dpgraph.core.randomness import numpy_generator
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import TRAIN
+from dpgraph.engine.training.noise import ReleaseNoise
+from dpgraph.families.votes.audit import (
+    CHANGED,
+    CLASSES,
+    FLOOR,
+    MASS,
+    NORM,
+    cases,
+    mixed_graph,
+    predictions,
+    prepared_votes,
+)
+from dpgraph.families.votes.mechanism import PoissonVotes
+from dpgraph.families.votes.prepared import PreparedVotes
+from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+STEPS, RATE, SHRINKAGE, STRENGTH = 3, 5.0, 1.0, 2.0
+ROUNDED = 1e-6  # of gradients on a grid, next to those that are not
+
+
+class Given(ReleaseNoise):
+    """What is released whatever is summed up; keeps the sums and the noise that was asked for."""
+
+    def __init__(self, outputs: list[np.ndarray]) -> None:
+        self.outputs, self.sums, self.stds = outputs, list[np.ndarray](), list[float]()
+
+    def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
+        self.sums.append(values)
+        self.stds.append(std)
+        return self.outputs[min(len(self.sums), len(self.outputs)) - 1]
+
+
+def learnt_from(graph: Graph, seed: int) -> tuple[PreparedVotes, Given, np.ndarray]:
+    """A run with given releases: what was prepared, the steps of its reader, and the buckets."""
+    random = numpy_generator("audits", "votes", "learnt", seed)
+    released = random.normal(0, 3, (graph.num_nodes, CLASSES + 1))
+    outputs = [random.normal(0, 4, 1 + CLASSES**2 + CLASSES) for _ in range(STEPS)]
+    step = prepared_votes(
+        graph, 0, degree_floor=FLOOR, votes_share=0.4, reader_share=0.2, reader_steps=STEPS, reader_rate=RATE,
+        shrinkage=SHRINKAGE, strength=STRENGTH,
+    )  # fmt: skip
+    steps = Given(outputs)
+    step._votes, step._reader_noise = Given([released]), steps
+    step.scores(predictions(graph))
+    return step, steps, released
+
+
+def example(graph: Graph, node: int, released: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]:
+    """(C,) own prediction's logarithms and (C,) what the node reads in units of the public reader, bucket by bucket."""
+    listed = {int(one) for one in graph.out_idx[graph.out_ptr[node] : graph.out_ptr[node + 1]]}
+    named = {one for one in listed if 0 <= one < graph.num_nodes} - {node}
+    label = int(graph.labels[node]) if graph.split[node] == TRAIN else -1
+    share = np.eye(CLASSES)[label] if label >= 0 else predictions(graph)[node]
+    votes = label >= 0 or graph.features[node].any()
+    own = (share - 1 / CLASSES) / math.sqrt(max(len(named) + 1, FLOOR)) * votes
+    read = np.zeros(CLASSES)
+    for bucket in named | {node}:
+        mass = max(released[bucket, -1] / MASS, 1.0)
+        read += mass / (mass**2 + (SHRINKAGE * std) ** 2) * (released[bucket, :-1] - own)
+    return np.log(predictions(graph)[node] + 1e-3), STRENGTH * read / math.sqrt(len(named) + 1)
+
+
+def gradient(parameters: np.ndarray, own: np.ndarray, read: np.ndarray, label: int) -> np.ndarray:
+    """Of one example, cut to norm 1."""
+    weight, bias = parameters[1 : 1 + CLASSES**2].reshape(CLASSES, CLASSES), parameters[1 + CLASSES**2 :]
+    scores = parameters[0] * own + read @ weight + bias
+    errors = np.exp(scores - scores.max())
+    errors = errors / errors.sum() - np.eye(CLASSES)[label]
+    whole = np.concatenate([[errors @ own], np.outer(read, errors).ravel(), errors])
+    return np.asarray(whole / max(1.0, float(np.linalg.norm(whole))))
+
+
+def worked_out_steps(graph: Graph, released: np.ndarray, outputs: list[np.ndarray], std: float) -> list[np.ndarray]:
+    """Sums of all steps from given releases."""
+    nodes = [node for node in range(graph.num_nodes) if graph.split[node] == TRAIN and graph.labels[node] >= 0]
+    examples = [(*example(graph, node, released, std), int(graph.labels[node])) for node in nodes]
+    parameters = np.concatenate([[1.0], np.eye(CLASSES).ravel(), np.zeros(CLASSES)])
+    moved, sums = np.zeros_like(parameters), []
+    for output in outputs:
+        sums.append(np.sum([gradient(parameters, *one) for one in examples], axis=0))
+        moved = 0.5 * moved + output / int((graph.split == TRAIN).sum())
+        parameters = parameters - RATE * moved
+    return sums
+
+
+def _wrong(graph: Graph, seed: int) -> dict[str, float]:
+    """What is not as worked out: sums with and without the changed record, what it moves, noise, epsilon."""
+    found, sums = dict[str, float](), []
+    for side, one in (("with", graph), ("without", null_records(graph, [CHANGED]))):
+        step, steps, released = learnt_from(one, seed)
+        mechanism = step.votes_of
+        if not isinstance(mechanism, PoissonVotes):
+            raise TypeError("expected votes under node-null")
+        accounted = {made.kind: made for made in step.accounted().releases}
+        noise = accounted["steps of the reader"].noise
+        std = accounted["votes"].noise * NORM
+        wanted = worked_out_steps(one, released, steps.outputs, std)
+        gaps = [float(np.abs(a - b).max()) for a, b in zip(steps.sums, wanted, strict=False)]
+        found[f"sums {side}"] = largest(*(gaps or [math.inf]))
+        found[f"steps {side}"] = float(abs(len(steps.sums) - STEPS))
+        found[f"noise {side}"] = largest(*(abs(value / noise - 1) for value in steps.stds))
+        parts = [1 / mechanism.closed()[1] ** 2, *(made.count / made.noise**2 for made in accounted.values())]
+        stated = stated_epsilon(mechanism)
+        found[f"epsilon {side}"] = abs(stated / gaussian_epsilon(mu=math.sqrt(sum(parts)), delta=mechanism.delta) - 1)
+        sums.append(steps.sums)
+    for present, null in zip(*sums, strict=True):
+        found["moved"] = largest(found.get("moved", 0.0), float(np.linalg.norm(present - null)) - 1)
+    return {name: value for name, value in found.items() if not value <= ROUNDED}
+
+
+def stated_epsilon(mechanism: PoissonVotes) -> float:
+    return float(mechanism.rigorous().epsilon or math.inf)
+
+
+def votes_learnt(trials: int) -> AuditResult:
+    """`trials` given releases on graphs on which the changed node lists many, is listed by many, or errs."""
+    graphs = {name: graph for name, graph in cases().items() if name != "copies"} | {"mixed": mixed_graph()}
+    graphs |= {"hub, another class": replace(graphs["hub"], labels=(graphs["hub"].labels + 1) % CLASSES)}
+    broken: dict[str, float] = {}
+    for seed in range(trials):
+        for name, graph in graphs.items():
+            broken |= {f"{name}, {what}": value for what, value in _wrong(graph, seed).items()}
+    shown = "; ".join(f"{name}: {value:.3g}" for name, value in list(broken.items())[:4])
+    return AuditResult(
+        audit="votes-learnt", title="the reader that is learnt, and a record's part in it",
+        passed=not broken, trials=trials, curve=(),
+        claim="for one and the same release a record moves each sum of gradients by its own one, of norm 1 at most; "
+        "noise and epsilon as accounted",
+        finding=f"{len(broken)} broken" + (f": {shown}" if shown else ""),
+    )  # fmt: skip

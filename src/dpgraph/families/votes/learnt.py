@@ -1,0 +1,118 @@
+"""A reader of buckets that is learnt from labels of training nodes (docs/privacy.md, Theorem L).
+
+Scores are a log p + r W + b: p a node's own prediction, r what it read by a public reader. Each training node is one
+example, of its own record and of what was released: its gradient is clipped by itself, and a step's sum gets noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpgraph.engine.training.noise import ReleaseNoise
+from dpgraph.families.votes.ballots import GRID, SMALLEST
+
+CLIP = 1.0  # norm of a gradient
+NUMBERS = 1 << 17  # of gradients that are in memory at once: what a core's own cache holds
+LEAST_UNIT = 1.0  # of what is read: the public reader's strength, or this
+MOMENTUM = 0.5
+FIRST_AVERAGED = 0.5  # steps after this part are averaged
+
+
+@dataclass(frozen=True)
+class LearntReader:
+    """Scores of nodes from their own predictions and what they read."""
+
+    factor: float  # a
+    weight: np.ndarray  # (C, C)
+    bias: np.ndarray  # (C,)
+
+    @classmethod
+    def start(cls, strength: float, classes: int) -> LearntReader:
+        """The public reader that it is learnt from: log p + strength r."""
+        return cls(1.0, strength * np.eye(classes), np.zeros(classes))
+
+    @classmethod
+    def of(cls, parameters: np.ndarray, classes: int) -> LearntReader:
+        weight = parameters[1 : 1 + classes**2].reshape(classes, classes)
+        return cls(float(parameters[0]), weight, parameters[1 + classes**2 :])
+
+    @property
+    def parameters(self) -> np.ndarray:
+        """(1 + C^2 + C,)"""
+        return np.concatenate([[self.factor], self.weight.ravel(), self.bias])
+
+    def scores(self, probabilities: np.ndarray, read: np.ndarray) -> np.ndarray:
+        """(n, C) from own predictions (n, C) and what was read (n, C), in units of the public reader."""
+        return self.scores_of(np.log(probabilities + SMALLEST), read)
+
+    def scores_of(self, own: np.ndarray, read: np.ndarray) -> np.ndarray:
+        """The same from logarithms of own predictions."""
+        return np.asarray(self.factor * own + read @ self.weight + self.bias)
+
+
+def gradient_sum(reader: LearntReader, probabilities: np.ndarray, read: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(1 + C^2 + C,) sum over examples of gradients of the cross entropy, each clipped to CLIP.
+
+    Rounded towards zero to multiples of 1 / GRID, as votes are: norms do not grow, and sums are exact, in whatever
+    pieces. What is not finite adds nothing, nor does an example without a label (-1), which keeps its place: so others'
+    gradients have the same last bit with and without it.
+    """
+    classes = probabilities.shape[1]
+    rows = max(1, NUMBERS // classes**2)
+    total = np.zeros(1 + classes**2 + classes)
+    for start in range(0, len(labels), rows):
+        part = slice(start, start + rows)
+        total += _whole_sum(reader, probabilities[part], read[part], labels[part])
+    return total / GRID
+
+
+def _whole_sum(reader: LearntReader, probabilities: np.ndarray, read: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The sum of some examples in units of 1 / GRID: whole numbers."""
+    taught = (labels >= 0) & (labels < probabilities.shape[1])
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        own = np.log(probabilities + SMALLEST)
+        scores = reader.scores_of(own, read)
+        errors = np.exp(scores - scores.max(axis=1, keepdims=True))
+        errors /= errors.sum(axis=1, keepdims=True)
+        errors[taught, labels[taught]] -= 1
+        along = (errors * own).sum(axis=1)
+        # the gradient of weights is an outer product: its norm is the product of both norms
+        norms = np.sqrt(along**2 + (errors**2).sum(axis=1) * ((read**2).sum(axis=1) + 1))
+    good = taught & np.isfinite(norms)
+    scale = GRID * CLIP / np.maximum(norms[good], CLIP)
+    errors, along = errors[good] * scale[:, None], along[good] * scale
+    weights = read[good][:, :, None] * errors[:, None, :]
+    np.trunc(weights, out=weights)
+    return np.concatenate([[np.trunc(along).sum()], weights.sum(axis=0).ravel(), np.trunc(errors).sum(axis=0)])
+
+
+@dataclass(frozen=True)
+class ReaderSteps:
+    """Full-batch steps with momentum; what is learnt is the mean of the iterates of the last half."""
+
+    steps: int
+    rate: float
+    std: float  # of the noise on each number of a sum
+    examples: int  # public: training nodes
+
+    def learn(
+        self,
+        start: LearntReader,
+        probabilities: np.ndarray,
+        read: np.ndarray,
+        labels: np.ndarray,
+        noise: ReleaseNoise,
+    ) -> LearntReader:
+        """From examples (n, C), (n, C) and (n,), label -1: none; one noisy sum of clipped gradients a step."""
+        classes = probabilities.shape[1]
+        parameters = start.parameters
+        moved, total = np.zeros_like(parameters), np.zeros_like(parameters)
+        skipped = int(FIRST_AVERAGED * self.steps)
+        for step in range(self.steps):
+            sums = gradient_sum(LearntReader.of(parameters, classes), probabilities, read, labels)
+            moved = MOMENTUM * moved + noise.on(sums, self.std, 1 / GRID) / (self.examples * CLIP)
+            parameters = parameters - self.rate * moved
+            total += parameters if step >= skipped else 0.0
+        return LearntReader.of(total / (self.steps - skipped), classes)

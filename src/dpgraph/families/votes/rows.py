@@ -1,0 +1,92 @@
+"""Statistics before gradients: a noisy mean of the rows decides which features are kept and what is taken off them.
+
+Where there are few records for the noise, most features of a bag of words are noise only, and all rows have a large
+common part. The mean costs one Gaussian release of sensitivity 1; what follows is a public function of it, record by
+record, the same for records of training and for new ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpgraph.engine.preparation.rows import unit_rows
+from dpgraph.families.votes.ballots import GRID
+
+ROWS = 1 << 13  # records at once
+BEYOND = 4.0  # standard deviations of the squared norm of noise alone
+FEW_FEATURES, LARGE_MEAN = 16, 0.8  # of so few a direction is much of a record: it goes where the mean has this square
+
+
+def row_sum(features: np.ndarray) -> np.ndarray:
+    """(F,) sum over all records (N, F), each of norm 1 or zero; a record moves it by at most 1.
+
+    Rows are rounded towards zero to multiples of 1 / GRID, as votes are: norms do not grow, and up to a million records
+    float64 sums are exact, whatever their order.
+    """
+    total = np.zeros(features.shape[1])
+    for start in range(0, len(features), ROWS):
+        rows = unit_rows(features[start : start + ROWS])
+        total += (np.trunc(rows * GRID) / GRID).sum(axis=0)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class RowMean:
+    """What was released of the rows: their sum with noise N(0, std^2) in each coordinate, and what follows from it.
+
+    Of features that are not negative, such as counts, those are kept whose sum exceeds one std, and rows lose their
+    part along the mean direction. Where no feature exceeds the noise, all are kept and nothing is taken off.
+    `signed`: features may be negative. A sum near zero then says nothing of a feature, so all are kept, and rows lose
+    their part along the sums beyond one std, if all of them together are more than noise. Of fewer than FEW_FEATURES
+    they lose it only where the squared norm of the mean, of `rows` records, is more than LARGE_MEAN of a row's.
+    """
+
+    released: np.ndarray  # (F,) float64
+    std: float
+    signed: bool = False
+    rows: int = 0  # records in the sum: public
+
+    @property
+    def _above(self) -> np.ndarray:
+        """(F,) bool"""
+        return np.asarray((np.abs(self.released) if self.signed else self.released) > self.std)
+
+    @property
+    def kept(self) -> np.ndarray:
+        """(F',) columns, ascending."""
+        above = np.flatnonzero(self._above)
+        return above if len(above) and not self.signed else np.arange(len(self.released))
+
+    @property
+    def direction(self) -> np.ndarray:
+        """(F',) of norm 1, or zero where nothing is taken off."""
+        along = np.where(self._above, self.released, 0.0)[self.kept]
+        count = len(self.released)
+        noise = self.std**2 * (count + BEYOND * np.sqrt(2 * count)) if self.signed else 0.0  # chi-square's
+        if self.signed and count < FEW_FEATURES:
+            noise = max(noise, LARGE_MEAN * self.rows**2)
+        if np.square(self.released).sum() <= noise or not along.any():
+            return np.zeros_like(along)
+        return np.asarray(along / np.linalg.norm(along))
+
+
+def scaled_rows(features: np.ndarray, mean: RowMean | None = None) -> np.ndarray:
+    """(N, F') float32 records of norm 1, or zero; of the features that `mean` keeps, less the part along it."""
+    if mean is None:
+        result = np.empty(features.shape, dtype=np.float32)
+        for part in _parts(len(features)):
+            result[part] = unit_rows(features[part])
+        return result
+    kept, direction = mean.kept, mean.direction
+    result = np.empty((len(features), len(kept)), dtype=np.float32)
+    for part in _parts(len(features)):
+        rows = unit_rows(np.asarray(features[part])[:, kept])
+        result[part] = unit_rows(rows - np.outer(rows @ direction, direction)) if direction.any() else rows
+    return result
+
+
+def _parts(size: int) -> Iterator[slice]:
+    return (slice(start, start + ROWS) for start in range(0, size, ROWS))

@@ -1,0 +1,327 @@
+"""Private votes (ours, docs/privacy.md, Theorem V): training on own records, and predictions that neighbours inform."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
+from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.looks import DASH_DOT, PURPLE, SLATE, TEAL, WINE, Look
+from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant, own_record
+from dpgraph.families.votes import rules
+from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
+from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes
+from dpgraph.families.votes.variants import (
+    bounded_stranger_votes,
+    bounded_votes,
+    capped_stranger_votes,
+    capped_votes,
+    poisson_votes,
+)
+from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.relation import Relation
+
+STRANGERS = "-strangers"  # how the names of variants end of which nodes read two hops
+Name = Literal["rigorous", "node-remove", "node-remove-capped", "node-remove-strangers", "node-remove-capped-strangers"]
+
+
+class VotesTraining(RootBatches):
+    averaged_share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="Share of the steps, the last ones, whose parameters are averaged; 0: the last alone"
+    )
+
+
+class VotesPrivacy(Privacy):
+    variant: Name = Field(
+        default="rigorous",
+        description="rigorous (node-null; a node reads the buckets of its list), node-remove (a node with all its "
+        "edges; needs a public bound on degrees, and a node reads its own bucket alone), node-remove-capped (the same "
+        "without such a bound, and one way: training nodes vote, others receive; noisy degrees give caps), either "
+        "with -strangers (a node reads the buckets of its list, too, which covers all but the protected one and its "
+        "neighbours)",
+    )
+    votes_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.5, description="Share of the squared mu of all Gaussian parts for votes; 0: own records alone"
+    )
+    mean_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0,
+        description="The same for the mean of the rows, which keeps features and centres rows; 0: it is not released",
+    )
+    signed_rows: bool = Field(
+        default=False,
+        description="Whether features may be negative: then the mean keeps all, and is taken off only beyond its noise",
+    )
+    vote_mass: Annotated[float, Field(gt=0, le=1000)] = Field(
+        default=0.3, description="a: what a vote adds to the coordinate that counts voters"
+    )
+    degree_floor: Annotated[int, Field(ge=1, le=LARGE)] = Field(
+        default=8, description="m: votes weigh 1 / sqrt(max(d + 1, m)), which makes the epsilon of an edge small"
+    )
+    choice_epsilon: Annotated[float, Field(gt=0)] | None = Field(
+        default=None,
+        description="Part of epsilon for choosing, on training and validation nodes, how buckets are read; null: as "
+        "shrinkage and strength say",
+    )
+    shrinkage: Annotated[float, Field(ge=0, le=1000)] = Field(
+        default=1.0, description="kappa: buckets of mass m count m / (m^2 + (kappa noise std)^2), without a choice"
+    )
+    strength: Annotated[float, Field(ge=0, le=1000)] = Field(
+        default=2.0,
+        description="beta: of what is read beside the own prediction, without a choice; of variant node-remove-capped "
+        "in units of the noise, so that shrinkage has no part",
+    )
+
+    reader_share: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0,
+        description="As votes_share, for learning from labels of training nodes how buckets are read, from the public "
+        "or chosen reader on; 0: none is learnt (variant rigorous)",
+    )
+    reader_steps: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=20, description="Steps in which a reader is learnt, full batches, each gradient clipped to norm 1"
+    )
+    reader_rate: Annotated[float, Field(gt=0, le=1000)] = Field(
+        default=3.0, description="Learning rate of the reader's steps"
+    )
+    one_hop: bool = Field(
+        default=False,
+        description="Whether a node reads its own bucket alone, with all of beta, not those of its list (variant "
+        "rigorous; the others always do)",
+    )
+    label_votes: bool = Field(
+        default=True, description="Whether training nodes vote for their labels; false: all vote as they predict"
+    )
+    rounds: Annotated[int, Field(ge=1, le=100)] = Field(
+        default=1,
+        description="Releases of buckets, which share votes_share alike; from the second on nodes vote as they predict "
+        "from the one before, read as shrinkage and strength say (variant rigorous)",
+    )
+
+    degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None,
+        description="D: no list is longer, by a public schema and not by looking (variant node-remove; of "
+        "node-remove-capped optional: null: as many as there are other ids)",
+    )
+    taper: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None,
+        description="kappa: 0: all votes weigh 1 / sqrt(D), 1: those of short lists up to twice as much (variant "
+        "node-remove)",
+    )
+
+    degrees_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="As votes_share, for the noisy degrees, of what receivers pay: not part of the sum (variant "
+        "node-remove-capped)",
+    )
+    cap_margin: Annotated[float, Field(ge=0, le=100)] | None = Field(
+        default=None,
+        description="z: a cap is the noisy degree plus z standard deviations of its noise (variant node-remove-capped)",
+    )
+    hub_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="As votes_share, for finding hubs first; null: they are not looked for (same variant)"
+    )
+    hub_limit: Annotated[float, Field(ge=1, le=LARGE)] | None = Field(
+        default=None,
+        description="H: receivers of a larger noisy number of voters are hubs, which receive nothing (same variant)",
+    )
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        kind = self.variant.removesuffix(STRANGERS)
+        wanted, capped = kind == "node-remove", kind == "node-remove-capped"
+        capped = capped and self.votes_share > 0  # without votes no cap is needed
+        needs = {"degree_bound": wanted, "taper": wanted, "degrees_share": capped, "cap_margin": capped}
+        for name, needed in needs.items():
+            value = getattr(self, name)
+            if (value is not None) != needed and not (name == "degree_bound" and kind == "node-remove-capped"):
+                expected = "a number" if needed else "null"
+                raise ValueError(f"{name}={value}: expected {expected} for variant {self.variant}")
+        if (self.hub_share is None) != (self.hub_limit is None) or (self.hub_share is not None and not capped):
+            raise ValueError(
+                f"hub_share={self.hub_share}, hub_limit={self.hub_limit}: expected both or none, for node-remove-capped"
+            )
+        if self.variant != "rigorous" and (self.one_hop or self.rounds > 1):
+            given = "one_hop=True" if self.one_hop else f"rounds={self.rounds}"
+            raise ValueError(f"{given}: expected {'False' if self.one_hop else '1'} for variant {self.variant}")
+        if self.reader_share and (self.variant != "rigorous" or self.one_hop or self.rounds > 1):
+            raise ValueError(
+                f"reader_share={self.reader_share}: expected 0 for variant {self.variant} with one_hop={self.one_hop}, "
+                f"rounds={self.rounds}: a reader is learnt for the rigorous one, two hops and one round"
+            )
+        if wanted and "degree_floor" in self.model_fields_set and self.degree_floor != 8:
+            raise ValueError(f"degree_floor={self.degree_floor}: expected none for variant {self.variant}")
+        if self.variant.endswith(STRANGERS) and self.choice_epsilon is not None:
+            raise ValueError(
+                f"choice_epsilon={self.choice_epsilon}: expected null for variant {self.variant}, where a node that "
+                "leaves moves what its neighbours read"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _shares(self) -> Self:
+        others = {} if self.hub_share is None else {"hub_share": self.hub_share}
+        others |= {"reader_share": self.reader_share} if self.reader_share else {}
+        shares = {"votes_share": self.votes_share, "mean_share": self.mean_share, **others}
+        if sum(shares.values()) >= 1:
+            given = ", ".join(f"{name}={value}" for name, value in shares.items())
+            raise ValueError(f"{given}: expected a sum < 1: the rest trains")
+        if self.choice_epsilon is not None and not self.votes_share:
+            raise ValueError(f"choice_epsilon={self.choice_epsilon}: expected null with votes_share=0")
+        if self.rounds > 1 and not self.votes_share:
+            raise ValueError(f"rounds={self.rounds}: expected 1 with votes_share=0")
+        if self.reader_share and not self.votes_share:
+            raise ValueError(f"reader_share={self.reader_share}: expected 0 with votes_share=0")
+        return self
+
+
+class DpVotesCell(NetworkCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **NetworkCell.NOISE_IGNORES,
+        "training": (*NetworkCell.NOISE_IGNORES["training"], "averaged_share"),
+        "privacy": (
+            *NetworkCell.NOISE_IGNORES["privacy"],
+            "shrinkage",
+            "strength",
+            "signed_rows",
+            "one_hop",
+            "label_votes",
+            "reader_rate",
+        ),
+    }
+
+    model: UndroppedMlp
+    training: VotesTraining
+    privacy: VotesPrivacy
+
+
+def look(cell: Any) -> Look:
+    if cell.privacy.variant.endswith(STRANGERS):
+        return Look(WINE, "*", DASH_DOT) if cell.privacy.degree_bound else Look(SLATE, "*", DASH_DOT)
+    return Look(PURPLE, "*", "-") if cell.privacy.votes_share else Look(TEAL, "p", "-")
+
+
+def score(cell: Any) -> ScoreReads:
+    """Return the own record without votes; with them buckets, too: the own one, or those of the own list.
+
+    Rows of all nodes are in the mean, and all nodes but receivers of capped votes vote: none of them is public.
+    """
+    told = cell.privacy
+    if not told.votes_share and not told.mean_share:
+        return ScoreReads(OWN_RECORD)
+    listed = told.votes_share and not told.one_hop and told.variant not in ("node-remove", "node-remove-capped")
+    reads = {ReadBy.RELEASED, ReadBy.OWN_LIST} if listed else {ReadBy.RELEASED}
+    return ScoreReads(OWN_RECORD | reads, Public.NO, protected="whose records and edges the run reads and protects")
+
+
+def fallback(mechanism: Mapping[str, Any]) -> str:
+    """Nobody votes in a variant that is there for its votes: a public rule expects no gain of them."""
+    if mechanism.get("kind") in (None, "poisson-votes") or mechanism.get("votes_ratio") is not None:
+        return ""
+    return "falls back to own records here: nobody votes"
+
+
+SOFTMAX = {"architecture": "mlp", "hops": 0, "encoder_layers": 0}
+CONTRACT: dict[str, dict[str, Any]] = {
+    "softmax": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 1.0, "averaged_share": 0.5},
+        "privacy": {"epsilon": 6.0, "mean_share": 0.1, "choice_epsilon": 0.5},
+    },
+    "mlp": {
+        "model": {"architecture": "mlp", "hops": 0, "width": 8},
+        "training": {"sampling_rate": 0.3},
+        "privacy": {"epsilon": 6.0},
+    },
+    "own": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 0.3},
+        "privacy": {"epsilon": 6.0, "votes_share": 0.0},
+    },
+    "rounds": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 1.0},
+        "privacy": {"epsilon": 6.0, "rounds": 3, "one_hop": True, "label_votes": False, "choice_epsilon": 0.5},
+    },
+    "learnt": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 0.3},
+        "privacy": {"epsilon": 6.0, "mean_share": 0.1, "choice_epsilon": 0.5, "reader_share": 0.1, "reader_steps": 5},
+    },
+    "node-remove": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 0.5},
+        "privacy": {
+            "variant": "node-remove", "epsilon": 6.0, "degree_bound": 50, "taper": 1.0, "choice_epsilon": 0.5,
+        },
+    },
+    "node-remove-capped": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 1.0},
+        "privacy": {
+            "variant": "node-remove-capped", "epsilon": 6.0, "degrees_share": 0.1, "cap_margin": 1.0,
+            "hub_share": 0.1, "hub_limit": 40, "mean_share": 0.1, "votes_share": 0.4,
+        },
+    },
+    "node-remove-strangers": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 0.5},
+        "privacy": {"variant": "node-remove-strangers", "epsilon": 6.0, "degree_bound": 50, "taper": 1.0},
+    },
+    "node-remove-capped-strangers": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 1.0},
+        "privacy": {
+            "variant": "node-remove-capped-strangers", "epsilon": 6.0, "degrees_share": 0.1, "cap_margin": 1.0,
+            "hub_share": 0.1, "hub_limit": 40, "mean_share": 0.1, "votes_share": 0.4,
+        },
+    },
+}  # fmt: skip
+
+
+def attack(variant: str, relation: Relation) -> AttackCase:
+    return AttackCase(
+        variant=variant,
+        reads="records",
+        votes=True,
+        batches=Batches.POISSON,
+        clipping=Clipped.ROOT,
+        relation=relation,
+    )
+
+
+SPECS = (
+    MethodSpec(
+        "dp-votes",
+        "DP-SGD on own records, then one noisy release of every node's votes to the nodes it lists.",
+        "dpgraph.families.votes.train:DpVotes",
+        DpVotesCell,
+        CONTRACT,
+        {
+            "rigorous": Variant(PoissonVotes, poisson_votes, score),
+            "node-remove": Variant(BoundedVotes, bounded_votes, score),
+            "node-remove-capped": Variant(CappedVotes, capped_votes, score),
+            "node-remove-strangers": Variant(BoundedStrangerVotes, bounded_stranger_votes, score),
+            "node-remove-capped-strangers": Variant(CappedStrangerVotes, capped_stranger_votes, score),
+        },
+        (
+            attack("rigorous", Relation.NODE_NULL),
+            attack("node-remove", Relation.NODE_REMOVE),
+            attack("node-remove-capped", Relation.NODE_REMOVE),
+            attack("node-remove-strangers", Relation.NODE_REMOVE),
+            attack("node-remove-capped-strangers", Relation.NODE_REMOVE),
+        ),
+        look=look,
+        inference=own_record,
+        fallback=fallback,
+        rules={
+            "own-records": rules.own_records,
+            "votes": rules.votes,
+            "votes-with-caps": rules.votes_with_caps,
+            "votes-with-schema": rules.votes_with_schema,
+            "votes-with-caps-strangers": rules.votes_with_caps_for_strangers,
+            "votes-with-schema-strangers": rules.votes_with_schema_for_strangers,
+        },
+    ),
+)

@@ -1,0 +1,100 @@
+"""Ballots whose buckets are read over two hops, for the view of strangers under node-remove (docs/privacy.md, 12.11).
+
+Lists are the owners' own, whether the named name the owner or not: then a record that becomes null changes no weight,
+no flag and no reading of others, which is what is stated towards neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from dpgraph.core.errors import UserError, invalid
+from dpgraph.families.votes.ballots import (
+    Ballots,
+    BoundedBallots,
+    CappedBallots,
+    bucket_trust,
+    read_around,
+    scores_of,
+    without_zeros,
+)
+from dpgraph.families.votes.readers import BucketReader
+
+
+@dataclass(frozen=True)
+class BoundedStrangerBallots(BoundedBallots):
+    """`BoundedBallots` by own lists, of which a node reads its own bucket and those of its list."""
+
+    @classmethod
+    def over(cls, plain: Ballots, degree_bound: int, taper: float) -> BoundedStrangerBallots:
+        """Raises UserError, for the holder of the data alone, where lists break the schema of the guarantee.
+
+        With a taper an edge in one list only is allowed where the other end has no list, as a null record: else a node
+        that leaves could move more weights than it has votes.
+        """
+        check_bound(plain, degree_bound)
+        if taper:
+            one_way = (plain.lists - plain.lists.multiply(plain.lists.T)).tocoo()
+            names = one_way.col[one_way.data != 0]
+            if (plain.degrees[names] > 0).any():
+                raise UserError("lists: expected every edge in both ends' lists, or no guarantee under node-remove")
+        return cls(plain.lists, plain.votes, plain.degree_floor, degree_bound, taper)
+
+    def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
+        """(N, C) buckets of the own list and the own one, shrunk, less the own share in the former."""
+        trust = bucket_trust(released, mass, std, shrinkage, self.one_vote)
+        return read_around(self.lists, released, trust, ballots, self.lists @ trust)
+
+    def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
+        return Ballots.scores(self, probabilities, read, reader)
+
+
+@dataclass(frozen=True)
+class CappedStrangerBallots(CappedBallots):
+    """`CappedBallots` by own lists, of which a node reads its own bucket and those of its list.
+
+    Voters and hubs have no bucket.
+    """
+
+    listed: sp.csr_matrix | None = None  # (N, N) the whole own lists
+
+    @classmethod
+    def one_way(cls, plain: Ballots, degree_bound: int, voters: np.ndarray) -> CappedStrangerBallots:
+        """Raises UserError, for the holder of the data alone, where lists break the schema of the guarantee."""
+        check_bound(plain, degree_bound)
+        sends, receives = (sp.diags(side.astype(np.float64)) for side in (voters, ~voters))
+        lists = without_zeros(sends @ plain.lists @ receives)
+        return cls(lists, plain.votes, plain.degree_floor, degree_bound, reads=~voters, listed=plain.lists)
+
+    @property
+    def one_vote(self) -> float:
+        """The most that a vote weighs, public."""
+        return float(1 / np.sqrt(self.degree_floor))
+
+    def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
+        """(N, C) as `BoundedStrangerBallots`, of the buckets that there are."""
+        there, listed = self._there
+        trust = bucket_trust(released, mass, std, shrinkage, self.one_vote) * there
+        return read_around(listed, released, trust, ballots, self.lists @ trust)
+
+    def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
+        there, listed = self._there
+        return scores_of(probabilities, read, reader.strength / np.sqrt(listed @ there.astype(np.float64) + 1))
+
+    @property
+    def _there(self) -> tuple[np.ndarray, sp.csr_matrix]:
+        """(N,) bool: nodes with a bucket; and the own lists."""
+        if self.reads is None or self.listed is None:
+            raise TypeError("expected ballots made by `one_way`")
+        return self.reads, self.listed
+
+
+def check_bound(plain: Ballots, degree_bound: int) -> None:
+    """Raises UserError where a list is longer, or where more lists name one node."""
+    named = np.bincount(plain.lists.indices, minlength=len(plain.votes))
+    longest = int(max(plain.degrees.max(initial=0), named.max(initial=0)))
+    if longest > degree_bound:
+        raise invalid("degree_bound", degree_bound, f"at least {longest}, or no guarantee under node-remove")

@@ -1,0 +1,71 @@
+"""Private votes (ours, docs/privacy.md, Theorem V)."""
+
+from __future__ import annotations
+
+import math
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from dpgraph.engine.methods.assembly import run_loop
+from dpgraph.engine.methods.base import Job, Observe, Outcome
+from dpgraph.engine.models.inference import Predictor
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.preparation.base import expected
+from dpgraph.engine.training.averaging import Averaged, AveragingStep
+from dpgraph.families.trees.train import tree_run
+from dpgraph.families.votes.prepared import PreparedVotes
+
+
+@dataclass(frozen=True)
+class Voting:
+    """Own predictions first, then the one release and what every node reads of it."""
+
+    own: Predictor
+    prepared: PreparedVotes
+
+    def logits(self, network: Network, features: Tensor) -> Tensor:
+        self.prepared.final = network
+        own = torch.softmax(self.own.logits(network, features).double(), dim=1).cpu().numpy()
+        scores = self.prepared.scores(own)
+        del own
+        return torch.from_numpy(scores).to(features.device, features.dtype)
+
+
+class DpVotes:
+    """DP-SGD on own records, then one noisy release of every node's votes to the nodes it lists.
+
+    Softmax regression (no encoder, one decoder layer) starts at zero, so that one full step is the classes' sums of
+    records; of a single step the bias is dropped, though its clip norm covers it. Predictions during training are of
+    own records; after the last step everybody votes, once.
+    """
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        run, prepared = tree_run(job), expected(job.prepared, PreparedVotes)
+        network, model = run.bench.network, job.cell.model
+        if model.encoder_layers == 0 and model.decoder_layers == 1:
+            with torch.no_grad():
+                for parameter in network.parameters():
+                    parameter.zero_()
+            if run.steps == 1:  # class sums of records alone: those of labels would say most with the least signal
+                bias = network.decoder.layers[-1].bias
+                run.bench.optimizer.register_step_post_hook(lambda *_: bias.data.zero_())
+        share = job.cell.training.averaged_share
+        if share:
+            skipped = run.steps - math.ceil(share * run.steps)
+            averaged = Averaged(network, deepcopy(network), skipped)
+            run = replace(run, step=AveragingStep(run.step, averaged), watched=averaged)
+        return run_loop(
+            replace(run, last=lambda own: Voting(own, prepared), late_notes=lambda: notes(prepared)), observe
+        )
+
+
+def notes(prepared: PreparedVotes) -> dict[str, float | str]:
+    """What a record states of the reader."""
+    reader = prepared.reader
+    if reader is None:
+        return {"reader": "own records alone"}
+    learnt = "" if prepared.learnt is None else ", learnt from there on"
+    return {"reader": f"kappa {reader.shrinkage:g}, beta {reader.strength:g}{learnt}"}

@@ -1,0 +1,275 @@
+"""The privacy card: what is protected, by how much, on what assumptions, and what is not. Of public numbers alone."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from dpgraph import __version__
+from dpgraph.families.votes.mechanism import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
+from dpgraph.families.votes.trade_off import FALSE_ALARMS, TradeOff
+from dpgraph.own_graph.budget import Budgeted, PublicNumbers, delta_warnings
+from dpgraph.own_graph.edge_features import feature_premises
+from dpgraph.own_graph.graph import OwnGraph
+from dpgraph.own_graph.model import status_of
+from dpgraph.own_graph.risk import in_words, risk_warnings, rounded_up
+from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.relation import Relation, Scope
+
+DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
+LIBRARIES = ("numpy", "scipy", "torch", "dp-accounting")
+NONE: Mapping[str, str] = MappingProxyType({})
+PROTECTED = {Relation.NODE_NULL: "record", Relation.NODE_REMOVE: "node", Relation.EDGE: "edge"}
+SECRET = "operating system's generator, rounded Gaussian on a grid, exact probabilities of a choice"
+NOBODY = "the seed is known, so that nobody is protected: anyone who has it can take the noise off"
+CURVE = "tradeoff.png"
+RISK = ("advantage", "true_positives", "false_positives", "risk_in_words")
+
+
+def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> list[str]:
+    """What is taken for public."""
+    given = (
+        "was given" if own.classes_given else
+        "was chosen from the data by noisy counts, and a label of another class is none (--classes states it)"
+    )  # fmt: skip
+    split = "it was given" if own.split is not None else "a tenth of the nodes is held out, drawn from N alone"
+    scale = (
+        "each row of features is scaled to norm 1 by itself, so columns should have comparable units; "
+        "the names of columns are public"
+        if own.features is not None
+        else "there are no features: each node has the length of its own list, a part of its record, instead"
+    )
+    if own.ranges:
+        ends = ", ".join(f"{name} {low:g}..{high:g}" for name, low, high in own.ranges)
+        scale += f"; these ranges are public, and become -1..1: {ends} (--range)"
+    count = {
+        "stated": f"the number of labels to train on was stated, {numbers.labelled} (--labelled)",
+        "noisy counts": f"settings are made for {numbers.labelled} labels to train on, by noisy counts",
+        "nodes that train": f"settings are made for a label of each of the {numbers.labelled} nodes that train; where "
+        "fewer have one, the model gets better if their number is stated (--labelled)",
+    }
+    labels = f"{count[numbers.labelled_by]}; who has one, and how many, is protected"
+    if relation is Relation.NODE_REMOVE:
+        labels += "; who is in the split's training part votes, with a label or without, all others receive"
+    in_arrays = not own.columns and own.ids[-1] == str(len(own.ids) - 1)
+    order = "; ids are places in arrays, whose order is public, too: it may not follow labels" if in_arrays else ""
+    return [
+        f"the ids of the nodes and their number, N = {len(own.ids)}, are public{order}",
+        f"the class list, {', '.join(own.classes)}, {given}",
+        labels,
+        scale,
+        f"who is held out of training is public: {split}",
+        *feature_premises(own, relation),
+        _settings(numbers),
+        "epsilon is of this release alone: any other release of these data adds to it, and so does a second record of "
+        "one person",
+    ]
+
+
+def _settings(numbers: PublicNumbers) -> str:
+    """What the public rule of settings reads besides."""
+    signed = numbers.may_be_negative
+    if numbers.words is not None:
+        kind = "features of either sign" if signed else "counts as features"
+        words = f"{kind}, {numbers.words:g} of a mean record not 0 (--words{', --signed' if signed else ''})"
+    elif signed:
+        words = "features that are numbers of any kind (--words states that they are counts, and how many are not 0)"
+    else:
+        words = "features that are never negative, most of them not 0 (--no-signed)"
+    text = (
+        f"settings, by a public rule, are made for a mean degree of {numbers.mean_degree:g} (--mean-degree) and "
+        f"{words}: public numbers; wrong ones make the model worse, not less private"
+    )
+    if numbers.degree_bound is None:
+        return text if numbers.voters is None else f"{text}; no bound on degrees is assumed"
+    return f"{text}; no node may have more than {numbers.degree_bound} edges, by a public schema (--degree-bound)"
+
+
+def released_parts(what: Budgeted, numbers: PublicNumbers) -> list[str]:
+    """What the mechanism releases, in its order, in words."""
+    mechanism = what.mechanism
+    steps, noise = mechanism.closed()
+    said = {
+        MEAN: "the mean of the rows of all nodes, which says "
+        f"{'' if numbers.may_be_negative else 'which features are kept and '}what is taken off each row, also of "
+        f"new nodes (noise std {{noise:.4g}} on the sum of the {numbers.nodes} rows of norm 1)",
+        HUBS: "who is a hub (noise std {noise:.4g})",
+        DEGREES: "degrees of voters, for caps (noise std {noise:.4g})",
+        BUCKETS: "buckets of votes, noise std {noise:.4g} times the norm of a vote",
+        LEARNT: f"{mechanism.reader_steps} steps in which a reader of buckets is learnt from labels to train on, noise "
+        "std {noise:.4g} on each sum of gradients of norm 1; an edge moves two of them",
+        READER: "which way to read buckets is best on labels to train on (exponential mechanism, ε = {noise:.4g})",
+    }
+    parts = [said[one.kind].format(noise=one.noise) for one in mechanism.releases]
+    place = 1 if mechanism.mean_ratio is not None else 0
+    text = f"{steps} step{'s' if steps > 1 else ''} of training on own records, noise std {noise:.4g} clip norms"
+    first = [] if what.selection is None else [what.selection.text]
+    return [*first, *parts[:place], text, *parts[place:]]
+
+
+def other_guarantees(own: OwnGraph, what: Budgeted) -> list[Guarantee]:
+    """Return what the run guarantees under other relations, where no choice of classes is charged.
+
+    Without features an edge is a feature, too.
+    """
+    stated, chosen = what.calibration.statement, what.selection
+    return [
+        one for one in (stated.rigorous, *stated.beside)
+        if one.relation is not what.relation and not (own.features is None and one.relation is Relation.EDGE)
+        and not (chosen is not None and chosen.charged_under(one.relation))
+    ]  # fmt: skip
+
+
+def card(
+    own: OwnGraph,
+    what: Budgeted,
+    numbers: PublicNumbers,
+    *,
+    kind: str,
+    scope: str,
+    secret: bool,
+    command: str,
+    audits: Mapping[str, str] = NONE,
+) -> dict[str, Any]:
+    stated = what.calibration.statement
+    rigorous, relation, beside = stated.rigorous, what.relation, other_guarantees(own, what)
+    chosen, curve = what.selection, what.trade_off
+    covered = Scope.ALL_OUTPUTS if scope == "all-outputs" else rigorous.scope
+    uncovered = ["which ids exist"]
+    if relation is not Relation.NODE_REMOVE:
+        uncovered = ["which ids exist, and the edges to a node that others' lists contain"]
+        if relation is Relation.NODE_NULL and not own.directed:
+            uncovered.append(
+                "the copy of a node's own edges in its neighbours' lists: each edge of an undirected graph is in both "
+                "lists, and this one has the epsilon of an edge, where one is stated (below)"
+            )
+    if relation is Relation.EDGE:
+        said = "for which no ε is stated where classes are chosen from the data (--classes)"
+        if chosen is None:
+            said = "which are protected only as far as node-null says (below)"
+        uncovered = [f"which ids exist; features and labels, {said}"]
+    if scope != "all-outputs":
+        uncovered.append(
+            "a node's own prediction, once it is published: it reads its own record. All predictions together have no "
+            "epsilon"
+        )
+    if relation is Relation.NODE_REMOVE and what.votes:
+        uncovered.append("buckets of votes: each is for its owner alone, and none is part of the release")
+    if own.features is None:
+        uncovered.append("single edges have no epsilon of their own here: list lengths are features")
+    return {
+        "status": status_of(secret, curve.advantage),
+        "mechanism": what.mechanism.model_dump(mode="json"),
+        "method": kind,
+        "relation": str(relation),
+        "relation_in_words": relation.meaning,
+        "scope": str(covered),
+        "scope_in_words": covered.meaning,
+        "epsilon": what.epsilon if secret else None,
+        "delta": what.delta,
+        "mu": what.mu if secret and what.paid is None else None,
+        "mu_fails_with_probability": what.failure,
+        "choice_epsilon": what.choice if secret else None,
+        "classes_epsilon": float(what.paid.epsilon) if secret and what.paid is not None else None,
+        "classes_delta": what.paid.delta if secret and what.paid is not None else None,
+        "releases": released_parts(what, numbers),
+        **(_risk(curve, relation) if secret else dict.fromkeys(RISK)),
+        "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret and what.paid is None else {},
+        "beside": [_beside(what, one) for one in beside if one.epsilon is not None] if secret else [],
+        "assumptions": [
+            *(() if secret else (NOBODY,)), *assumptions(own, numbers, relation),
+            *(one for one in rigorous.assumptions if secret or "drawn in secret" not in one),
+        ],
+        "not_covered": uncovered,
+        "warnings": [*risk_warnings(curve), *delta_warnings(what.delta, len(own.ids))] if secret else [],
+        "checks": {
+            "what ran is what was accounted for": "passed",
+            "noise": SECRET if secret else "reproducible generator",
+            **(audits or {"audits of the mechanism": "not run by this call: dpgraph audit all"}),
+        },
+        "versions": {
+            "dpgraph": __version__, "python": platform.python_version(), **{one: version(one) for one in LIBRARIES},
+        },
+        "command": command,
+    }  # fmt: skip
+
+
+def _beside(what: Budgeted, one: Guarantee) -> dict[str, Any]:
+    """Return what a run states under another relation."""
+    stated = {"relation": str(one.relation), "in_words": one.relation.meaning, "epsilon": one.epsilon}
+    return {**stated, "delta": one.delta, **_risk(what.trade_off_beside(one.relation), one.relation)}
+
+
+def _risk(curve: TradeOff, relation: Relation) -> dict[str, Any]:
+    """Return the fields RISK, rounded up."""
+    found = rounded_up(curve.advantage), rounded_up(curve.true_positives), FALSE_ALARMS, in_words(curve, relation)
+    return dict(zip(RISK, found))
+
+
+def markdown(value: dict[str, Any]) -> str:
+    lines = ["# Privacy card", "", f"**{value['status']}**", ""]
+    if value["risk_in_words"] is not None:
+        lines += [f"Risk: {value['risk_in_words']}.", ""]
+    fails = value["mu_fails_with_probability"]
+    unlikely = f", but for a probability of {fails:.2g}" if fails else ""
+    choice = value["choice_epsilon"]
+    beside = f", and a choice at ε = {choice:.4g}" if choice else ""
+    if value["classes_epsilon"] is not None:
+        left, rest = value["epsilon"] - value["classes_epsilon"], value["delta"] - value["classes_delta"]
+        lines += [
+            f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}: of it ε = {value['classes_epsilon']:.4g}, "
+            f"δ = {value['classes_delta']:.3g} for the choice of classes, and ε = {left:.4g}, δ = {rest:.3g} for all "
+            "that follows, whatever classes were chosen.", "",
+        ]  # fmt: skip
+    elif value["epsilon"] is not None:
+        lines += [
+            f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}; μ = {value['mu']:.4g} "
+            f"(Gaussian DP{unlikely}){beside}.",
+            "", "| δ | ε |", "|---|---|",
+            *(f"| {delta} | {'none' if epsilon is None else f'{epsilon:.4g}'} |"
+              for delta, epsilon in value["epsilon_by_delta"].items()), "",
+        ]  # fmt: skip
+    lines += [
+        f"- relation: {value['relation']}: {value['relation_in_words']}",
+        f"- scope: {value['scope']}: {value['scope_in_words']}",
+        f"- mechanism: {value['mechanism']['kind']}, method {value['method']}",
+    ]
+    if value["epsilon"] is not None:
+        lines.append(f"- trade-off curve (least error of a test for one record): [{CURVE}]({CURVE})")
+    charged = "Released, all of it charged" if value["epsilon"] is not None else "What a release would hold"
+    lines += ["", f"## {charged}", "", *(f"- {text}" for text in value["releases"])]
+    if value["beside"]:
+        lines += ["", f"## The same run under other relations, at δ = {value['delta']:.3g}", ""]
+        lines += [f"- {one['relation']}, ε = {one['epsilon']:.4g}: {one['in_words']}; {one['risk_in_words']}"
+                  for one in value["beside"]]  # fmt: skip
+    for title, name in (("Warnings", "warnings"), ("Assumed", "assumptions"), ("Not covered", "not_covered")):
+        lines += ["", f"## {title}", "", *(f"- {text}" for text in value[name])] if value[name] else []
+    for title, name in (("Checks", "checks"), ("Versions", "versions")):
+        lines += ["", f"## {title}", "", *(f"- {key}: {text}" for key, text in value[name].items())]
+    return "\n".join([*lines, "", f"Command: `{value['command']}`", ""])
+
+
+def draw_curve(what: Budgeted, path: Path) -> None:
+    """The trade-off curve: least type II error of a test for one record, at each type I error (Dong et al. 2022)."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4, 4.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    curve = what.trade_off
+    chosen = f", a choice at ε = {curve.choice:.3g}" if curve.choice else ""
+    first, second = curve.errors(np.linspace(-curve.reach, curve.reach, 801))
+    axes.plot(first, second, label=f"this release, {what.relation}, μ = {curve.mu:.3g}{chosen}")
+    axes.plot([0, 1], [1, 0], "--", color="grey", label="nothing is learnt of it")
+    axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axes.set_xlabel(f"type I error of a test for one {PROTECTED[what.relation]}")
+    axes.set_ylabel("least type II error")
+    figure.legend(loc="outside upper left", frameon=False, fontsize="small")
+    figure.savefig(path, metadata={"Software": None})

@@ -1,0 +1,367 @@
+"""`compare`: methods on one's own graph at one epsilon, one relation and one scope, on the same held-out nodes.
+
+For the curator alone: accuracies on held-out labels are private, and so is the choice of a method by them. No epsilon
+covers either. Runs have known seeds and leave no release.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import t as student
+from scipy.stats import ttest_rel
+
+from dpgraph.config.expansion import merged
+from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.files import make_private
+from dpgraph.core.outside import checks_of
+from dpgraph.core.randomness import numpy_generator
+from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
+from dpgraph.families.jobs import make_jobs
+from dpgraph.families.own_graphs import RULE, RULES, rule_for
+from dpgraph.families.registry import method, outside_of, spec, specs
+from dpgraph.families.votes.trade_off import TradeOff
+from dpgraph.own_graph.budget import (
+    ASKED,
+    KINDS,
+    LEARNT,
+    MEAN_DEGREE,
+    NothingPromised,
+    PublicNumbers,
+    budgeted,
+    checked_delta,
+)
+from dpgraph.own_graph.fit import check_asked, check_features, model_of
+from dpgraph.own_graph.graph import OwnGraph
+from dpgraph.own_graph.objects import own_graph
+from dpgraph.own_graph.risk import gaussian_budget, weakness
+from dpgraph.own_graph.scales import Given, check_scales, with_ranges
+from dpgraph.own_graph.summary import what_was_read
+from dpgraph.own_graph.training import sides, train
+from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.privacy.public_numbers import gaussian_mu
+from dpgraph.privacy.relation import Relation, Scope
+
+HELD_OUT = 0.2  # of the nodes, drawn anew for each seed
+MOST_SEEDS = 100
+NO_PRIVACY = "no privacy"
+NO_SETTINGS = "it states no settings for own graphs (rule own-graph of its specification)"
+ROUNDING = 1e-6  # of an epsilon that was solved for
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One method: what its epsilon is about, and its accuracy on the held-out nodes of each seed."""
+
+    method: str
+    relation: str
+    scope: str
+    epsilon: float
+    accuracies: tuple[float, ...]
+    checks: tuple[str, ...] = ()  # of a method from outside the package, whose epsilon is its author's claim
+    beside: str = ""  # what an epsilon of an edge says of records
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.accuracies))
+
+    @property
+    def half(self) -> float:
+        """Half of the 95 % Student t interval of the mean over the seeds' splits; nan for one seed."""
+        n = len(self.accuracies)
+        return float(student.ppf(0.975, n - 1) * np.std(self.accuracies, ddof=1) / math.sqrt(n)) if n > 1 else math.nan
+
+
+@dataclass(frozen=True)
+class MethodsCompared:
+    """What `compare` returns: rows of one epsilon, relation and scope, best first, and those without privacy."""
+
+    rows: tuple[Compared, ...]
+    left_out: Mapping[str, str]  # by method, why it promises nothing of what was asked for
+
+
+@dataclass(frozen=True)
+class PromiseAsked:
+    """What every private row has to promise. `delta` is that of a graph of all nodes, for all methods."""
+
+    relation: Relation
+    all_outputs: bool
+    epsilon: float
+    delta: float
+
+    @property
+    def scope(self) -> Scope:
+        return Scope.ALL_OUTPUTS if self.all_outputs else Scope.JOINT
+
+    @property
+    def place(self) -> str:
+        return f"{self.relation}; {self.scope}"
+
+    def check(self, stated: Guarantee) -> float:
+        """Its epsilon; raises UserError with the reason for which it is no answer. All outputs cover the joint view."""
+        if stated.epsilon is None:
+            raise UserError(f"nothing is guaranteed: {stated.reason}")
+        if stated.relation is not self.relation or stated.scope not in (self.scope, Scope.ALL_OUTPUTS):
+            found = "nothing" if stated.relation is Relation.NONE else f"{stated.relation}; {stated.scope}"
+            raise UserError(f"its settings for own graphs promise {found}: expected {self.place}")
+        for name in ("epsilon", "delta"):
+            promised, asked = getattr(stated, name) or 0.0, getattr(self, name)
+            if promised > asked * (1 + ROUNDING):
+                raise UserError(f"it states {name} = {promised:.4g}: expected at most {asked:.4g}")
+        return stated.epsilon
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A method on one split: what is promised, and what trains it and gives (N, C) scores."""
+
+    relation: str
+    scope: str
+    epsilon: float
+    scores: Callable[[], np.ndarray]
+    beside: str = ""
+
+
+def compare(
+    data: Any,
+    epsilon: float | None = None,
+    *,
+    advantage: float | None = None,
+    labels: Any = None,
+    features: Any = None,
+    classes: Sequence[str] | None = None,
+    directed: bool | None = None,
+    seeds: int = 5,
+    methods: Sequence[str] | None = None,
+    relation: str = Relation.NODE_NULL,
+    scope: str = "others",
+    delta: float | None = None,
+    mean_degree: float = MEAN_DEGREE,
+    words: float | None = None,
+    signed: bool | None = None,
+    degree_bound: int | None = None,
+    ranges: Given | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> MethodsCompared:
+    """Every method that states settings for own graphs, or each of `methods`, that promises `epsilon` under `relation`
+    and `scope` (or that of a Gaussian mechanism of this `advantage`), which are as in `fit`; of those without privacy,
+    for orientation, too. All others are left out, each with the reason.
+
+    Raises UserError for unknown methods, for a graph with too few labels to hold some out, for what `fit` refuses, and
+    where every private method is left out.
+    """
+    check_asked("auto", relation, scope, epsilon, degree_bound, advantage)
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise invalid("--seeds", seeds, f"an integer in 1..{MOST_SEEDS}")
+    others = [name for name, one in specs().items() if any(rule in one.rules for rule in RULES)]
+    known = [*KINDS, *others]
+    for name in methods or ():
+        if name not in (*known, LEARNT):
+            raise invalid("--methods", name, f"one of {', '.join((*known, LEARNT))}")
+    own = with_ranges(own_graph(data, labels, features, classes=classes, directed=directed), ranges or {})
+    for text in what_was_read(own, f"held out: {HELD_OUT:.0%} of the nodes, drawn anew for each seed"):
+        say(f"read: {text}")
+    about = Relation(relation)
+    check_features(own, about)
+    check_scales(own)
+    sure = checked_delta(delta, len(own.ids))
+    if epsilon is None:  # methods have curves of several kinds, and all are compared at one epsilon and delta
+        epsilon = gaussian_budget(advantage or 0.0, sure)
+        say(f"compared at epsilon = {epsilon:.4g}, delta = {sure:.3g}: of a Gaussian mechanism whose advantage is "
+            f"{advantage:g}")  # fmt: skip
+    weak = weakness(TradeOff(mu=gaussian_mu(epsilon, sure)).advantage)
+    if weak:
+        say(f"warning: of a Gaussian mechanism this epsilon {weak}")
+    question = PromiseAsked(about, scope == "all-outputs", epsilon, sure)
+    splits = [_held_out(own, seed) for seed in range(seeds)]
+    asked = {"mean_degree": mean_degree, "words": words, "signed": signed, "degree_bound": degree_bound}
+    numbers = [_numbers(one, about, asked) for one in splits]
+    planned: dict[str, list[Planned]] = {}
+    left_out: dict[str, str] = {}
+    for name in dict.fromkeys(methods or known):
+        plan = _own if name in ASKED else _other
+        try:  # before anything is trained: a method that one split leaves out is compared on none
+            planned[name] = [plan(name, splits[seed], numbers[seed], question, seed) for seed in range(seeds)]
+        except NothingPromised as error:
+            left_out[name] = error.reason
+        except UserError as error:
+            left_out[name] = str(error)
+    if left_out and all(plans[0].epsilon == math.inf for plans in planned.values()):
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        raise UserError(f"--methods: none promises {question.place}: {reasons}")
+    if methods is None:
+        left_out |= {name: NO_SETTINGS for name in _private_without_settings(known)}
+    rows = []
+    found: dict[str, list[float]] = {name: [] for name in planned}
+    for seed, one in enumerate(splits):
+        held = (one.split == TEST) & (one.labels >= 0)
+        for name, plans in planned.items():
+            found[name].append(float((plans[seed].scores().argmax(axis=1) == one.labels)[held].mean()))
+            say(f"split {seed + 1} of {seeds}, {name}: {100 * found[name][-1]:.1f} %")
+    for name, plans in planned.items():
+        last = plans[-1]
+        promised = last.relation, last.scope, max(plan.epsilon for plan in plans)
+        rows.append(Compared(name, *promised, tuple(found[name]), _checks(name), last.beside))
+    return MethodsCompared(tuple(sorted(rows, key=lambda row: -row.mean)), left_out)
+
+
+def _private_without_settings(known: Sequence[str]) -> list[str]:
+    """Private methods on nodes' classes that no rule gives settings for own graphs."""
+    others = (name for name, one in specs().items() if one.private and FIRST_PROBLEM in one.problems)
+    return [name for name in others if name not in known and not set(KINDS) & set(spec(name).rules)]
+
+
+def _checks(name: str) -> tuple[str, ...]:
+    folder = None if name in ASKED else outside_of(name)
+    return () if folder is None else checks_of(folder)
+
+
+def _held_out(own: OwnGraph, seed: int) -> OwnGraph:
+    """Who is held out is drawn from N and the seed alone; a label has to be on both sides."""
+    random = numpy_generator("dpgraph", "compare", len(own.ids), seed)
+    split = np.where(random.random(len(own.ids)) < HELD_OUT, TEST, TRAIN).astype(np.uint8)
+    for role, where in ((TRAIN, "to train on"), (TEST, "to hold out")):
+        if not ((split == role) & (own.labels >= 0)).any():
+            raise UserError(f"{own.where}: too few labels: split {seed + 1} has none {where}")
+    return replace(own, split=split)
+
+
+def _numbers(own: OwnGraph, relation: Relation, asked: Mapping[str, Any]) -> PublicNumbers:
+    labelled = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
+    stated = {**asked, "words": own.known_words if asked["words"] is None else asked["words"]}
+    return PublicNumbers(
+        len(own.ids), labelled, len(own.classes), **stated, features=own.num_features,
+        voters=int(sides(own, relation).sum()) if relation is Relation.NODE_REMOVE else None,
+    )  # fmt: skip
+
+
+def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, question: PromiseAsked, seed: int) -> Planned:
+    """As `fit` does it."""
+    if kind == "own" and question.all_outputs:
+        raise UserError(f"its rows read raw records: expected {question.place}")
+    what = budgeted(
+        kind, numbers, epsilon=question.epsilon, delta=question.delta, relation=question.relation,
+        all_outputs=question.all_outputs,
+    )  # fmt: skip
+    stated = what.calibration.statement
+
+    def scores() -> np.ndarray:
+        trained = train(own, what, seed)
+        # where all rows are public they are functions of the buckets alone, and worse: as `fit` releases them
+        return model_of(own, trained, kind).outputs() if question.all_outputs else trained.scores
+
+    return Planned(str(question.relation), str(question.scope), what.epsilon, scores, _of_records(question, stated))
+
+
+def _other(name: str, own: OwnGraph, numbers: PublicNumbers, question: PromiseAsked, seed: int) -> Planned:
+    known, num_nodes = spec(name), len(own.ids)
+    num_train = int((own.roles == TRAIN).sum())
+    rule = rule_for(question.relation)
+    if not known.private or rule not in known.rules:
+        rule = RULE  # which may promise the relation as well
+    if rule not in known.rules:
+        raise UserError(f"it states no settings for own graphs under {question.relation}")
+    size = replace(numbers.size, train_nodes=num_train)
+    budget = {"privacy": {"epsilon": question.epsilon, "delta": question.delta}} if known.private else {}
+    shared = {"task": {"dataset": "own-graph"}, "method": name, "seeds": [seed]}
+    cell = resolve(merged(shared, known.by_rule(rule, size, question.epsilon), budget), name)
+    calibration = calibrate(cell, num_train, num_protected=num_nodes)
+
+    def scores() -> np.ndarray:
+        (job,) = make_jobs(own.graph(), cell, [seed], calibration, torch.device("cpu"))
+        outcome = method(name).run(job, lambda step, logits: {})
+        if job.prepared is not None:
+            job.prepared.check(outcome.resumed_at)
+        return outcome.logits
+
+    if not known.private:
+        return Planned(NO_PRIVACY, NO_PRIVACY, math.inf, scores)
+    epsilon = question.check(calibration.statement.rigorous)
+    claimed = " (claimed)" if outside_of(name) is not None else ""
+    said = _of_records(question, calibration.statement)
+    return Planned(f"{question.relation}{claimed}", str(question.scope), epsilon, scores, said)
+
+
+def _of_records(question: PromiseAsked, stated: PrivacyStatement) -> str:
+    """Rows of one epsilon for an edge may differ in what they promise a record."""
+    if question.relation is not Relation.EDGE:
+        return ""
+    for one in (stated.rigorous, *stated.beside):
+        if one.relation is Relation.NODE_NULL and one.epsilon is not None:
+            return f"records are protected as well: ε = {one.epsilon:.3g} under {one.relation}"
+    return "nothing is promised of features and labels"
+
+
+def paired_tests(rows: Sequence[Compared]) -> list[dict[str, Any]]:
+    """Paired t tests of private methods of one relation and scope, Holm's correction over all of them.
+
+    Pairs are the accuracies of one split. Splits of one graph overlap, so that p values are too small: a small one is
+    no proof that a method is better on other graphs.
+    """
+    pairs = [
+        (one, two) for one, two in itertools.combinations([row for row in rows if row.epsilon < math.inf], 2)
+        if (one.relation, one.scope) == (two.relation, two.scope) and len(one.accuracies) > 1
+    ]  # fmt: skip
+    raw: list[dict[str, Any]] = []
+    for one, two in pairs:
+        gaps = np.subtract(one.accuracies, two.accuracies)
+        if np.ptp(gaps) == 0:  # equal gaps: n equal signs, as in a sign test of both sides
+            p = 1.0 if gaps[0] == 0 else 0.5 ** (len(gaps) - 1)
+        else:
+            p = float(ttest_rel(one.accuracies, two.accuracies).pvalue)
+        raw.append({"better": one.method, "than": two.method, "points": float(100 * gaps.mean()), "p": p})
+    worst = 0.0
+    for place, row in enumerate(sorted(raw, key=lambda row: row["p"])):
+        worst = max(worst, min(1.0, row["p"] * (len(raw) - place)))
+        row["p_holm"] = worst
+    return raw
+
+
+def table(found: MethodsCompared) -> str:
+    """Lines for people."""
+    rows = found.rows
+    lines = ["| method | relation; scope | ε | accuracy on held-out labels |", "| :-- | :-- | --: | --: |"]
+    for row in rows:
+        half = "" if math.isnan(row.half) else f" ± {100 * row.half:.1f}"
+        about = row.relation if row.epsilon == math.inf else f"{row.relation}; {row.scope}"
+        epsilon = "∞" if row.epsilon == math.inf else f"{row.epsilon:.3g}"
+        lines.append(f"| {row.method} | {about} | {epsilon} | {100 * row.mean:.1f}{half} % |")
+    lines.append("")
+    lines += [f"{row.method}: its ε is its author's claim, not proved; checks: {', '.join(row.checks)}"
+              for row in rows if row.checks]  # fmt: skip
+    lines += [f"{row.method}: {row.beside}" for row in rows if row.beside]
+    lines += [f"{name} is left out: {reason}" for name, reason in found.left_out.items()]
+    for one in paired_tests(rows):
+        gap = f"{one['better']} is {one['points']:.1f} points above {one['than']}"
+        lines.append(f"{gap} (paired t test, Holm: p = {one['p_holm']:.2g})")
+    return "\n".join(lines)
+
+
+def write(found: MethodsCompared, folder: Path) -> None:
+    """comparison.csv, left_out.csv, tests.json and README.txt, which says who may read them."""
+    folder.mkdir(0o700, parents=True)
+    with (folder / "comparison.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        head = ["method", "relation", "scope", "epsilon", "mean", "ci_half", "checks", "beside", "split", "accuracy"]
+        writer.writerow(head)
+        for row in found.rows:
+            head = [row.method, row.relation, row.scope, str(row.epsilon), str(row.mean), str(row.half)]
+            head += [", ".join(row.checks), row.beside]
+            writer.writerows([*head, split, value] for split, value in enumerate(row.accuracies))
+    with (folder / "left_out.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["method", "reason"], *found.left_out.items()])
+    (folder / "tests.json").write_text(json.dumps(paired_tests(found.rows), indent=1) + "\n", encoding="utf-8")
+    (folder / "README.txt").write_text(
+        "Not private, not to be released: accuracies on held-out labels, and what is chosen by them, have no epsilon.\n"
+    )
+    make_private(folder)

@@ -1,0 +1,324 @@
+"""`fit`: what is public, what the budget affords, training, and three folders for three readers."""
+
+from __future__ import annotations
+
+import csv
+import logging
+import math
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.files import check_out, make_private
+from dpgraph.data.records import TRAIN
+from dpgraph.families.votes.mechanism import CappedVotes
+from dpgraph.families.votes.readers import READERS
+from dpgraph.families.votes.sensitivity import vote_norm
+from dpgraph.own_graph.audited import audited, audits_of
+from dpgraph.own_graph.budget import (
+    LEARNT,
+    MEAN_DEGREE,
+    RELATIONS,
+    Budgeted,
+    LabelsBy,
+    PublicNumbers,
+    check_budget,
+    check_kind,
+    checked_delta,
+    delta_warnings,
+    planned,
+)
+from dpgraph.own_graph.card import NOBODY, assumptions, card, released_parts
+from dpgraph.own_graph.classes import ClassSelection, select_classes
+from dpgraph.own_graph.edge_features import check_edge_features
+from dpgraph.own_graph.graph import OwnGraph
+from dpgraph.own_graph.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
+from dpgraph.own_graph.objects import own_graph
+from dpgraph.own_graph.release import PREDICTIONS, write_release, write_rows
+from dpgraph.own_graph.releases import charge, cost_of
+from dpgraph.own_graph.risk import epsilon_with_classes, in_words, risk_warnings, rounded_up, weakness
+from dpgraph.own_graph.scales import Given, check_scales, largest_shares, with_ranges
+from dpgraph.own_graph.summary import what_was_read
+from dpgraph.own_graph.training import Trained, train
+from dpgraph.privacy.relation import Relation
+
+log = logging.getLogger("dpgraph")
+SCOPES = ("others", "all-outputs")
+LITTLE, ENOUGH = 10.0, 100.0  # labels of a class over the noise of a class sum
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What `fit` returns; `predictions` (N, C): row i is for node `model.header.ids[i]` alone, unless the scope is all
+    outputs. Nodes of CSV files and of NetworkX are in the order of their ids, all others in that of the data.
+
+    So is row i of `buckets` (N, C + 1), which are those of node-remove only: elsewhere they are a part of the model.
+    """
+
+    model: SavedModel
+    card: dict[str, Any]
+    predictions: np.ndarray
+    plan: str
+    folder: Path | None
+    buckets: np.ndarray | None = None
+
+
+def afford(what: Budgeted, *, labelled: int, classes: int, all_outputs: bool = False) -> str:
+    """Whether the budget is enough, in words, from public numbers.
+
+    A node of d neighbours reads about d buckets of d votes of weight 1 / sqrt(d): d^1.5 beside noise of d^.5 stds. With
+    all outputs public it reads its own bucket alone: d votes of weight 1 / sqrt(max(d, floor)) beside one std.
+    """
+    ratio = labelled / classes * what.training_mu
+    verdict = "yes" if ratio >= ENOUGH else "in part" if ratio >= LITTLE else "no: expect little more than guesses"
+    weak = weakness(what.trade_off.advantage)
+    text = (
+        f"Can this graph afford epsilon = {what.target:g}? {verdict}{weak and f', but that {weak}'}. "
+        f"A class has about {labelled / classes:.0f} labels; they add up to {ratio:.3g} times the noise of one "
+        f"coordinate ({ENOUGH:.0f} is ample, {LITTLE:.0f} little)."
+    )
+    if not what.votes:
+        return f"{text} Neighbours tell nothing: own records alone."
+    mechanism = what.mechanism
+    noise = (mechanism.votes_ratio or 0.0) * mechanism.closed()[1] * vote_norm(num_classes=classes, mass=mechanism.mass)
+    if isinstance(mechanism, CappedVotes):  # a vote weighs 1 / sqrt(K), K at least the floor and the noise's margin
+        noise *= math.sqrt(max(mechanism.degree_floor, 1 + mechanism.margin * mechanism.degrees_noise))
+    if all_outputs:
+        noise *= max(math.sqrt(mechanism.degree_floor), noise)
+        text += (
+            " Its own record is not read in a node's row (--scope all-outputs), so a node of few neighbours is guessed."
+        )
+    text += f" Neighbours tell a node more than noise where it has about {math.ceil(noise)} of them or more."
+    edge = what.epsilon_of(Relation.EDGE)
+    if what.kind == LEARNT and edge is not None:
+        text += f" With a learnt reader a single edge has epsilon = {edge:.3g}."
+    return text
+
+
+def fit(
+    data: Any,
+    epsilon: float | None = None,
+    *,
+    advantage: float | None = None,
+    labels: Any = None,
+    features: Any = None,
+    classes: Sequence[str] | None = None,
+    split: Any = None,
+    directed: bool | None = None,
+    method: str = "auto",
+    relation: str = Relation.NODE_NULL,
+    scope: str = "others",
+    delta: float | None = None,
+    labelled: int | None = None,
+    mean_degree: float = MEAN_DEGREE,
+    words: float | None = None,
+    signed: bool | None = None,
+    degree_bound: int | None = None,
+    public_column: Sequence[str] = (),
+    ranges: Given | None = None,
+    seed: int | None = None,
+    audit: bool = True,
+    out: str | Path | None = None,
+    releases: str | Path | None = None,
+    command: str = "dpgraph.fit(...)",
+    say: Callable[[str], None] = log.info,
+) -> Fitted:
+    """A private model of `data`, with its card. Without `seed` the noise is the operating system's, for a release.
+
+    `labels` to `directed` say how `data` is read (`own_graph.objects`); classes that are not stated are chosen
+    by noisy counts, which epsilon and delta pay for (`own_graph.classes`). The
+    budget is `epsilon`, or the `advantage` of
+    an attacker that it has. `ranges`: (low, high), public, of columns, which become -1..1; None: a column stays as it
+    is. All else is as in `dpgraph fit --help`.
+    `audit`: whether audits of the mechanism's code are run for the card of a release that is written.
+    Raises UserError for data, budgets and scopes that nothing can be promised for.
+    """
+    check_asked(method, relation, scope, epsilon, degree_bound, advantage)
+    about = Relation(relation)
+    folder = None if out is None else check_out(Path(out))
+    own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
+    own = replace(with_ranges(own, ranges or {}), public_columns=tuple(public_column))
+    for text in what_was_read(own):
+        say(f"read: {text}")
+    check_features(own, about)
+    check_edge_features(own, about)
+    check_scales(own)
+    check_split(own, about, method)
+    train_side = own.roles == TRAIN
+    if not (train_side & (own.labels >= 0)).any():
+        raise UserError(f"{own.where}: no node outside the held-out ones has a label: expected some to train on")
+    places, selection, charged = int(train_side.sum()), None, list[str]()
+    known, known_by = places, cast(LabelsBy, "nodes that train")
+    sure = checked_delta(delta, len(own.ids))
+    if not own.classes_given:
+        if advantage is not None:
+            epsilon = epsilon_with_classes(advantage, sure, about, len(own.ids))
+        selection = ClassSelection.within(epsilon=cast(float, epsilon), delta=sure)
+        asked = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
+        # a try that fails is charged, too: tries until one succeeds would have no delta
+        charged = charge(own, asked, scope, folder, releases) if seed is None else charged
+        own, counted = select_classes(own, selection, seed)
+        known, known_by = min(max(counted, 1), places), "noisy counts"
+    if labelled is not None:
+        known, known_by = labelled, "stated"
+    numbers = PublicNumbers(
+        nodes=len(own.ids), labelled=known, classes=len(own.classes), labelled_by=known_by,
+        voters=places if about is Relation.NODE_REMOVE else None, mean_degree=mean_degree, degree_bound=degree_bound,
+        words=own.known_words if words is None else words, signed=signed, features=own.num_features,
+    )  # fmt: skip
+    every = scope == "all-outputs"
+    what = planned(
+        method, numbers, epsilon=epsilon, advantage=advantage, delta=sure, relation=about, all_outputs=every,
+        selection=selection,
+    )  # fmt: skip
+    say(f"risk: {in_words(what.trade_off, about) if seed is None else NOBODY}")
+    for text in assumptions(own, numbers, about):
+        say(f"assumed: {text}")
+    plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every)
+    say(plan)
+    for text in released_parts(what, numbers):
+        say(f"releases: {text}")
+    # before training: where one fails, nothing is released
+    audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
+    if seed is None:
+        warnings = *risk_warnings(what.trade_off), *delta_warnings(what.delta, numbers.nodes)
+        for text in (*(f"warning: {one}" for one in warnings),
+                     *(charged or charge(own, cost_of(own, what), scope, folder, releases))):  # fmt: skip
+            say(text)
+    trained = train(own, what, seed)
+    secret = trained.secret
+    stated = card(own, what, numbers, kind=what.kind, scope=scope, secret=secret, command=command, audits=audits)
+    model = model_of(own, trained, what.kind)
+    rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
+    # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone
+    apart = trained.buckets if about is Relation.NODE_REMOVE else None
+    fitted = Fitted(model, stated, rows, plan, folder, apart)
+    if folder is not None:
+        _write(fitted, own, scope, secret, what, folder)
+    return fitted
+
+
+def check_asked(
+    method: str,
+    relation: str,
+    scope: str,
+    epsilon: float | None,
+    degree_bound: int | None = None,
+    advantage: float | None = None,
+) -> None:
+    """What nothing can be promised for, before any data are read."""
+    if relation not in RELATIONS:
+        raise invalid("--relation", relation, f"one of {', '.join(RELATIONS)}")
+    if scope not in SCOPES:
+        raise invalid("--scope", scope, f"one of {', '.join(SCOPES)}")
+    if scope == "all-outputs" and relation == Relation.NODE_REMOVE:
+        raise UserError("--scope all-outputs, --relation node-remove: no epsilon: rows read raw records, and buckets "
+                        "are their owners': expected scope others, or relation node-null")  # fmt: skip
+    if scope == "all-outputs" and method == "own":
+        raise UserError(f"--scope all-outputs, --method {method}: no epsilon: rows read raw records: expected votes")
+    check_kind(method, Relation(relation), scope == "all-outputs")
+    if degree_bound is not None and relation != Relation.NODE_REMOVE:
+        raise invalid("--degree-bound", degree_bound, f"none under {relation}: it is of node-remove")
+    check_budget(epsilon, advantage)
+
+
+def check_features(own: OwnGraph, relation: Relation) -> None:
+    """Raises UserError where the lengths of lists, which edges are in, would be read under another relation."""
+    if relation is not Relation.NODE_NULL and own.features is None:
+        raise UserError(f"--relation {relation}: no features: lengths of lists would be read in their place, and an "
+                        f"edge is in them: expected features, or {Relation.NODE_NULL}")  # fmt: skip
+
+
+def check_split(own: OwnGraph, relation: Relation, method: str) -> None:
+    """Raises UserError where who votes would follow from who has a label, which neighbours may differ in."""
+    if relation is Relation.NODE_REMOVE and own.split is None and method != "own":
+        raise UserError(f"--relation {relation}: no column split: who has a label is protected and cannot say who "
+                        "votes: expected train (votes) or test (receives) for each node, or --method own")  # fmt: skip
+
+
+def model_of(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
+    mechanism, classes = trained.budgeted.mechanism, len(own.classes)
+    over = (mechanism.votes_ratio or 0.0) * mechanism.closed()[1]
+    mean, reader = trained.mean, trained.reader or READERS[0]
+    header = Header(
+        format=FORMAT, kind=kind, ids=own.ids, classes=own.classes, columns=own.columns,
+        num_features=own.num_features,
+        degree_features=own.features is None, directed=own.directed, mass=mechanism.mass,
+        std=over * vote_norm(num_classes=classes, mass=mechanism.mass), secret=trained.secret, sha256="",
+        relation=trained.budgeted.relation, shrinkage=reader.shrinkage, strength=reader.strength,
+        mean_std=None if mean is None else mean.std, signed=mean is not None and mean.signed, ranges=own.ranges,
+        advantage=rounded_up(trained.budgeted.trade_off.advantage) if trained.secret else None,
+    )  # fmt: skip
+    buckets = trained.buckets if header.holds_buckets else None
+    row_sum = None if mean is None else mean.released
+    return SavedModel(header, trained.weight, trained.bias, buckets, row_sum, trained.learnt)
+
+
+def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budgeted, folder: Path) -> None:
+    """All folders at once, or none: they are made beside and renamed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+    try:
+        # what was made with a known seed protects nobody: nothing of it is called a release
+        write_release(made / FOLDERS[0 if secret else 1], fitted.model, fitted.card, what, scope=scope)
+        if scope != "all-outputs":
+            _write_owners(made / "owners", fitted, own)
+        curator = made / "curator"
+        curator.mkdir()
+        checks = {"status": "not private, not to be released", **private_checks(own, fitted.predictions)}
+        (curator / "checks.json").write_text(as_json(checks), encoding="utf-8")
+        for private in made.iterdir():
+            if private.name != FOLDERS[0]:
+                make_private(private)
+        made.chmod(0o755)  # so that everybody reaches release/; until here the folder is its owner's
+        made.rename(folder)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+def _write_owners(folder: Path, fitted: Fitted, own: OwnGraph) -> None:
+    """A row for each node and for that node alone: it reads the node's own record, or what neighbours say of it."""
+    folder.mkdir()
+    write_rows(folder / PREDICTIONS, own.ids, own.classes, fitted.predictions)
+    if fitted.buckets is not None:
+        _write_buckets(folder / "buckets.csv", own, fitted.buckets)
+    (folder / "README.txt").write_text(
+        "Each row is for the node that it names, and for nobody else. All rows together have no epsilon.\n"
+    )
+
+
+def _write_buckets(path: Path, own: OwnGraph, buckets: np.ndarray) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", *(f"votes for {name}" for name in own.classes), "mass of voters"])
+        writer.writerows([name, *row] for name, row in zip(own.ids, buckets.tolist(), strict=True))
+
+
+def private_checks(own: OwnGraph, rows: np.ndarray) -> dict[str, Any]:
+    """What reads private data: for the curator alone."""
+    graph = own.graph()
+    degrees = np.diff(graph.out_ptr)
+    ends = np.repeat(np.arange(len(degrees)), degrees), np.asarray(graph.out_idx)
+    both = (own.labels[ends[0]] >= 0) & (own.labels[ends[1]] >= 0)
+    held = (own.labels >= 0) & (own.roles != TRAIN)
+    right = rows.argmax(axis=1) == own.labels
+    bounds = [0, 1, 2, 4, 8, 16, 32, 64, 128, 1 << 62]
+    return {
+        "held_out_labels": int(held.sum()),
+        "accuracy_on_held_out": float(right[held].mean()) if held.any() else None,
+        "share_of_largest_class": float(np.bincount(own.labels[held]).max() / held.sum()) if held.any() else None,
+        "homophily": float((own.labels[ends[0]] == own.labels[ends[1]])[both].mean()) if both.any() else None,
+        "degrees_from": bounds[:-1],
+        "degree_histogram": np.histogram(degrees, bounds)[0].tolist(),
+        "self_loops_left_out": int((own.source == own.target).sum()),
+        "edges_given": len(own.source),
+        "list_entries_kept": int(degrees.sum()),
+        "largest_shares_of_norm": largest_shares(own),
+    }

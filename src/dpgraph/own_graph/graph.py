@@ -1,0 +1,161 @@
+"""The one value that all readers make of a user's graph; every defect is one line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from dpgraph.core.errors import UserError, shown
+from dpgraph.core.randomness import numpy_generator
+from dpgraph.data.adjacency import symmetric_csr, transpose
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import SPLIT_NAMES, TEST, TRAIN, VALIDATION
+
+DEGREES = 16  # columns of a graph without features: powers of two of the own list's length
+MOST_NUMBERS = 2 * 10**9  # of features, in memory
+
+
+Ranges = tuple[tuple[str, float, float], ...]  # column, and the public ends that become -1 and 1
+
+
+@dataclass(frozen=True, eq=False)
+class OwnGraph:
+    """`source[i] -> target[i]`; undirected unless `directed`. Labels are places in `classes`, -1: to be predicted."""
+
+    ids: tuple[str, ...]
+    source: np.ndarray  # (E,) int64 in [0, N)
+    target: np.ndarray
+    features: np.ndarray | None  # (N, F) float32; None: the own list's length is the only feature
+    labels: np.ndarray  # (N,) int64
+    classes: tuple[str, ...]
+    split: np.ndarray | None = None  # (N,) uint8: public roles; None: a tenth, drawn, is held out
+    directed: bool = False
+    columns: tuple[str, ...] = ()
+    classes_given: bool = False
+    where: str = "graph"
+    ranges: Ranges = ()  # of columns that were brought to -1..1
+    public_columns: tuple[str, ...] = ()  # that the user confirms to be public, though they tell a degree
+    files: tuple[Path, ...] = ()  # that it was read from
+    as_they_are: tuple[str, ...] = ()  # columns that may have nearly all of the norm
+    read: tuple[str, ...] = ()  # how files were read, in words: for the curator's screen alone
+    missing: Mapping[str, int] = field(default_factory=dict)  # texts that mean no label, and how many: as `read`
+
+    def __post_init__(self) -> None:
+        size, where = len(self.ids), self.where
+        if size < 2:
+            raise UserError(f"{where}: {size} nodes: expected at least 2")
+        if not (self.labels >= 0).any():
+            raise UserError(f"{where}: no node has a label: expected some to train on")
+        if len(self.classes) < 2:
+            found = ", ".join(self.classes) or "none"
+            raise UserError(f"{where}: classes={shown(found)}: expected at least 2 (in the label column or --classes)")
+        for name, ids in (("source", self.source), ("target", self.target)):
+            wrong = np.flatnonzero((ids < 0) | (ids >= size))
+            if len(wrong):
+                raise UserError(f"{where}: edge {wrong[0]}, {name}={ids[wrong[0]]}: expected 0..{size - 1}")
+        if self.features is not None:
+            if self.features.ndim != 2 or len(self.features) != size:
+                raise UserError(f"{where}: features of shape {self.features.shape}: expected a row for each of {size}")
+            if self.features.size > MOST_NUMBERS:
+                raise UserError(f"{where}: {self.features.size} features: expected at most {MOST_NUMBERS} in all")
+            wrong = np.flatnonzero(~np.isfinite(self.features).all(axis=1))
+            if len(wrong):
+                raise UserError(f"{where}: node {shown(self.ids[wrong[0]])}: features: expected finite numbers")
+
+    @property
+    def roles(self) -> np.ndarray:
+        """(N,) uint8. Who is held out depends on places only: it is drawn from N, and public."""
+        return held_out(len(self.ids)) if self.split is None else self.split
+
+    @property
+    def num_features(self) -> int:
+        return DEGREES if self.features is None else self.features.shape[1]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of columns; of features that came as an array, by place."""
+        return self.columns or tuple(f"feature {place}" for place in range(self.num_features))
+
+    @property
+    def known_words(self) -> float | None:
+        """Features of a record that are not 0, where that is known without looking: of a list's length, one."""
+        return 1.0 if self.features is None else None
+
+    def graph(self) -> Graph:
+        """Duplicates and self-loops are left out, list by list."""
+        size = len(self.ids)
+        if self.directed:
+            keys = np.unique((self.source * size + self.target)[self.source != self.target])
+            ptr = np.concatenate([[0], np.cumsum(np.bincount(keys // size, minlength=size))]).astype(np.int64)
+            idx = (keys % size).astype(np.int32)
+            back = transpose(ptr, idx)
+        else:
+            ptr, idx = symmetric_csr(self.source, self.target, size)
+            back = ptr, idx
+        features = self.features
+        if features is None:
+            features = length_rows(np.diff(ptr))
+        return Graph(
+            name="own-graph", features=features, labels=self.labels, split=self.roles, num_classes=len(self.classes),
+            out_ptr=ptr, out_idx=idx, in_ptr=back[0], in_idx=back[1],
+        )  # fmt: skip
+
+
+def held_out(size: int) -> np.ndarray:
+    """Draw the (N,) roles of a graph without a split from N alone: a tenth of the nodes is held out."""
+    drawn = numpy_generator("dpgraph", "held out", size).random(size) < 0.1
+    return np.where(drawn, TEST, TRAIN).astype(np.uint8)
+
+
+def length_rows(lengths: np.ndarray) -> np.ndarray:
+    """(n, DEGREES) float32 rows of nodes without features: which power of two the list's length is nearest below.
+
+    A null record has an empty list, and must be a row of zeros, which does not vote.
+    """
+    place = np.minimum(np.log2(lengths + 1).astype(np.int64), DEGREES - 1)
+    return np.eye(DEGREES, dtype=np.float32)[place] * (lengths > 0)[:, None].astype(np.float32)
+
+
+def scale_columns(features: np.ndarray, columns: Sequence[str], ranges: Ranges) -> None:
+    """LOW..HIGH of each of these columns becomes -1..1, in place; what is outside is clipped."""
+    for name, low, high in ranges:
+        column = features[:, columns.index(name)]
+        column[:] = np.clip((column - low) / (high - low) * 2 - 1, -1, 1)
+
+
+def in_order(own: OwnGraph) -> OwnGraph:
+    """Nodes by their ids (shorter ones first, so that n2 is before n10), whatever the order of the rows they came in.
+
+    Ids are public and the model lists them; a table's order is nobody's promise, and one that is sorted by label would
+    publish the labels.
+    """
+    order = np.array(sorted(range(len(own.ids)), key=lambda place: (len(own.ids[place]), own.ids[place])))
+    if (np.diff(order) == 1).all():
+        return own
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order))
+    return replace(
+        own, ids=tuple(own.ids[one] for one in order.tolist()), source=place[own.source], target=place[own.target],
+        features=None if own.features is None else own.features[order], labels=own.labels[order],
+        split=None if own.split is None else own.split[order],
+    )  # fmt: skip
+
+
+def places_of(values: Sequence[str], known: Sequence[str]) -> np.ndarray:
+    """(len(values),) place of each in `known`, which are distinct; -1: not among them."""
+    import pandas as pd
+
+    return pd.Index(known, dtype=object).get_indexer(pd.Index(values, dtype=object)).astype(np.int64)
+
+
+def split_of(values: Sequence[str], where: str, first: int = 2) -> np.ndarray:
+    array = np.asarray(values, dtype=object)
+    found = places_of([str(value).lower() for value in values], list(SPLIT_NAMES))
+    wrong = np.flatnonzero(found < 0)
+    if len(wrong):
+        names = ", ".join(SPLIT_NAMES)
+        raise UserError(f"{where}, row {wrong[0] + first}: split={shown(array[wrong[0]])}: expected one of {names}")
+    return np.asarray([TRAIN, VALIDATION, TEST], dtype=np.uint8)[found]

@@ -1,0 +1,102 @@
+"""From an own graph and a budget to a private model, by the training, the mechanism and the checks of the benchmark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from dpgraph.core.errors import UserError
+from dpgraph.data.records import TEST, TRAIN
+from dpgraph.engine.methods.base import Job
+from dpgraph.engine.models.network import Network
+from dpgraph.engine.preparation.base import Order, PrivateData, expected, prepare
+from dpgraph.engine.training.loop import Diverged
+from dpgraph.engine.training.steps import PrivateStep
+from dpgraph.families.registry import check_runs, method
+from dpgraph.families.trees.prepared import Losses
+from dpgraph.families.votes.learnt import LearntReader
+from dpgraph.families.votes.mechanism import CappedVotes
+from dpgraph.families.votes.prepared import PreparedVotes
+from dpgraph.families.votes.readers import BucketReader
+from dpgraph.families.votes.rows import RowMean
+from dpgraph.own_graph.budget import Budgeted
+from dpgraph.own_graph.graph import OwnGraph
+from dpgraph.own_graph.secret import SecretOrder, check_slack, check_vote_slack
+from dpgraph.privacy.relation import Relation
+from dpgraph.problems.registry import problem_of
+
+
+@dataclass(frozen=True)
+class Trained:
+    budgeted: Budgeted
+    weight: np.ndarray  # (C, F')
+    bias: np.ndarray  # (C,)
+    mean: RowMean | None  # which F' of F features are kept, and what is taken off rows; None: rows are only scaled
+    buckets: np.ndarray | None  # (N, C + 1); None: nobody votes
+    reader: BucketReader | None  # of the buckets
+    scores: np.ndarray  # (N, C), of each node from the release and its own record
+    secret: bool
+    learnt: LearntReader | None = None  # from that reader on
+
+
+def sides(own: OwnGraph, relation: Relation) -> np.ndarray:
+    """(N,) bool, public: the nodes that train. Under node-remove it is who votes, too; all others receive.
+
+    Elsewhere every node is on this side; a node that is held out has no label to train on. Who has a label says
+    nothing of it, since that is protected.
+    """
+    return own.roles == TRAIN if relation is Relation.NODE_REMOVE else np.ones(len(own.ids), dtype=bool)
+
+
+def train(own: OwnGraph, what: Budgeted, seed: int | None) -> Trained:
+    """`seed` None: a release, with noise from the operating system. Any number: reproducible, and private to nobody
+    who knows it. Raises UserError where training diverges."""
+    graph = own.graph()
+    labels = np.where(graph.split == TRAIN, graph.labels, -1)
+    split = np.where(sides(own, what.relation), TRAIN, TEST).astype(np.uint8)
+    shaped = replace(graph, labels=labels, split=split)
+    cell, mechanism, device = what.cell, what.mechanism, torch.device("cpu")
+    check_runs(cell.method, mechanism)
+    data = PrivateData.of(shaped, device)
+    if seed is None:
+        prepared: PreparedVotes = SecretVotes(SecretOrder(cell, mechanism, 0, data, device))
+    else:
+        prepared = expected(prepare(Order(cell, mechanism, seed, data, device)), PreparedVotes)
+    shown = problem_of(cell.task).working().unlabelled(shaped)
+    doing = f"training on {own.where}, epsilon {what.target:g}"
+    job = Job(shown, cell, seed or 0, what.calibration, device, prepared, doing=doing)
+    try:
+        outcome = method(cell.method).run(job, lambda step, logits: {})
+    except Diverged as error:
+        raise UserError(f"training: {error}") from None
+    prepared.check()
+    if not isinstance(prepared.final, Network):
+        raise TypeError("nothing was trained")
+    weight, bias = (parameter.detach().numpy() for parameter in prepared.final.decoder.parameters())
+    reader, secret = prepared.reader, seed is None
+    return Trained(
+        what, weight, bias, prepared.mean, prepared.released, reader, outcome.logits, secret, prepared.learnt
+    )
+
+
+class SecretVotes(PreparedVotes):
+    """The prepared run of votes in float64, refused where rounding is not paid for; noise is the order's."""
+
+    def __init__(self, order: SecretOrder) -> None:
+        graph, mechanism = order.data.graph, order.mechanism
+        if order.cell.training.sampling_rate != 1.0:
+            raise TypeError("a release: expected full batches")
+        classes, over = graph.num_classes, order.noise_over_clip
+        check_slack(roots=graph.num_nodes, parameters=classes * (graph.num_features + 1), noise_over_clip=over)
+        if isinstance(mechanism, CappedVotes) and mechanism.votes_ratio is not None:
+            # what a receiver moves is a difference of two rounded votes, which the raised noise pays for
+            floor, size = mechanism.degree_floor, graph.num_nodes
+            check_vote_slack(classes=classes, mass=mechanism.mass, floor=floor, ids=size)
+        super().__init__(order)
+        self.data = replace(self.data, features=self.data.features.double())
+
+    def step(self, network: Any, optimizer: torch.optim.Optimizer, losses: Losses | None = None) -> PrivateStep:
+        return super().step(network.double(), optimizer, losses)

@@ -1,0 +1,142 @@
+"""Teachers on nodes, all at once: each as if it were alone, on the subgraph of its part and the public nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from dpgraph.core.errors import UserError
+from dpgraph.core.randomness import numpy_generator
+from dpgraph.families.pate.nodes.teachers import (
+    STACK,
+    NodeTeacherPlan,
+    OwnerLists,
+    edges_in_views,
+    even_parts,
+    fitted,
+    node_teachers_votes,
+    view_means,
+)
+
+NODES, TRAINING, QUERIES, CLASSES = 120, 90, 20, 3
+TRAIN, ASKED = np.arange(TRAINING), np.arange(TRAINING, TRAINING + QUERIES)
+PLAN = NodeTeacherPlan(teachers=9, reads="means", components=4, ridge=0.1, names=("test", "nodes"))
+
+
+def graph(directed: bool = False):
+    """Rows, labels and a dense adjacency: entry (u, w) says that w is in u's list."""
+    random = numpy_generator("test", "node teachers")
+    entries = random.random((NODES, NODES)) < 0.15
+    entries = entries & ~np.eye(NODES, dtype=bool) if directed else np.triu(entries, 1) | np.triu(entries, 1).T
+    return random.normal(size=(NODES, 4)).astype(np.float32), random.integers(0, CLASSES, NODES), entries
+
+
+def lists_of(entries) -> OwnerLists:
+    owners, members = np.nonzero(entries)
+    return OwnerLists(np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=NODES))]), members)
+
+
+def votes(rows, labels, entries, plan=PLAN):
+    return node_teachers_votes(torch.from_numpy(rows), labels, lists_of(entries), TRAIN, ASKED, CLASSES, plan)
+
+
+def one_teacher(rows, labels, entries, part, reads):
+    """By itself, with dense matrices, from nothing but its view; ridge regression from normal equations."""
+    view = np.concatenate([np.flatnonzero(part), ASKED])
+    states, inner = rows[view].astype(np.float64), entries[np.ix_(view, view)] | np.eye(len(view), dtype=bool)
+    if reads == "means":
+        mean = inner / inner.sum(axis=1, keepdims=True)
+        states = mean @ mean @ states
+    states = np.concatenate([states, np.ones((len(view), 1))], axis=1)
+    known = labels[view[: part.sum()]] >= 0
+    own, wanted = states[: part.sum()][known], np.eye(CLASSES)[labels[view[: part.sum()]][known]]
+    weights = np.linalg.solve(own.T @ own + PLAN.ridge * np.eye(own.shape[1]), own.T @ wanted)
+    return (states[part.sum() :] @ weights).argmax(axis=1)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize(("reads", "teachers"), [("own", 9), ("means", 9), ("means", STACK + 5)])
+def test_each_teacher_is_what_it_is_alone_on_its_view(reads, teachers, directed):
+    rows, labels, entries = graph(directed)
+    labels[7] = -1
+    plan = replace(PLAN, reads=reads, teachers=teachers)
+    found, parts = votes(rows, labels, entries, plan), even_parts(teachers, NODES, TRAIN, *PLAN.names)
+    wanted = np.stack([one_teacher(rows, labels, entries, parts == one, reads) for one in range(teachers)])
+    assert np.array_equal(found, wanted)
+    assert found.dtype == np.int16
+
+
+def test_parts_are_disjoint_even_and_of_public_ids_alone():
+    parts = even_parts(7, NODES, TRAIN, "a")
+    assert (parts[TRAINING:] == -1).all()
+    sizes = np.bincount(parts[TRAIN], minlength=7)
+    assert sizes.max() - sizes.min() <= 1
+    assert np.array_equal(parts, even_parts(7, NODES, TRAIN, "a"))
+    assert not np.array_equal(parts, even_parts(7, NODES, TRAIN, "b"))
+
+
+@pytest.mark.parametrize("teachers", [0, TRAINING + 1])
+def test_more_teachers_than_nodes_are_one_line(teachers):
+    line = rf"^training.teachers={teachers}: expected at most 90, the number of training nodes$"
+    with pytest.raises(UserError, match=line):
+        even_parts(teachers, NODES, TRAIN, "a")
+
+
+@pytest.mark.parametrize("node", [0, 33])
+def test_a_node_of_any_degree_moves_one_teacher_only(node):
+    """Another record, and edges to all nodes; or it leaves with all edges, without label and features."""
+    rows, labels, entries = graph()
+    before, part = votes(rows, labels, entries), even_parts(9, NODES, TRAIN, *PLAN.names)[node]
+    for connected, content, label in ((True, 5.0, (labels[node] + 1) % CLASSES), (False, 0.0, -1)):
+        other, features, classes = entries.copy(), rows.copy(), labels.copy()
+        other[node], other[:, node] = connected, connected
+        other[node, node] = False
+        features[node], classes[node] = content, label
+        moved = (votes(features, classes, other) != before).any(axis=1)
+        assert np.flatnonzero(moved).tolist() == [part]
+
+
+def test_nodes_that_are_neither_taught_nor_asked_are_not_read():
+    rows, labels, entries = graph()
+    before = votes(rows, labels, entries)
+    rows[TRAINING + QUERIES :], labels[TRAINING:] = 9.0, 0  # classes of public nodes neither
+    entries[TRAINING + QUERIES :], entries[:, TRAINING + QUERIES :] = True, True
+    assert np.array_equal(votes(rows, labels, entries), before)
+
+
+def test_edges_between_parts_are_in_no_view():
+    _, _, entries = graph()
+    parts = even_parts(9, NODES, TRAIN, *PLAN.names)
+    owners, members = edges_in_views(lists_of(entries), parts, ASKED)
+    both = np.isin(owners, TRAIN) & np.isin(members, TRAIN)
+    assert both.any()
+    assert (parts[owners[both]] == parts[members[both]]).all()
+
+
+def test_a_teacher_without_labels_answers_the_first_class():
+    rows, labels, entries = graph()
+    parts = even_parts(9, NODES, TRAIN, *PLAN.names)
+    labels[parts == 4] = -1
+    assert (votes(rows, labels, entries)[4] == 0).all()
+
+
+def test_views_have_no_edges_where_there_are_none():
+    rows, _, entries = graph()
+    parts = even_parts(9, NODES, TRAIN, *PLAN.names)
+    mine = TRAIN[np.argsort(parts[TRAIN], kind="stable")]
+    nothing = edges_in_views(lists_of(np.zeros_like(entries)), parts, ASKED)
+    own, asked = view_means(torch.from_numpy(rows), nothing, parts, mine, ASKED, 0, 9)
+    assert np.allclose(own, rows[mine])
+    assert np.allclose(asked, rows[ASKED][None])
+
+
+def test_weights_of_a_group_do_not_depend_on_the_others():
+    rows = torch.from_numpy(graph()[0])
+    labels = np.arange(10) % CLASSES
+    sizes = np.array([4, 6])
+    both = fitted(rows[:10], labels, sizes, CLASSES, 0.3)
+    assert torch.allclose(both[0], fitted(rows[:4], labels[:4], sizes[:1], CLASSES, 0.3)[0], atol=1e-5)
+    assert torch.allclose(both[1], fitted(rows[4:10], labels[4:], sizes[1:], CLASSES, 0.3)[0], atol=1e-5)

@@ -1,0 +1,130 @@
+"""Gradients of units of images against automatic differentiation, and what one unit moves."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from dpgraph.core.randomness import numpy_generator, torch_generator
+from dpgraph.engine.models.convolution import SmallCnn
+from dpgraph.engine.models.softmax import Softmax
+from dpgraph.engine.sampling.batches import Draws, PoissonSampler
+from dpgraph.engine.training.noise import GaussianNoise
+from dpgraph.families.units import steps as training
+from dpgraph.families.units.sampling import Units
+from dpgraph.families.units.steps import UnitGradients, UnitStep, clipped_sum
+from dpgraph.privacy.procedure import Lists
+
+SHAPE, CLASSES = (6, 5, 2), 3
+
+
+def network(kind):
+    generator = torch_generator("tests", "units", kind)
+    if kind == "softmax":
+        return Softmax(60, CLASSES, generator).double()
+    return SmallCnn(SHAPE, CLASSES, 2, 5, generator).double()
+
+
+def data(count=20):
+    random = numpy_generator("tests", "units")
+    pixels = torch.from_numpy(random.random((count, 60)))
+    return pixels, torch.from_numpy(random.integers(0, CLASSES, count))
+
+
+def one_by_one(found, pixels, labels, images, weights):
+    rows = []
+    for chosen, shares in zip(images, weights, strict=True):
+        losses = nn.functional.cross_entropy(found(pixels[chosen]), labels[chosen], reduction="none", ignore_index=-1)
+        slopes = torch.autograd.grad((losses * shares).sum(), list(found.parameters()))
+        rows.append(torch.cat([slope.flatten() for slope in slopes]))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize("kind", ["cnn", "softmax"])
+@pytest.mark.parametrize("most", [1, 4, 1000])
+def test_gradients_are_those_of_automatic_differentiation(kind, most, monkeypatch):
+    monkeypatch.setattr(training, "MOST_IMAGES", most)  # images of a pass
+    found, (pixels, labels) = network(kind), data()
+    labels[3] = -1
+    random = numpy_generator("tests", "units", "images")
+    images = torch.from_numpy(random.integers(0, 20, (4, 7)))
+    images[0, 0] = 3
+    weights = torch.from_numpy(random.random((4, 7)))
+    gradients = UnitGradients(found).of(pixels, labels, images, weights)
+    torch.testing.assert_close(gradients, one_by_one(found, pixels, labels, images, weights))
+
+
+def test_an_image_without_label_adds_nothing():
+    found, (pixels, labels) = network("softmax"), data()
+    labels[:] = -1
+    alone = UnitGradients(found).of(pixels, labels, torch.tensor([[5]]), torch.ones(1, 1))
+    assert (alone == 0).all()
+
+
+def test_a_network_with_other_layers_is_refused():
+    with pytest.raises(TypeError, match="linear layers and convolutions"):
+        UnitGradients(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)))
+
+
+def test_rows_are_clipped_one_by_one():
+    rows = torch.tensor([[3.0, 4.0], [0.3, 0.4], [float("nan"), 1.0], [float("inf"), 0.0], [0.0, 0.0]])
+    found = clipped_sum(rows, 1.0)
+    torch.testing.assert_close(found, torch.tensor([0.9, 1.2]), rtol=1e-5, atol=0)
+    assert clipped_sum(rows[:1], 1.0).norm() <= 1.0
+
+
+def step_of(features, labels, units, most=None, clip_norm=0.5, rate=1.0, std=0.0):
+    found = network("cnn")
+    optimizer = torch.optim.SGD(found.parameters(), lr=1.0)
+    count = len(units.starts) - 1
+    return UnitStep(
+        found, optimizer, features, labels, units, Draws(PoissonSampler(count, rate), numpy_generator("batches")),
+        numpy_generator("chosen"), most, clip_norm, GaussianNoise(std, torch_generator("noise")), 1.0,
+    )  # fmt: skip
+
+
+def moved(step):
+    before = torch.cat([one.detach().clone().flatten() for one in step.network.parameters()])
+    step()
+    return before - torch.cat([one.detach().flatten() for one in step.network.parameters()])
+
+
+UNITS = Units(np.arange(20), np.array([0, 12, 15, 15, 20]), Lists.CLASSES)  # one of them empty
+
+
+@pytest.mark.parametrize("most", [None, 3])
+@pytest.mark.parametrize("numbers", [1, 2**24])
+def test_a_step_is_the_sum_of_the_clipped_gradients_of_units(most, numbers, monkeypatch):
+    monkeypatch.setattr(training, "MOST_NUMBERS", numbers)  # units whose gradients are formed together
+    pixels, labels = data()
+    step = step_of(pixels, labels, UNITS, most)
+    images, weights = UNITS.chosen(np.array([0, 1, 3]), most, numpy_generator("chosen"))
+    rows = one_by_one(step.network, pixels, labels, torch.from_numpy(images), torch.from_numpy(weights).double())
+    wanted = sum(row * min(1.0, 0.5 / float(row.norm())) for row in rows)
+    torch.testing.assert_close(moved(step), wanted, rtol=1e-4, atol=1e-8)
+
+
+def test_another_class_in_the_place_of_one_moves_the_sum_by_twice_the_clip_norm_at_most():
+    pixels, labels = data()
+    before = moved(step_of(pixels, labels, UNITS))
+    others = pixels.clone()
+    others[:12] = 1e6 * (1 - pixels[:12])
+    fewer = Units(np.concatenate([np.arange(5), np.arange(12, 20)]), np.array([0, 5, 8, 8, 13]), Lists.CLASSES)
+    for units in (UNITS, fewer):  # the same number of images, or another one
+        distance = float((moved(step_of(others, labels, units)) - before).norm())
+        assert 1e-3 < distance <= 1.0 + 1e-6
+
+
+def test_all_images_of_a_class_move_no_more_than_one_of_them():
+    pixels, labels = data()
+    whole = moved(step_of(pixels, labels, Units(np.arange(20), np.array([0, 20]), Lists.CLASSES), clip_norm=0.01))
+    single = moved(step_of(pixels, labels, Units(np.arange(1), np.array([0, 1]), Lists.CLASSES), clip_norm=0.01))
+    assert float(whole.norm()) == pytest.approx(0.01, rel=1e-4)
+    assert float(single.norm()) == pytest.approx(0.01, rel=1e-4)
+
+
+def test_a_step_without_units_is_noise_alone():
+    pixels, labels = data()
+    assert moved(step_of(pixels, labels, UNITS, rate=1e-12, std=0.0)).norm() == 0
+    noisy = moved(step_of(pixels, labels, UNITS, rate=1e-12, std=2.0))
+    assert float(noisy.std()) == pytest.approx(2.0, rel=0.3)

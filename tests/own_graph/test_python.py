@@ -1,0 +1,106 @@
+"""`dpgraph.fit` and `dpgraph.compare`: errors and texts name arguments, never options of the command line."""
+
+import inspect
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dpgraph
+from dpgraph.core.errors import Invalid, UserError
+from dpgraph.own_graph import compare, fit
+from tests.own_graph.test_fit import small
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"epsilon": 0.0}, "epsilon=0.0: expected a finite number >= "),
+        ({"degree_bound": 0, "relation": "node-remove"}, "degree_bound=0: expected an integer in 1.."),
+        ({"mean_degree": -1.0}, "mean_degree=-1.0: expected a number > 0"),
+        ({"method": "vots"}, "method=vots: expected one of auto, "),
+        ({"delta": 0.5}, "delta=0.5: expected a number > 0"),
+        ({"labelled": 10**6}, "labelled=1000000: expected an integer in 1.."),
+        ({"scope": "all-outputs", "relation": "node-remove"}, "scope all-outputs, relation node-remove: no epsilon"),
+        ({"scope": "all-outputs", "method": "own"}, "scope all-outputs, method own: no epsilon"),
+    ],
+)
+def test_errors_name_arguments(given, line):
+    with pytest.raises(UserError) as raised:
+        dpgraph.fit(replace(small(), split=small().roles), **{"epsilon": 4.0, **given})
+    assert str(raised.value).startswith(line)
+    assert "--" not in str(raised.value)
+    if isinstance(raised.value, Invalid):
+        assert raised.value.name == line.partition("=")[0]
+
+
+def test_compare_too():
+    with pytest.raises(UserError, match=r"^seeds=0: expected an integer in 1\.\."):
+        dpgraph.compare(small(), 4.0, seeds=0)
+    with pytest.raises(UserError, match=r"^methods=vots: .* did you mean votes\?"):
+        dpgraph.compare(small(), 4.0, methods=["vots"])
+
+
+def test_what_is_assumed_names_arguments(tmp_path):
+    said = []
+    fitted = dpgraph.fit(replace(small(size=400), classes_given=False), 4.0, seed=0, say=said.append)
+    assert np.isfinite(fitted.predictions).all()
+    text = " ".join(said)
+    assert "(classes states it)" in text
+    assert "mean_degree" in text
+    assert "--" not in text
+
+
+@pytest.mark.parametrize("function", [fit.fit, compare.compare], ids=["fit", "compare"])
+def test_help_has_every_argument(function):
+    given = getattr(dpgraph, function.__name__)
+    shown = inspect.signature(given).parameters
+    assert {*shown} == ({*inspect.signature(function).parameters} | {"quiet"}) - {"command"}
+    for name in shown:
+        assert f"\n        {name}: " in given.__doc__, name
+    for name, one in shown.items():
+        if name not in ("say", "quiet"):
+            assert one == inspect.signature(function).parameters[name]
+
+
+def test_lines_go_to_stderr_unless_they_are_not_wanted(capsys):
+    def said(**more):
+        dpgraph.fit(replace(small(size=400), classes_given=False), 4.0, seed=0, **more)
+        found = capsys.readouterr()
+        assert found.out == ""
+        return found.err
+
+    assert "assumed: " in said()
+    assert "Can this graph afford" in said()
+    assert said(quiet=True) == ""
+    own = []
+    assert said(say=own.append) == ""
+    assert own
+
+
+def test_compare_speaks_too(capsys):
+    options = {"seeds": 1, "methods": ["own"], "classes": ["0", "1"]}
+    data = np.arange(80).reshape(2, 40) % 40
+    labels, features = np.arange(40) % 2, np.eye(40, 4)
+    dpgraph.compare(data, 4.0, labels=labels, features=features, **options)
+    assert "split 1 of 1, own" in capsys.readouterr().err
+    dpgraph.compare(data, 4.0, labels=labels, features=features, quiet=True, **options)
+    assert capsys.readouterr().err == ""
+    said = []
+    dpgraph.compare(data, 4.0, labels=labels, features=features, say=said.append, **options)
+    assert not any("protects hardly anybody" in line for line in said)
+    dpgraph.compare(data, 100.0, labels=labels, features=features, say=said.append, **options)
+    assert any("warning: of a Gaussian mechanism this epsilon protects hardly anybody: an" in line for line in said)
+
+
+def test_a_doubtful_label_names_what_python_has(tmp_path):
+    with pytest.raises(UserError) as caught:
+        dpgraph.fit(np.array([[0, 1, 2, 3], [1, 2, 3, 0]]), 4.0, labels=["a", "unknown", "b", "a"])
+    assert str(caught.value).endswith("Expected the classes stated (classes), or an empty cell for none")
+
+
+@pytest.mark.parametrize("name", ["mine.gml", "mine.gexf"])
+def test_a_graph_in_another_form_is_told_what_is_read(name, tmp_path):
+    (tmp_path / name).write_text("graph [")
+    with pytest.raises(UserError, match=r"or a \.graphml file .*: NetworkX reads others"):
+        dpgraph.fit(tmp_path / name, 4.0)
