@@ -103,9 +103,7 @@ def test_same_seed_same_result_and_other_seed_another(toy, name):
     assert np.array_equal(numpy_state, np.random.get_state()[1])  # noqa: NPY002
     if not spec(CELLS[name].method).private:
         assert np.array_equal(first.logits, run(toy, name)[0].logits)
-    assert np.array_equal(first.logits, other.logits) == (
-        CELLS[name].method in ("majority", "cosine", "label-propagation")
-    )
+    assert np.array_equal(first.logits, other.logits) == spec(CELLS[name].method).deterministic
     problem, value = problem_of(CELLS[name].task).working(), value_of(CELLS[name], toy)
     metrics = problem.evaluate(value, first.logits, 6, final=True)
     assert metrics

@@ -113,7 +113,7 @@ def chosen_bugs(names: list[str]) -> list[Bug]:
 
     unknown = {name for name in names if not any(bug.name.startswith(name) for bug in BUGS)}
     if unknown:
-        raise SystemExit(f"error: bug={sorted(unknown)[0]}: expected the beginning of a name in tests/mutants/bugs")
+        raise SystemExit(f"error: bug={sorted(unknown)[0]}: expected the beginning of a bug's name (tests/mutants/catalogue.py)")
     return [bug for bug in BUGS if not names or bug.name.startswith(tuple(names))]
 
 
@@ -203,7 +203,7 @@ if __name__ == "__main__":
         prog="python -m tests.mutants.run", description="Plant bugs that a test or an audit must notice"
     )
     parser.add_argument(
-        "names", metavar="NAME", nargs="*", help="the beginning of names in tests/mutants/bugs (default: all)"
+        "names", metavar="NAME", nargs="*", help="the beginning of names of bugs (default: all)"
     )
     parser.add_argument("--slowest", metavar="N", type=int, default=0, help="also print the N slowest")
     parser.add_argument("--jobs", metavar="N", type=int, help="bugs at a time (default: one for each core)")

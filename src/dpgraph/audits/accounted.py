@@ -13,7 +13,7 @@ import numpy as np
 
 from dpgraph.audits import theory
 from dpgraph.audits.cases import KINDS, Kind, Settings, mechanism_of, multiplier, std_over_multiplier
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.privacy.procedure import Batches
 from dpgraph.privacy.relation import Relation
 
@@ -123,3 +123,8 @@ def accounted(trials: int) -> AuditResult:
         finding=f"{len(broken)} of {len(gaps_of_each)} differ"
         + (f" (found, expected): {shown[:400]}" if shown else ""),
     )  # fmt: skip
+
+
+AUDITS = {
+    "accounted": Audit(accounted, 4),
+}

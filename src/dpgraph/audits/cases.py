@@ -146,7 +146,7 @@ TEACHER_KINDS = {
 NODE_TEACHER_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "node teachers"}
 LIST_KINDS = {
     name: kind for name, kind in ALL_KINDS.items() if kind.reads == "lists"
-}  # by families/aggregates/embedding_audit.py
+}  # by families/aggregates/audit_embedding.py
 UNIT_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "units"}  # by families/units/audit.py
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from dpgraph.audits.graphs import directed_graph, edges_of, with_edges
 from dpgraph.audits.probes import STRENGTH
-from dpgraph.audits.result import AuditResult, largest
+from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
@@ -184,3 +184,9 @@ def _drop(lists_: EdgeLists, node: int) -> EdgeLists:
     owners = np.repeat(np.arange(lists_.num_nodes), np.diff(lists_.ptr))[kept]
     counts = np.bincount(owners, minlength=lists_.num_nodes)
     return EdgeLists(np.concatenate([[0], np.cumsum(counts)]), lists_.idx[kept])
+
+
+AUDITS = {
+    "lists": Audit(lists, 5),
+    "sensitivity": Audit(sensitivity, 60, quick=20),
+}

@@ -18,7 +18,7 @@ from scipy.stats import chi2, norm
 from dpgraph.audits import cases, theory
 from dpgraph.audits.graphs import directed_graph
 from dpgraph.audits.probes import Seen, observe, probe_graph
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.sampling.edge_lists import EdgeLists
@@ -250,3 +250,8 @@ def facts(trials: int) -> AuditResult:
         claim=f"{checked} numbers of {len(worst)} methods and variants, each within {LEVEL} standard deviations",
         finding=f"{seen}most: {fact.score:.3g} ({name}: {fact.name})", trials=trials,
     )  # fmt: skip
+
+
+AUDITS = {
+    "facts": Audit(facts, 400, quick=200),
+}

@@ -17,7 +17,7 @@ import torch
 
 from dpgraph.audits.cases import KINDS, Kind, Settings, cell_of, jobs_of, mechanism_of
 from dpgraph.audits.graphs import directed_graph, edges_of, with_edges
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
@@ -173,3 +173,8 @@ def self_terms(trials: int) -> AuditResult:
         claim=f"bit-identical parameters of {len(read)} methods and variants",
         finding=f"{len(moved)} moved in {tried} pairs of runs" + (f": {shown[:300]}" if shown else ""),
     )  # fmt: skip
+
+
+AUDITS = {
+    "self-terms": Audit(self_terms, 4),
+}

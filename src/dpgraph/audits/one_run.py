@@ -25,7 +25,7 @@ from scipy.special import log_softmax, ndtri
 from dpgraph.audits import theory
 from dpgraph.audits.cases import KINDS, Kind, Settings, cell_of, jobs_of, mechanism_of, prepared_steps
 from dpgraph.audits.graphs import directed_graph, null_records
-from dpgraph.audits.result import AuditResult, Point
+from dpgraph.audits.result import Audit, AuditResult, Point
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
@@ -268,3 +268,8 @@ def one_run(trials: int) -> AuditResult:
         told.append(f"{name} {seen.shown(SHOWN)['f-DP']:.2f}")
     finding = f"{result.finding}; predictions: {', '.join(told)}" + "".join(f"; {one}: refuted" for one in refuted)
     return result.model_copy(update={"passed": result.passed and not refuted, "finding": finding})
+
+
+AUDITS = {
+    "one-run": Audit(one_run, 5000, quick=1000),
+}

@@ -21,7 +21,7 @@ from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.probes import HUGE, flat, public_divisor
 from dpgraph.audits.reach import DEGREES
-from dpgraph.audits.result import AuditResult, statistical_result
+from dpgraph.audits.result import Audit, AuditResult, statistical_result
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.methods.attacks import RunAttack
@@ -238,3 +238,8 @@ def prepared(trials: int) -> AuditResult:
 
 PREPARED = "runs of prepared steps (dp-gnn, r = 1)"
 SHOWN = "dp-gnn r=1"
+
+
+AUDITS = {
+    "prepared": Audit(prepared, 2500, nightly=True),
+}

@@ -17,7 +17,7 @@ from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Kind, Settings, prepared
 from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.graphs import directed_graph, null_records, without_node
 from dpgraph.audits.probes import HUGE, flat, open_first_unit, public_divisor
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
@@ -232,3 +232,8 @@ def reach(trials: int) -> AuditResult:
         claim=f"between {LEAST:g} and {1 + SLACK:g} of the theorem's bound",
         finding=f"{seen}most: {one.share:.5g} of {one.bound:g} C ({name})",
     )  # fmt: skip
+
+
+AUDITS = {
+    "reach": Audit(reach, 4),
+}

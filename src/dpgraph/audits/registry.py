@@ -2,70 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
+import dpgraph.families
 from dpgraph.audits import accounted, exact, facts, inputs, one_run, prepared, reach, scale
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.errors import invalid
 from dpgraph.core.files import atomic_path
-from dpgraph.families.aggregates import audit as sums
-from dpgraph.families.aggregates import embedding_audit as embedding
-from dpgraph.families.pate import audit as teachers
-from dpgraph.families.pate.nodes import audit as node_teachers
-from dpgraph.families.subgraphs import audit as subgraphs
-from dpgraph.families.tuples import audit as tuples
-from dpgraph.families.units import audit as units
-from dpgraph.families.votes import audit as votes
-from dpgraph.families.votes import audit_capped as votes_capped
-from dpgraph.families.votes import audit_learnt as votes_learnt
-from dpgraph.families.votes import audit_mean as votes_mean
-from dpgraph.families.votes import audit_membership as votes_membership
-from dpgraph.families.votes import audit_removed as votes_removed
-from dpgraph.families.votes import audit_strangers as votes_strangers
+
+SHARED = (accounted, exact, facts, inputs, one_run, prepared, reach, scale)
 
 
-@dataclass(frozen=True)
-class Audit:
-    """`nightly`: takes a minute or more, or says little; not among those that every change has to pass."""
-
-    run: Callable[[int], AuditResult]
-    trials: int  # by default
-    nightly: bool = False
-    quick: int | None = None  # trials of a demonstration, where those by default take long
+def _audits() -> dict[str, Audit]:
+    """Return those that all families share, then those of each family's `audit*.py`."""
+    families = Path(dpgraph.families.__file__).parent
+    paths = (path.relative_to(families).with_suffix("") for path in sorted(families.rglob("audit*.py")))
+    own = (importlib.import_module(".".join((dpgraph.families.__name__, *path.parts))) for path in paths)
+    return {name: audit for module in (*SHARED, *own) for name, audit in module.AUDITS.items()}
 
 
-AUDITS = {
-    "facts": Audit(facts.facts, 400, quick=200),
-    "reach": Audit(reach.reach, 4),
-    "accounted": Audit(accounted.accounted, 4),
-    "self-terms": Audit(inputs.self_terms, 4),
-    "prepared": Audit(prepared.prepared, 2500, nightly=True),
-    "votes": Audit(votes.votes, 4000, quick=500),
-    "votes-capped": Audit(votes_capped.votes_capped, 12),
-    "votes-learnt": Audit(votes_learnt.votes_learnt, 4),
-    "votes-mean": Audit(votes_mean.votes_mean, 200),
-    "votes-membership": Audit(votes_membership.votes_membership, 4000, quick=2400),
-    "votes-removed": Audit(votes_removed.votes_removed, 12, quick=4),
-    "votes-strangers": Audit(votes_strangers.votes_strangers, 6, quick=4),
-    "sums": Audit(sums.sums, 4),
-    "embedding": Audit(embedding.embedding, 4),
-    "teachers": Audit(teachers.teachers, 10_000),
-    "node-teachers": Audit(node_teachers.node_teachers, 10_000),
-    "units": Audit(units.units, 2000),
-    "lists": Audit(exact.lists, 5),
-    "sensitivity": Audit(exact.sensitivity, 60, quick=20),
-    "subgraph-steps": Audit(subgraphs.steps, 6000, quick=1000),
-    "subgraph-locality": Audit(subgraphs.locality, 30),
-    "tuple-facts": Audit(tuples.tuple_facts, 400, quick=100),
-    "tuple-sensitivity": Audit(tuples.tuple_sensitivity, 6),
-    "scale": Audit(scale.scale, 20_000, quick=4000),
-    "one-run": Audit(one_run.one_run, 5000, quick=1000),
-}
+AUDITS = _audits()
 
 
 def names_of(audit: str, nightly: bool = False) -> list[str]:

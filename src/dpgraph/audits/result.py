@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import numpy as np
 
 from dpgraph.config.frozen import Frozen
@@ -27,6 +30,16 @@ class AuditResult(Frozen):
     trials: int
     seconds: float = 0.0
     curve: tuple[Point, ...] = ()
+
+
+@dataclass(frozen=True)
+class Audit:
+    """`nightly`: takes a minute or more, or says little; not among those that every change has to pass."""
+
+    run: Callable[[int], AuditResult]
+    trials: int  # by default
+    nightly: bool = False
+    quick: int | None = None  # trials of a demonstration, where those by default take long
 
 
 def largest(*values: float) -> float:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from dpgraph.audits.cases import jobs_of, prepared_by
 from dpgraph.audits.graphs import directed_graph, with_edges
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.config.cell import Cell
 from dpgraph.config.expansion import merged
 from dpgraph.core.randomness import numpy_generator
@@ -294,3 +294,8 @@ def judged(audit: str, title: str, scales: dict[str, Scale]) -> AuditResult:
         f"{power(least, 0.9, alarm):.4g}, at false alarms of {ALARM:g}",
         finding=f"{seen + '; ' if seen else ''}most: {scales[worst].std:.4g} of it ({worst})",
     )  # fmt: skip
+
+
+AUDITS = {
+    "scale": Audit(scale, 20_000, quick=4000),
+}

@@ -135,6 +135,7 @@ class MethodSpec:
     root_exchanges: Callable[[Any], int | None] = unknown_exchanges
     inference: Callable[[Any], PredictionInput] = reads_edges_with_hops
     problems: tuple[str, ...] = (FIRST_PROBLEM,)  # whose data it takes
+    deterministic: bool = False  # whether every seed of a split predicts the same
     seconds: Callable[[Any, Size], float] = network_seconds  # estimate for one seed on one CPU core
     # of a seed: what is done once for all cells that need it, by a name, and its seconds, a part of `seconds`
     shared: Callable[[Any, Size, int], tuple[Hashable, float]] | None = None

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpgraph.audits.cases import prepared_of
 from dpgraph.audits.graphs import directed_graph, edges_of, null_records, with_edges, without_node
-from dpgraph.audits.result import AuditResult, largest
+from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
@@ -130,3 +130,8 @@ def sums(trials: int) -> AuditResult:
         claim="1 / noise for a record of D receivers and for a node of degree at most D, sqrt 2 / noise for an edge",
         finding=f"of what is claimed: {shown}; " + ("longer lists are refused" if refused else "long lists run"),
     )  # fmt: skip
+
+
+AUDITS = {
+    "sums": Audit(sums, 4),
+}

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import norm
 
 from dpgraph.audits.cases import CPU, TEACHER_KINDS, Kind, prepared_of
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.families.pate.prepared import PreparedTeachers, votes_of
@@ -149,3 +149,8 @@ def released(name: str, prepare: Prepare, trials: int) -> list[str]:
 
 def _of_images(kind: Kind, public: int, seed: int, caps: tuple[int, int]) -> PreparedTeachers:
     return prepared(kind, images(public), seed, caps)
+
+
+AUDITS = {
+    "teachers": Audit(teachers, 10_000),
+}

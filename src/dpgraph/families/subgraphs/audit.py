@@ -14,7 +14,7 @@ from torch import Tensor
 
 from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Settings, prepared_steps
 from dpgraph.audits.graphs import directed_graph, without_node
-from dpgraph.audits.result import AuditResult, largest, statistical_result
+from dpgraph.audits.result import Audit, AuditResult, largest, statistical_result
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork, Read
@@ -197,3 +197,9 @@ def _neighbours(index: int) -> tuple[Graph, Graph, int]:
     (owners, members), (other_owners, other_members) = np.nonzero(edges), np.nonzero(other_edges)
     before = directed_graph(owners, members, features, labels)
     return before, directed_graph(other_owners, other_members, other_features, other_labels), node
+
+
+AUDITS = {
+    "subgraph-steps": Audit(steps, 6000, quick=1000),
+    "subgraph-locality": Audit(locality, 30),
+}

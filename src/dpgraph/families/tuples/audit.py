@@ -19,7 +19,7 @@ from scipy.stats import chi2
 from torch import Tensor
 
 from dpgraph.audits.cases import CLIP_NORM, CPU, TUPLE_KINDS, Kind, prepared_of
-from dpgraph.audits.result import AuditResult, largest
+from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN
@@ -236,3 +236,9 @@ def tuple_sensitivity(trials: int) -> AuditResult:
         claim=f"{claimed:g} C for {own} tuples that leave; at K = 2, D = 1 at most 3 tuples leave and 1 enters",
         finding=f"{change:.4g} C; {gone} leave, {new} enter",
     )  # fmt: skip
+
+
+AUDITS = {
+    "tuple-facts": Audit(tuple_facts, 400, quick=100),
+    "tuple-sensitivity": Audit(tuple_sensitivity, 6),
+}

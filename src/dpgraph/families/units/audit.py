@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from dpgraph.audits.cases import CLIP_NORM, UNIT_KINDS, Kind, prepared_of
-from dpgraph.audits.result import AuditResult, largest
+from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.engine.models.softmax import Softmax
@@ -146,3 +146,8 @@ def units(trials: int) -> AuditResult:
         finding="; ".join(broken) or f"at most {most:.3g} of what a unit may move",
         trials=trials,
     )
+
+
+AUDITS = {
+    "units": Audit(units, 2000),
+}

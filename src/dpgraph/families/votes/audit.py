@@ -15,7 +15,7 @@ from scipy.stats import chi2, norm
 
 from dpgraph.audits.cases import prepared_of
 from dpgraph.audits.graphs import directed_graph, null_records
-from dpgraph.audits.result import AuditResult, statistical_result
+from dpgraph.audits.result import Audit, AuditResult, statistical_result
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
@@ -217,3 +217,8 @@ def votes(trials: int) -> AuditResult:
 
 def claimed_curve(epsilons: np.ndarray) -> np.ndarray:
     return np.asarray(gaussian_delta(mu=1 / NOISE, epsilon=epsilons))
+
+
+AUDITS = {
+    "votes": Audit(votes, 4000, quick=500),
+}

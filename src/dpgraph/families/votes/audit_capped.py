@@ -17,7 +17,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from dpgraph.audits.graphs import directed_graph, with_edges, without_node
-from dpgraph.audits.result import AuditResult, largest
+from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
@@ -165,3 +165,8 @@ def votes_capped(trials: int) -> AuditResult:
         f"of the bound; {above} of {count} above their caps; "
         f"noise up in {np.mean(spread):.2f}; others read one release otherwise in {looked}",
     )  # fmt: skip
+
+
+AUDITS = {
+    "votes-capped": Audit(votes_capped, 12),
+}

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpgraph.audits.graphs import null_records
-from dpgraph.audits.result import AuditResult, largest
+from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
@@ -146,3 +146,8 @@ def votes_learnt(trials: int) -> AuditResult:
         "noise and epsilon as accounted",
         finding=f"{len(broken)} broken" + (f": {shown}" if shown else ""),
     )  # fmt: skip
+
+
+AUDITS = {
+    "votes-learnt": Audit(votes_learnt, 4),
+}

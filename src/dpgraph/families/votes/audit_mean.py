@@ -12,7 +12,7 @@ import numpy as np
 from scipy.stats import chi2, norm
 
 from dpgraph.audits.graphs import null_records
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.families.votes.audit import LEVEL, cases, prepared_votes
@@ -92,3 +92,8 @@ def votes_mean(trials: int) -> AuditResult:
         "from the release and the own record alone",
         finding=f"{len(broken)} broken" + (f": {shown}" if shown else ""),
     )  # fmt: skip
+
+
+AUDITS = {
+    "votes-mean": Audit(votes_mean, 200),
+}

@@ -14,7 +14,7 @@ import numpy as np
 
 from dpgraph.audits.cases import CPU
 from dpgraph.audits.graphs import directed_graph, null_records, with_edges
-from dpgraph.audits.result import AuditResult, statistical_result
+from dpgraph.audits.result import Audit, AuditResult, statistical_result
 from dpgraph.config.cell import Cell
 from dpgraph.core.progress import tracked
 from dpgraph.data.graph import Graph
@@ -128,3 +128,8 @@ def votes_membership(trials: int) -> AuditResult:
             "finding": f"{result.finding}; on the raw graph eps_lb {shown:.3g} in {runs} runs at epsilon {EPSILON:g}",
         }
     )
+
+
+AUDITS = {
+    "votes-membership": Audit(votes_membership, 4000, quick=2400),
+}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from dpgraph.audits.graphs import directed_graph, with_edges, without_node
-from dpgraph.audits.result import AuditResult, largest
+from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
@@ -99,3 +99,8 @@ def votes_removed(trials: int) -> AuditResult:
         claim="all other buckets move by at most B, whatever the degree; nobody reads a list", trials=trials,
         finding=f"at most {most:.4g} B in {count} removals; others read one release otherwise in {looked}",
     )  # fmt: skip
+
+
+AUDITS = {
+    "votes-removed": Audit(votes_removed, 12, quick=4),
+}

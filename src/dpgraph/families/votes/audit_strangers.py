@@ -16,7 +16,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from dpgraph.audits.graphs import null_records, without_node
-from dpgraph.audits.result import AuditResult, largest
+from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST
@@ -157,3 +157,8 @@ def hidden_labels_vote() -> bool:
     graph = next(graphs(0))
     step = prepared_votes(graph, 0, variant="node-remove-strangers", degree_bound=BOUND, taper=0.0)
     return bool((step.labels_that_vote[np.asarray(graph.split) == TEST] >= 0).any())
+
+
+AUDITS = {
+    "votes-strangers": Audit(votes_strangers, 6, quick=4),
+}

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpgraph.audits.cases import NODE_TEACHER_KINDS, Kind, prepared_of
 from dpgraph.audits.graphs import directed_graph
-from dpgraph.audits.result import AuditResult
+from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
@@ -99,3 +99,8 @@ def node_teachers(trials: int) -> AuditResult:
         finding="; ".join(broken) or "one teacher, the noise of both, and both caps",
         trials=trials,
     )
+
+
+AUDITS = {
+    "node-teachers": Audit(node_teachers, 10_000),
+}

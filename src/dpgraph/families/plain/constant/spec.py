@@ -59,5 +59,6 @@ SPECS = (
         inference=reads_nothing,
         look=look.majority,
         problems=("node-classification", "images"),
+        deterministic=True,
     ),
 )

@@ -143,6 +143,7 @@ def spec(cell: type[SpreadingCell], summary: str, runs: str, look: Look, contrac
         look=lambda one: look,
         inference=raw_graph,
         seconds=seconds,
+        deterministic=cell is LabelPropagationCell,
     )
 
 

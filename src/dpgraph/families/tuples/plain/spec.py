@@ -79,6 +79,7 @@ SPECS = (
         inference=own_record,
         problems=("relations",),
         seconds=no_training,
+        deterministic=True,
     ),
     MethodSpec(
         "linear-relation",

@@ -11,7 +11,7 @@ import torch
 
 from dpgraph.audits.cases import prepared_of
 from dpgraph.audits.graphs import null_records
-from dpgraph.audits.result import AuditResult, largest
+from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.families.aggregates.audit import CAP, NOISE, SIZE, SLACK, graphs
@@ -81,3 +81,8 @@ def embedding(trials: int) -> AuditResult:
         finding=f"{roots} roots, norms up to {norms:.4g} C, noise {std:.4g} of what is claimed, "
         f"correlation {related:.2g} with that of the classifier",
     )  # fmt: skip
+
+
+AUDITS = {
+    "embedding": Audit(embedding, 4),
+}
