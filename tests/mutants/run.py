@@ -113,7 +113,7 @@ def chosen_bugs(names: list[str]) -> list[Bug]:
 
     unknown = {name for name in names if not any(bug.name.startswith(name) for bug in BUGS)}
     if unknown:
-        raise SystemExit(f"error: bug={sorted(unknown)[0]}: expected the beginning of a name in tests/mutants/catalogue.py")
+        raise SystemExit(f"error: bug={sorted(unknown)[0]}: expected the beginning of a bug's name")
     return [bug for bug in BUGS if not names or bug.name.startswith(tuple(names))]
 
 
