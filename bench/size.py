@@ -164,9 +164,14 @@ def write_files(dataset: str, folder: Path, nodes: int | None = None) -> list[Pa
     ends = np.round(np.cumsum(sizes) / sizes.sum() * nodes).astype(np.int64)
     order = numpy_generator(f"files of {dataset}", "split").permutation(nodes)
     parts = dict(zip(("train", "valid", "test"), np.split(order, ends[:-1]), strict=True))
+    counts = {"num-node-list": nodes, "num-edge-list": len(graph.source)}
     for path in paths:
         name = path.name.removesuffix(".csv.gz")
-        if name == "edge":
+        if name in counts:
+            _write(path, np.array([[counts[name]]]))
+        elif name == "num-node-dict":
+            _write(path, np.array([[nodes]]), [str(known.options["node_type"])])
+        elif name == "edge":
             _write(path, np.column_stack([graph.source, graph.target]).astype(np.int32))
         elif name == "node-feat":
             _write(path, np.asarray(graph.features))
@@ -176,10 +181,10 @@ def write_files(dataset: str, folder: Path, nodes: int | None = None) -> list[Pa
     return paths
 
 
-def _write(path: Path, rows: np.ndarray) -> None:
-    """Write CSV without a header, piece by piece."""
-    names = [str(column) for column in range(rows.shape[1])]
-    options = pa.csv.WriteOptions(include_header=False)
+def _write(path: Path, rows: np.ndarray, header: Sequence[str] = ()) -> None:
+    """Write CSV piece by piece."""
+    names = header or [str(column) for column in range(rows.shape[1])]
+    options = pa.csv.WriteOptions(include_header=bool(header))
     with atomic_path(path) as temporary, gzip.GzipFile(temporary, "wb", COMPRESSION, mtime=0) as file:
         for start in range(0, len(rows), PIECE):
             piece = rows[start : start + PIECE]

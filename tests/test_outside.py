@@ -71,6 +71,19 @@ def test_both_are_found_and_only_while_they_are_named(own, monkeypatch):
     assert "mine" not in registry()
 
 
+@pytest.mark.parametrize(("reader", "message"), [
+    ("cvs", "own/datasets.yaml, mine.reader: 'cvs': expected a Python file (.py), or one of arxiv_text, "),
+    ("missing.py", "own/missing.py: no such file"),
+])  # fmt: skip
+def test_an_unknown_reader_is_refused_before_anything_is_planned(own, capsys, reader, message):
+    path = own.parent / "datasets.yaml"
+    path.write_text(path.read_text().replace("reader: reader.py", f"reader: {reader}"))
+    assert main(["list", "datasets"]) == 2
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert message in said[0]
+
+
 def test_the_example_is_read_and_stored(own, tmp_path):
     raw, task = tmp_path / "raw", Task(dataset="mine", split="random-70-10-20")
     assert main(["fetch", "mine", "--out", str(raw)]) == 0

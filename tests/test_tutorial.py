@@ -83,7 +83,7 @@ def test_its_cells_run_and_say_what_they_said(committed, ran):
 
 
 def test_it_needs_no_package_of_the_developers():
-    assert {"torch_geometric", "ogb", "skimage", "pytest"} <= set(absent())
+    assert {"skimage", "pytest"} <= set(absent())
 
 
 def test_what_it_shows_holds(ran):

@@ -1,11 +1,14 @@
-"""Our reader of OGB's folders against the package ogb, whose loader is run on the same folders."""
+"""Our reader of OGB's folders against ogb's own data set class on the same folders, and how ogb is imported."""
 
 from __future__ import annotations
 
 import gzip
 import os
 import shutil
+import socket
+import subprocess
 import sys
+import threading
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpgraph.core.loading import ogb_module
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.fetch import fetch, mirrors_from
 from dpgraph.data.raw_graph import RawGraph
@@ -56,8 +60,7 @@ def assert_same(raw: RawGraph, edges, features, labels, split) -> None:
         assert raw.features is None
     else:
         assert raw.features.dtype == np.float32
-        # theirs are rounded to float64 first
-        np.testing.assert_array_max_ulp(raw.features, features.astype(np.float32), maxulp=1)
+        assert np.array_equal(raw.features, features.astype(np.float32))
     assert np.array_equal(raw.labels, np.nan_to_num(labels[:, 0].astype(float), nan=-1.0))
     for part, code in PARTS.items():
         assert np.array_equal(np.flatnonzero(raw.split == code), np.sort(split[part]))
@@ -98,7 +101,64 @@ def test_a_folder_in_the_layout_of_ogb(ogb_package, tmp_path_factory, content):
     ours = ogb.read(folder, split="time", directed=True)
     assert ours.num_nodes == nodes
     assert_same(ours, graph["edge_index"], graph["node_feat"], found, dataset.get_idx_split())
-    assert np.array_equal(np.column_stack([ours.source, ours.target]), edges)
+    assert_same(ours, edges.T, ours.features, labels, split)
+    np.testing.assert_array_max_ulp(ours.features, features.astype(np.float32), maxulp=1)  # through digits and float64
+
+
+@settings(max_examples=10, deadline=None)
+@given(content=contents())
+def test_a_folder_in_the_binary_layout_of_ogb(ogb_package, tmp_path_factory, content):
+    """As ogbn-papers100M: raw/data.npz."""
+    folder = tmp_path_factory.mktemp("toy")
+    nodes, edges, features, labels, split = content
+    (folder / "raw").mkdir()
+    np.savez(folder / "raw/data.npz", edge_index=edges.T, num_nodes_list=[nodes], num_edges_list=[len(edges)],
+             node_feat=features.astype(np.float32), node_year=np.zeros((nodes, 1)))  # fmt: skip
+    np.savez(folder / "raw/node-label.npz", node_label=labels)
+    for part, chosen in split.items():
+        put(folder / "split/time" / f"{part}.csv.gz", chosen)
+    dataset = theirs(ogb_package, folder, binary="True")
+    graph, found = dataset[0]
+    ours = ogb.read(folder, split="time", directed=True)
+    assert_same(ours, graph["edge_index"], graph["node_feat"], found, dataset.get_idx_split())
+    assert_same(ours, edges.T, features, labels, split)
+
+
+def test_ogb_asks_no_network(tmp_path, monkeypatch):
+    """Its own __init__ asks PyPI in a thread, unless an answer of the last day is among temporary files."""
+    asked = []
+
+    def ask(*names, **more):
+        asked.append(names)
+        raise OSError("no network")
+
+    for owner, name in ((socket.socket, "connect"), (socket, "create_connection"), (socket, "getaddrinfo")):
+        monkeypatch.setattr(owner, name, ask)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in [name for name in sys.modules if name.split(".")[0] in ("ogb", "outdated")]:
+        monkeypatch.delitem(sys.modules, name)
+    threads = set(threading.enumerate())
+    for path in ("io/read_graph_raw.py", "nodeproppred/evaluate.py"):
+        ogb_module.__wrapped__(path)
+    for thread in set(threading.enumerate()) - threads:
+        thread.join()
+    assert "outdated" not in sys.modules
+    assert not asked
+
+
+def test_ogb_is_imported_when_it_is_needed_and_alone():
+    code = (
+        "import sys\n"
+        "from dpgraph.data.readers import ogb\n"
+        "from dpgraph.problems import classification\n"
+        "print('ogb' in sys.modules)\n"
+        "ogb.ogb_module('io/read_graph_raw.py')\n"
+        "print('torch' in sys.modules)\n"
+        "classification._evaluator('ogbn-mag')\n"
+        "print({'torch_geometric', 'ogb.io', 'ogb.nodeproppred', 'ogb_evaluate'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == ["False", "False", "set()"]
 
 
 @settings(max_examples=10, deadline=None)

@@ -117,7 +117,13 @@ def write_csv(path, text):
 
 def ogb_files(folder, relation="", kind=""):
     raw = folder / "raw"
-    write_csv((raw / "relations" / relation if relation else raw) / "edge.csv.gz", "0,1\n2,0\n")
+    edges = raw / "relations" / relation if relation else raw
+    write_csv(edges / "edge.csv.gz", "0,1\n2,0\n")
+    write_csv(edges / "num-edge-list.csv.gz", "2\n")
+    if kind:
+        write_csv(raw / "num-node-dict.csv.gz", f"author,{kind}\n7,3\n")
+    else:
+        write_csv(raw / "num-node-list.csv.gz", "3\n")
     write_csv(raw / ("node-feat" if kind else "") / kind / "node-feat.csv.gz", "0.5,-1\n1e-2,2\n0,3\n")
     write_csv(raw / ("node-label" if kind else "") / kind / "node-label.csv.gz", "4\nnan\n1\n")
     for part, node in (("train", 2), ("valid", 0), ("test", 1)):
@@ -139,18 +145,37 @@ def test_ogb(tmp_path, options):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("raw/edge.csv.gz", gzip.compress(b"0,1,2\n", mtime=0), "3 columns instead of 2"),
-        ("raw/edge.csv.gz", gzip.compress(b"0,x\n", mtime=0), r"edge\.csv\.gz: expected a readable file"),
-        ("raw/edge.csv.gz", b"not gzip", r"edge\.csv\.gz: expected a readable file"),
-        ("raw/node-feat.csv.gz", gzip.compress(b"1,2\n3\n", mtime=0), r"node-feat\.csv\.gz: expected a readable file"),
-        ("raw/node-feat.csv.gz", gzip.compress(b"1,2\n3,4\n", mtime=0), "rows of features=2: expected 3"),
-        ("raw/edge.csv.gz", gzip.compress(b"0,3\n", mtime=0), r"edge target ids 3\.\.3: expected 0\.\.2"),
+        ("raw/edge.csv.gz", b"0,1,2\n", "3 columns instead of 2"),
+        ("raw/edge.csv.gz", b"0,x\n", r"edge\.csv\.gz: expected a readable file"),
+        ("raw/edge.csv.gz", b"0,1\n2,\n", r"edge\.csv\.gz: expected a readable file"),
+        pytest.param("raw/edge.csv.gz", b"0,1\n", r"edge\.csv\.gz: .*1 edges instead of 2", id="fewer edges"),
+        ("raw/edge.csv.gz", b"0,3\n0,1\n", r"edge target ids 1\.\.3: expected 0\.\.2"),
+        ("raw/node-feat.csv.gz", b"1,2\n3,4,5\n6,7\n", r"node-feat\.csv\.gz: expected a readable file"),
+        ("raw/node-feat.csv.gz", b"1,2\n3,x\n6,7\n", r"node-feat\.csv\.gz: expected a readable file"),
+        ("raw/node-feat.csv.gz", b"1,2\n3\n6,7\n", "features: expected finite numbers"),
+        ("raw/node-feat.csv.gz", b"1,2\n3,4\n", "rows of features=2: expected 3"),
+        ("raw/node-label.csv.gz", b"4\n1\n", r"node-label\.csv\.gz: .*2 labels for 3 nodes"),
+        ("raw/node-label.csv.gz", b"4,1\n", "2 columns instead of 1"),
+        ("raw/num-node-list.csv.gz", b"three\n", r"num-node-list\.csv\.gz: expected a readable file"),
+        ("raw/num-node-list.csv.gz", None, r"num-node-list\.csv\.gz: no such file"),
+        ("split/time/train.csv.gz", b"2\n0\n", "split/time: .*4 ids for 3 nodes"),
     ],
 )
 def test_ogb_damage(tmp_path, name, content, message):
     ogb_files(tmp_path)
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=message):
+    (tmp_path / name).unlink()
+    if content is not None:
+        write_csv(tmp_path / name, content.decode())
+    with pytest.raises(UserError, match=message) as error:
+        ogb.read(tmp_path, split="time", directed=True)
+    assert "\n" not in str(error.value)
+
+
+def test_ogb_of_several_graphs(tmp_path):
+    ogb_files(tmp_path)
+    for name in ("node", "edge"):
+        write_csv(tmp_path / f"raw/num-{name}-list.csv.gz", "1\n1\n")
+    with pytest.raises(UserError, match=r"num-node-list\.csv\.gz: .*2 graphs instead of 1"):
         ogb.read(tmp_path, split="time", directed=True)
 
 
@@ -159,9 +184,10 @@ def test_ogb_truncated_gzip(tmp_path):
     path = tmp_path / "raw" / "edge.csv.gz"
     generator = np.random.default_rng(0)
     write_csv(path, "".join(f"{a},{b}\n" for a, b in generator.integers(0, 3, (5000, 2))))
-    path.write_bytes(path.read_bytes()[:-400])
-    with pytest.raises(UserError, match=r"edge\.csv\.gz"):
-        ogb.read(tmp_path, split="time", directed=True)
+    for content in (path.read_bytes()[:-400], b"not gzip"):
+        path.write_bytes(content)
+        with pytest.raises(UserError, match=r"edge\.csv\.gz"):
+            ogb.read(tmp_path, split="time", directed=True)
 
 
 def test_reddit(tmp_path):

@@ -50,6 +50,8 @@ NPZ = {**matrix("adj_", [[0, 1, 0], [0, 0, 0], [1, 0, 0]]), **matrix("attr_", [[
 NPZ["labels"] = np.array([0, 1, 0])
 OGB = {
     "raw/edge.csv.gz": b"0,1\n2,0\n1,2\n",
+    "raw/num-edge-list.csv.gz": b"3\n",
+    "raw/num-node-list.csv.gz": b"3\n",
     "raw/node-feat.csv.gz": b"0.5,-1\n1e-2,2\n0,3\n",
     "raw/node-label.csv.gz": b"4\nnan\n1\n",
     "split/time/train.csv.gz": b"2\n",

@@ -9,18 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score, recall_score
 
+from dpgraph.core.loading import ogb_module
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.problems.classification import confusion, evaluate, predictions
 
 
-def graph_of(labels, split, classes):
+def graph_of(labels, split, classes, name="t"):
     ptr = np.zeros(len(labels) + 1, dtype=np.int64)
     idx = np.zeros(0, dtype=np.int32)
     features = np.zeros((len(labels), 1), dtype=np.float32)
     return Graph(
-        name="t",
+        name=name,
         out_ptr=ptr,
         out_idx=idx,
         in_ptr=ptr,
@@ -138,3 +139,29 @@ def test_classes_only_at_the_end():
         "macro_f1/test",
     }
     assert {metric.step for metric in metrics} == {5}
+
+
+OF_OGB = ["ogbn-arxiv", "ogbn-arxiv-text-half", "ogbn-products", "ogbn-mag"]
+
+
+@pytest.mark.parametrize("name", OF_OGB)
+@settings(max_examples=25, deadline=None)
+@given(case=cases())
+def test_ogb_finds_the_same_numbers(name, case):
+    classes, labels, split, logits = case
+    ours, theirs = (evaluate(graph_of(labels, split, classes, one), logits, 1, True) for one in ("t", name))
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("name", [*OF_OGB, "ogbn-arxivist", "pubmed"])
+def test_ogb_judges_its_own_data_sets_alone(name, monkeypatch):
+    asked = []
+    evaluator = ogb_module("nodeproppred/evaluate.py").Evaluator
+    monkeypatch.setattr(
+        evaluator, "eval", lambda self, given: asked.append((self.name, len(given["y_true"]))) or {"acc": 0.25}
+    )
+    graph = graph_of([0, 1, -1, 1, 1], [TRAIN, TRAIN, TRAIN, VALIDATION, TEST], 2, name)
+    found = by_name(evaluate(graph, np.eye(2)[[0, 0, 0, 1, 1]], 1, True))
+    known = name in OF_OGB
+    assert found["accuracy/test", -1] == (0.25 if known else 1.0)
+    assert asked == ([("-".join(name.split("-")[:2]), count) for count in (2, 1, 1)] if known else [])

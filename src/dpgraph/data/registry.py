@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pkgutil
 import re
 from functools import cache
 from importlib.resources import files
@@ -20,6 +21,7 @@ from dpgraph.data.records import FIRST_PROBLEM
 
 MOST_FILES = 10_000  # of one entry that numbers them
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+READERS = tuple(sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).with_name("readers"))])))
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -29,7 +31,14 @@ def _inside(path: str) -> str:
     return path
 
 
+def _known_reader(name: str) -> str:
+    if name not in READERS and not name.endswith(".py"):
+        raise ValueError(f"{shown(name)!r}: expected a Python file (.py), or one of {', '.join(READERS)}")
+    return name
+
+
 RelativePath = Annotated[str, AfterValidator(_inside)]
+Reader = Annotated[str, AfterValidator(_known_reader)]
 Option = bool | int | float | str | tuple[str, ...] | tuple[int, ...]
 
 
@@ -101,7 +110,7 @@ class DatasetEntry(Frozen):
     home: str
     licence: Licence
     citation: str = Field(description="BibTeX")
-    reader: str = Field(description="Module of dpgraph.data.readers")
+    reader: Reader = Field(description="Module of dpgraph.data.readers; of a user's entry also a Python file")
     options: dict[str, Option] = Field(default_factory=dict, description="Keyword arguments of the reader")
     archive: Source | None = None
     wheel: Wheel | None = None
@@ -178,7 +187,7 @@ def parse(text: str, where: str = "data set registry") -> dict[str, DatasetEntry
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             place = ".".join(shown(part) for part in (name, *first["loc"]))
-            raise UserError(f"{where}, {place}: {first['msg']}") from None
+            raise UserError(f"{where}, {place}: {first['msg'].removeprefix('Value error, ')}") from None
     return entries
 
 
@@ -203,7 +212,9 @@ def _own(places: outside.Places) -> dict[str, tuple[DatasetEntry, Path]]:
             if not NAME.fullmatch(name):
                 raise UserError(f"{path}, {shown(name)}: expected a name of small letters, digits and -")
             if one.reader.endswith(".py"):
-                one = one.model_copy(update={"reader": str(path.parent / one.reader)})
+                if not (reader := path.parent / one.reader).is_file():
+                    raise UserError(f"{path}, {shown(name)}.reader: {reader}: no such file")
+                one = one.model_copy(update={"reader": str(reader)})
             own[name] = one, path.parent
     return own
 

@@ -232,14 +232,10 @@ class SavedModel:
 
         `status` says whether it is private.
 
-        With votes also `predictions` (N, C), a function of the buckets. Raises UserError where PyTorch Geometric is not
-        installed.
+        With votes also `predictions` (N, C), a function of the buckets.
         """
-        try:
-            from torch_geometric.data import Data
-        except ImportError:
-            raise UserError("to_pyg: expected the package torch-geometric") from None
         import torch
+        from torch_geometric.data import Data
 
         data = Data(
             num_nodes=len(self.header.ids), weight=torch.from_numpy(self.weight), bias=torch.from_numpy(self.bias)
