@@ -31,7 +31,9 @@ def test_two_ways_to_compose_agree() -> None:
         epsilons=EPSILONS,
     )
     assert residual.delta(EPSILONS) == pytest.approx(expected, rel=1e-2, abs=1e-4)
-    assert theory.gaussian(1.3).delta(EPSILONS) == pytest.approx(gaussian_delta(mu=1.3, epsilon=EPSILONS), rel=1e-3)
+    nothing = (np.ones(1), np.zeros(1))
+    gaussian = theory.MixtureClaim(nothing, nothing, 1.0, 0, 1.3)
+    assert gaussian.delta(EPSILONS) == pytest.approx(gaussian_delta(mu=1.3, epsilon=EPSILONS), rel=1e-3)
     assert poisson.delta([poisson.epsilon(1e-3)]) == pytest.approx(1e-3, rel=1e-2)
 
 

@@ -202,9 +202,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutants.run", description="Plant bugs that a test or an audit must notice"
     )
-    parser.add_argument(
-        "names", metavar="NAME", nargs="*", help="the beginning of names of bugs (default: all)"
-    )
+    parser.add_argument("names", metavar="NAME", nargs="*", help="the beginning of names of bugs (default: all)")
     parser.add_argument("--slowest", metavar="N", type=int, default=0, help="also print the N slowest")
     parser.add_argument("--jobs", metavar="N", type=int, help="bugs at a time (default: one for each core)")
     given = parser.parse_args()

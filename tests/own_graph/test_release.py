@@ -17,9 +17,18 @@ from safetensors.numpy import load_file
 from dpgraph.cli import main
 from dpgraph.own_graph import classes
 from dpgraph.own_graph.card import markdown
-from dpgraph.own_graph.release import NOISY
+from dpgraph.own_graph.model import HEADER, PARAMETERS
+from dpgraph.own_graph.release import PREDICTIONS
 
 SIZE, ONE = 200, 7  # nodes, and whose record changes
+# What may differ between neighbours by the noise of training, by file: numbers in arrays, not their names, shapes and
+# types; fields of an object; columns, by how their names begin. All else is public, and a new field is by default. What
+# is chosen by noisy counts (classes, the number of labels) and what follows from it is equal where that noise is.
+NOISY = {
+    PARAMETERS: ("bias", "buckets", "reader_bias", "reader_factor", "reader_weight", "row_sum", "weight"),
+    HEADER: ("sha256", "shrinkage", "strength"),
+    PREDICTIONS: ("prediction", "probability of "),
+}
 
 
 @dataclass(frozen=True)

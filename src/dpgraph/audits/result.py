@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import chi2, norm
 
 from dpgraph.config.frozen import Frozen
 from dpgraph.privacy.auditing import Errors, ProfileTest
@@ -45,6 +46,17 @@ class Audit:
 def largest(*values: float) -> float:
     """Return the largest value, or NaN if one is: every comparison with it is false, so that an audit does not pass."""
     return float(np.max(values))
+
+
+def in_words(broken: Mapping[str, float]) -> str:
+    """Return how many facts are broken, with the first ones."""
+    shown = "; ".join(f"{name}: {score:.3g}" for name, score in list(broken.items())[:4])
+    return f"{len(broken)} broken" + (f": {shown}" if shown else "")
+
+
+def quantile(squares: float, count: int) -> float:
+    """Return the normal quantile of the tail of a sum of `count` squares of standard normal numbers, at most 99."""
+    return float(np.clip(norm.isf(chi2.sf(squares, count)), -99, 99))
 
 
 def statistical_result(

@@ -89,11 +89,6 @@ def residual(roots: int, first: float, second: float, ratio: float, noise: float
     return MixtureClaim(left, (weights, ratio * counts), noise, steps)
 
 
-def gaussian(mu: float) -> MixtureClaim:
-    nothing = (np.ones(1), np.zeros(1))
-    return MixtureClaim(nothing, nothing, 1.0, 0, mu)
-
-
 def gaussian_delta(mu: float, epsilons: np.ndarray) -> np.ndarray:
     return ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons + log_ndtr(-mu / 2 - epsilons / mu))
 

@@ -58,14 +58,8 @@ def fit(
     with _named_as_options():
         fitted = fit_graph(
             own,
-            guarantee.epsilon,
-            advantage=guarantee.advantage,
             method=method,
-            relation=guarantee.relation,
-            scope=guarantee.scope,
-            delta=guarantee.delta,
             labelled=labelled,
-            degree_bound=guarantee.degree_bound,
             public_column=public_column,
             seed=seed,
             audit=not no_audit,
@@ -73,6 +67,7 @@ def fit(
             releases=releases,
             command=published,
             say=print,
+            **vars(guarantee),
             **public.stated(data.dataset),
         )
     print(f"{fitted.card['status']}: {out}")
@@ -155,6 +150,7 @@ def predict(
     from dpgraph.core.files import check_out, private_file
     from dpgraph.own_graph.model import load
     from dpgraph.own_graph.new_nodes import read_new_nodes, read_new_npz
+    from dpgraph.own_graph.release import predictions
 
     check_out(out, folder=False)
     loaded = load(model)
@@ -172,11 +168,7 @@ def predict(
     rows = loaded.predict(new.features, new.lists)
     out.parent.mkdir(parents=True, exist_ok=True)
     with private_file(out) as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "prediction", *(f"probability of {name}" for name in header.classes)])
-        writer.writerows(
-            [name, header.classes[int(row.argmax())], *row.round(6).tolist()] for name, row in zip(new.ids, rows)
-        )
+        csv.writer(file).writerows(predictions(new.ids, header.classes, rows))
     print(f"{out}: {len(rows)} rows, each for its own node", file=sys.stderr)
 
 
@@ -209,10 +201,8 @@ def compare(
     own = data.read()
     with _named_as_options():
         found = compare_methods(
-            own, guarantee.epsilon, advantage=guarantee.advantage, seeds=seeds, methods=names,
-            relation=guarantee.relation, scope=guarantee.scope, delta=guarantee.delta,
-            degree_bound=guarantee.degree_bound, say=lambda line: print(line, file=sys.stderr),
-            **public.stated(data.dataset),
+            own, seeds=seeds, methods=names, say=lambda line: print(line, file=sys.stderr),
+            **vars(guarantee), **public.stated(data.dataset),
         )  # fmt: skip
     print(table(found))
     print("not private, not to be released: what reads held-out labels, and what is chosen by it, has no epsilon")

@@ -47,7 +47,6 @@ def epsilon(
     *,
     delta: float,
     mode: Literal["published", "rigorous", "both"] = "both",
-    parameters: str | None = None,
     as_json: Json = False,
     **values: Values,
 ) -> None:
@@ -60,14 +59,13 @@ def epsilon(
     Args:
         mechanism: E.g. poisson-gaussian.
         mode: Accountants to ask.
-        parameters: All parameters at once as JSON; single ones override it.
     """
     from dpgraph.privacy.accountants.evaluate import guarantee
 
     if not 0 < delta < 1:
         raise invalid("delta", delta, "a number in (0, 1)")
     name, known = _mechanism(mechanism)
-    given = _parameters(parameters, values, known)
+    given = _parameters(values, known)
     modes: tuple[Mode, ...] = ("published", "rigorous") if mode == "both" else (mode,)
     guarantees = [guarantee(name, one, given, delta) for one in modes]
     if all(one.epsilon is None for one in guarantees):
@@ -95,7 +93,6 @@ def noise(
     epsilon: float,
     solve: Literal["noise", "steps", "rate"] = "noise",
     mode: Literal["published", "rigorous"] | None = None,
-    parameters: str | None = None,
     as_json: Json = False,
     **values: Values,
 ) -> None:
@@ -110,7 +107,6 @@ def noise(
         epsilon: Target, which is not exceeded.
         solve: What to solve for.
         mode: Accountant (default: rigorous, or the only one).
-        parameters: All parameters at once as JSON; single ones override it.
     """
     from dpgraph.privacy.accountants.catalogue import accountant
     from dpgraph.privacy.accountants.evaluate import guarantee, solve_for
@@ -118,7 +114,7 @@ def noise(
 
     name, known = _mechanism(mechanism)
     chosen = mode if mode is not None else next(iter(known)) if len(known) == 1 else "rigorous"
-    given = _parameters(parameters, values, known)
+    given = _parameters(values, known)
     cache = default_cache()
     solved = solve_for(name, chosen, given, solve, delta=delta, epsilon=epsilon, cache=cache, show=True)
     reached = guarantee(name, chosen, solved, delta)
@@ -143,18 +139,11 @@ def _mechanism(name: str) -> tuple[str, dict[Mode, Any]]:
     return own, {mode: one for (of, mode, what), one in ACCOUNTANTS.items() if (of, what) == (own, "epsilon")}
 
 
-def _parameters(text: str | None, values: dict[str, str], known: dict[Mode, Any]) -> dict[str, Any]:
-    """Return the parameters of `text`, a JSON object, overridden by options, each read as JSON where it is JSON."""
+def _parameters(values: dict[str, str], known: dict[Mode, Any]) -> dict[str, Any]:
+    """Return the parameters, each read as JSON where it is JSON."""
     from dpgraph.privacy.accountants.parameters import PARAMETERS
 
-    given: Any = {}
-    if text is not None:
-        try:
-            given = json.loads(text)
-        except ValueError:
-            given = None
-        if not isinstance(given, dict):
-            raise invalid("--parameters", text, "a JSON object")
+    given: dict[str, Any] = {}
     names = {name for one in known.values() for name in one.names if name}
     for option, value in values.items():
         name = option.replace("-", "_")
@@ -165,7 +154,7 @@ def _parameters(text: str | None, values: dict[str, str], known: dict[Mode, Any]
                 f"{meant(f'--{option}', options)}"
             )
         given[name] = value if PARAMETERS[name].kind is str else _value(name, value, PARAMETERS[name].allowed)
-    return dict(given)
+    return given
 
 
 def _value(name: str, text: str, allowed: str) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import importlib.util
 import re
 import shutil
@@ -99,20 +98,16 @@ def _write(kind: str, folder: Path, words: dict[str, str]) -> None:
 
 
 def _example(folder: Path) -> None:
+    from dpgraph.core.files import write_rows
     from dpgraph.core.randomness import numpy_generator
 
     random = numpy_generator("dpgraph", "example of new-dataset")
-    with (folder / "nodes.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", "label", "a", "b", "c"])
-        rows = random.normal(size=(NODES, 3)).round(3).tolist()
-        writer.writerows([f"n{n}", "ab"[n % 2], row[0] + n % 2, *row[1:]] for n, row in enumerate(rows))
-    with (folder / "edges.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["source", "target"])
-        ends = random.integers(0, NODES, size=(6 * NODES, 2))
-        kept = (ends[:, 0] != ends[:, 1]) & ((ends.sum(axis=1) % 2 == 0) | (random.random(len(ends)) < 0.2))
-        writer.writerows([f"n{one}", f"n{other}"] for one, other in ends[kept].tolist())
+    rows = random.normal(size=(NODES, 3)).round(3).tolist()
+    nodes = ([f"n{n}", "ab"[n % 2], row[0] + n % 2, *row[1:]] for n, row in enumerate(rows))
+    write_rows(folder / "nodes.csv", [["id", "label", "a", "b", "c"], *nodes])
+    ends = random.integers(0, NODES, size=(6 * NODES, 2))
+    kept = (ends[:, 0] != ends[:, 1]) & ((ends.sum(axis=1) % 2 == 0) | (random.random(len(ends)) < 0.2))
+    write_rows(folder / "edges.csv", [["source", "target"], *([f"n{a}", f"n{b}"] for a, b in ends[kept].tolist())])
 
 
 def _told(made: Path, place: Path) -> None:

@@ -93,7 +93,6 @@ def train(
     graph: Path | None = None,
     out: Path | None = None,
     calibration: Path | None = None,
-    again: bool = False,
     device: Device = "auto",
     workers: Whole = 1,
     suite: PlanOptions = ANY_SUITE,
@@ -106,7 +105,6 @@ def train(
         graph: With --cell: folder of the graph (default: data/graphs/...).
         out: With --cell: folder of the results.
         calibration: With --cell: its calibration (default: calibrate now).
-        again: With --cell: train finished seeds again.
         workers: Seeds at a time, one single-threaded process each.
     """
     from dpgraph.pipeline.jobs import train_bundle
@@ -116,9 +114,7 @@ def train(
     if bundle is not None:
         return train_bundle(*_bundle(suite, bundle, "training"), device, workers)
     read, folder, out = _cell(cell, graph, out)
-    record = train_cell(
-        read, out, graph_folder=folder, calibration_path=calibration, device=device, workers=workers, again=again
-    )
+    record = train_cell(read, out, graph_folder=folder, calibration_path=calibration, device=device, workers=workers)
     print(outcome_in_words(read, record))
 
 

@@ -6,7 +6,6 @@ covers either. Runs have known seeds and leave no release.
 
 from __future__ import annotations
 
-import csv
 import itertools
 import json
 import math
@@ -22,7 +21,7 @@ from scipy.stats import ttest_rel
 
 from dpgraph.config.expansion import merged
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.core.files import make_private
+from dpgraph.core.files import make_private, write_rows
 from dpgraph.core.outside import checks_of
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
@@ -153,12 +152,39 @@ def compare(
     ranges: Given | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> MethodsCompared:
-    """Every method that states settings for own graphs, or each of `methods`, that promises `epsilon` under `relation`
-    and `scope` (or that of a Gaussian mechanism of this `advantage`), which are as in `fit`; of those without privacy,
-    for orientation, too. All others are left out, each with the reason.
+    """Compare methods on `data` at one epsilon; for the curator alone, since accuracies are private.
 
-    Raises UserError for unknown methods, for a graph with too few labels to hold some out, for what `fit` refuses, and
-    where every private method is left out.
+    Args:
+        data: The graph, in any of the forms that `dpgraph.fit` takes. What was read, and what was left, is said before
+            anything is trained.
+        epsilon: Budget, a number > 0.
+        advantage: In the place of epsilon: what an attacker's true positives may exceed false positives by.
+        labels: One for each node of a matrix or an edge array: texts, or whole numbers; -1, NaN, None or "": none. For
+            NetworkX, GraphML and CSV: the name of the attribute or column (default: label).
+        features: (N, F) numbers beside a matrix or an edge array, dense or sparse. For NetworkX and GraphML: names of
+            the attributes to read (default: all that are numbers).
+        classes: The public class list, as texts; labels that are numbers are "0", "1" and so on.
+        directed: Whether an edge is in the list of its first end alone (default: no, but as a NetworkX graph or a
+            .npz file says).
+        seeds: Number of random splits.
+        methods: Names (default: all that state settings for own graphs but votes-learnt).
+        relation: What epsilon protects: node-null (a record), node-remove (a node with all its edges) or edge.
+        scope: others (everyone but the node itself), or all-outputs (all predictions may be published).
+        delta: Below 1 / N (default: 1 / (10 N)).
+        mean_degree: Public mean degree, for which settings are made.
+        words: Features are counts, and so many of a mean record are not 0: public (default: numbers of any kind).
+        signed: Whether features may be negative: public (default: yes, but no with `words`).
+        degree_bound: With node-remove: no node has more edges, by a public schema and not by looking.
+        ranges: Public (low, high) of columns of features, by name, which become -1..1; None: a column stays as it
+            is, and may have nearly all of the norm.
+        say: Called with each line that is said (default: they go to stderr).
+        quiet: Whether lines go to the logger `dpgraph` alone, and not to stderr.
+
+    Returns:
+        A row for each method that promises epsilon, and the reasons for which others are left out.
+
+    Raises:
+        dpgraph.core.errors.UserError: In one line, for data, budgets and scopes that nothing can be promised for.
     """
     check_asked("auto", relation, scope, epsilon, degree_bound, advantage)
     if not 1 <= seeds <= MOST_SEEDS:
@@ -350,16 +376,14 @@ def table(found: MethodsCompared) -> str:
 def write(found: MethodsCompared, folder: Path) -> None:
     """comparison.csv, left_out.csv, tests.json and README.txt, which says who may read them."""
     folder.mkdir(0o700, parents=True)
-    with (folder / "comparison.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        head = ["method", "relation", "scope", "epsilon", "mean", "ci_half", "checks", "beside", "split", "accuracy"]
-        writer.writerow(head)
-        for row in found.rows:
-            head = [row.method, row.relation, row.scope, str(row.epsilon), str(row.mean), str(row.half)]
-            head += [", ".join(row.checks), row.beside]
-            writer.writerows([*head, split, value] for split, value in enumerate(row.accuracies))
-    with (folder / "left_out.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([["method", "reason"], *found.left_out.items()])
+    heads = ["method", "relation", "scope", "epsilon", "mean", "ci_half", "checks", "beside", "split", "accuracy"]
+    lines: list[list[Any]] = [heads]
+    for row in found.rows:
+        about = [row.method, row.relation, row.scope, row.epsilon, row.mean, row.half]
+        about += [", ".join(row.checks), row.beside]
+        lines += [[*about, split, value] for split, value in enumerate(row.accuracies)]
+    write_rows(folder / "comparison.csv", lines)
+    write_rows(folder / "left_out.csv", [["method", "reason"], *found.left_out.items()])
     (folder / "tests.json").write_text(json.dumps(paired_tests(found.rows), indent=1) + "\n", encoding="utf-8")
     (folder / "README.txt").write_text(
         "Not private, not to be released: accuracies on held-out labels, and what is chosen by them, have no epsilon.\n"

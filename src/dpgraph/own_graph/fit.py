@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 import math
 import shutil
@@ -15,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.core.files import check_out, make_private
+from dpgraph.core.files import check_out, make_private, write_rows
 from dpgraph.data.records import TRAIN
 from dpgraph.families.votes.mechanism import CappedVotes
 from dpgraph.families.votes.readers import READERS
@@ -40,7 +39,7 @@ from dpgraph.own_graph.edge_features import check_edge_features
 from dpgraph.own_graph.graph import OwnGraph
 from dpgraph.own_graph.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.own_graph.objects import own_graph
-from dpgraph.own_graph.release import PREDICTIONS, write_release, write_rows
+from dpgraph.own_graph.release import PREDICTIONS, predictions, write_release
 from dpgraph.own_graph.releases import charge, cost_of
 from dpgraph.own_graph.risk import epsilon_with_classes, in_words, risk_warnings, rounded_up, weakness
 from dpgraph.own_graph.scales import Given, check_scales, largest_shares, with_ranges
@@ -129,15 +128,57 @@ def fit(
     command: str = "dpgraph.fit(...)",
     say: Callable[[str], None] = log.info,
 ) -> Fitted:
-    """A private model of `data`, with its card. Without `seed` the noise is the operating system's, for a release.
+    """Train a private model of `data`, and return it with its privacy card and its predictions.
 
-    `labels` to `directed` say how `data` is read (`own_graph.objects`); classes that are not stated are chosen
-    by noisy counts, which epsilon and delta pay for (`own_graph.classes`). The
-    budget is `epsilon`, or the `advantage` of
-    an attacker that it has. `ranges`: (low, high), public, of columns, which become -1..1; None: a column stays as it
-    is. All else is as in `dpgraph fit --help`.
-    `audit`: whether audits of the mechanism's code are run for the card of a release that is written.
-    Raises UserError for data, budgets and scopes that nothing can be promised for.
+    Args:
+        data: The graph, as one of these. What was read, and what was left, is said before anything is trained.
+            A `Data` of PyTorch Geometric, or a data set of one graph: `edge_index` or `adj_t`, `y`, `x`, masks.
+            A NetworkX graph: attributes of nodes that are numbers are features; `label`, `split` and masks.
+            A SciPy matrix, a tensor or an array (N, N), or an array of edges (2, E) or (E, 2): with `labels`.
+            OGB's pair (graph, labels), or its data set, with the split that it has.
+            A dictionary of arrays, or the path of a .npz file, with names such as edge_index, x, y and train_mask.
+            The path of a .graphml or .graphml.gz file, read as a NetworkX graph.
+            A pair of paths of CSV files, (edges, nodes).
+        epsilon: Budget, a number > 0.
+        advantage: In the place of epsilon: what an attacker's true positives may exceed false positives by.
+        labels: One for each node of a matrix or an edge array: texts, or whole numbers; -1, NaN, None or "": none. For
+            NetworkX, GraphML and CSV: the name of the attribute or column (default: label).
+        features: (N, F) numbers beside a matrix or an edge array, dense or sparse. For NetworkX and GraphML: names of
+            the attributes to read (default: all that are numbers).
+        classes: The public class list, as texts; labels that are numbers are "0", "1" and so on (default: chosen by
+            noisy counts, which a tenth of epsilon pays for).
+        split: train, val or test for each node, in the order of the data; or a dictionary of masks or indices, such as
+            OGB's; or the name of an attribute or column (default: split or masks of the data; else a tenth is held
+            out).
+        directed: Whether an edge is in the list of its first end alone (default: no, but as a NetworkX graph or a
+            .npz file says).
+        method: auto, votes (the default by rule), own (own records alone) or votes-learnt.
+        relation: What epsilon protects: node-null (a record), node-remove (a node with all its edges) or edge.
+        scope: others (everyone but the node itself), or all-outputs (all predictions may be published).
+        delta: Below 1 / N (default: 1 / (10 N)).
+        labelled: Public number of labels to train on (default: noisy counts of the classes that are chosen; with
+            `classes` all nodes that train).
+        mean_degree: Public mean degree, for which settings are made.
+        words: Features are counts, and so many of a mean record are not 0: public (default: numbers of any kind).
+        signed: Whether features may be negative: public (default: yes, but no with `words`).
+        degree_bound: With node-remove: no node has more edges, by a public schema and not by looking.
+        ranges: Public (low, high) of columns of features, by name, which become -1..1; None: a column stays as it
+            is, and may have nearly all of the norm.
+        public_column: Names of columns that tell a node's number of edges and are public. Else they are refused.
+        seed: Makes the run reproducible, for research: no release is written. Without it the noise is the operating
+            system's.
+        audit: Whether audits of the mechanism are run for the card of a release that is written.
+        out: Folder to make, with release/, owners/ and curator/ (default: nothing is written).
+        releases: File that lists the releases of these data (default: a file beside each input file, or beside `out`).
+        say: Called with each line that is said (default: they go to stderr).
+        quiet: Whether lines go to the logger `dpgraph` alone, and not to stderr.
+
+    Returns:
+        `model` (with `save` and `predict`), `card`, `predictions` (N, C), `plan`, `folder` and `buckets`. Row i of
+        predictions is for node `model.header.ids[i]` alone, unless the scope is all-outputs.
+
+    Raises:
+        dpgraph.core.errors.UserError: In one line, for data, budgets and scopes that nothing can be promised for.
     """
     check_asked(method, relation, scope, epsilon, degree_bound, advantage)
     about = Relation(relation)
@@ -286,19 +327,14 @@ def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budget
 def _write_owners(folder: Path, fitted: Fitted, own: OwnGraph) -> None:
     """A row for each node and for that node alone: it reads the node's own record, or what neighbours say of it."""
     folder.mkdir()
-    write_rows(folder / PREDICTIONS, own.ids, own.classes, fitted.predictions)
+    write_rows(folder / PREDICTIONS, predictions(own.ids, own.classes, fitted.predictions))
     if fitted.buckets is not None:
-        _write_buckets(folder / "buckets.csv", own, fitted.buckets)
+        heads = ["id", *(f"votes for {name}" for name in own.classes), "mass of voters"]
+        buckets = ([name, *row] for name, row in zip(own.ids, fitted.buckets.tolist(), strict=True))
+        write_rows(folder / "buckets.csv", [heads, *buckets])
     (folder / "README.txt").write_text(
         "Each row is for the node that it names, and for nobody else. All rows together have no epsilon.\n"
     )
-
-
-def _write_buckets(path: Path, own: OwnGraph, buckets: np.ndarray) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["id", *(f"votes for {name}" for name in own.classes), "mass of voters"])
-        writer.writerows([name, *row] for name, row in zip(own.ids, buckets.tolist(), strict=True))
 
 
 def private_checks(own: OwnGraph, rows: np.ndarray) -> dict[str, Any]:

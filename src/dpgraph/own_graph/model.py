@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 from dpgraph.config.config import first_line
 from dpgraph.config.frozen import Finite
 from dpgraph.core.errors import UserError, invalid, shown
-from dpgraph.core.files import make_private
+from dpgraph.core.files import make_private, write_rows
 from dpgraph.families.votes.ballots import SMALLEST, Ballots
 from dpgraph.families.votes.learnt import LEAST_UNIT, LearntReader
 from dpgraph.families.votes.prepared import ROW_NORM
@@ -111,9 +110,7 @@ class SavedModel:
     def _own(self, features: np.ndarray) -> np.ndarray:
         """(n, C) probabilities of records (n, num_features) by themselves."""
         rows = scaled_rows(features, self.mean).astype(np.float64) * ROW_NORM
-        logits = rows @ self.weight.T.astype(np.float64) + self.bias
-        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+        return softmax(rows @ self.weight.T.astype(np.float64) + self.bias)
 
     def predict(self, features: np.ndarray | None, lists: list[list[str]] | None = None) -> np.ndarray:
         """(n, C) probabilities of new nodes, from their records: features, and ids of old nodes in their lists.
@@ -212,8 +209,7 @@ class SavedModel:
         mark = "" if header.secret else f"{FOLDERS[1]}-"
         paths = [folder / f"{mark}{name}" for name in tables]
         for path, lines in zip(paths, tables.values(), strict=True):
-            with path.open("w", encoding="utf-8", newline="") as file:
-                csv.writer(file).writerows(lines)
+            write_rows(path, lines)
         self._close(folder)
         return paths
 

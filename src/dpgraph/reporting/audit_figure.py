@@ -15,8 +15,7 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting.drawing import marks
 from dpgraph.reporting.drawing.canvas import house_style, panel_title, panels, save_all
 from dpgraph.reporting.figures import write_caption
-from dpgraph.reporting.formats import html_text
-from dpgraph.reporting.page import html_table, page
+from dpgraph.reporting.page import page, template
 
 LOWEST = 1e-4  # deltas below are not drawn: no audit of this size sees them
 ACROSS, HEIGHT = 3, 1.85  # panels next to each other; inches of one
@@ -86,16 +85,8 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
 def write_audit_page(plan: Plan, audits: pd.DataFrame, path: Path) -> Path:
     """Write a page with one line per audit."""
     shares = {name: reached(rows) for name, rows in audits.groupby("audit", sort=False)}
-    head = ("Audit", "Verdict", "Claim", "Found", "Largest share of a claimed δ")
-    table = html_table(head, (_html_row(row, shares) for row in audits.drop_duplicates("audit").to_dict("records")))
+    rows = audits.drop_duplicates("audit").to_dict("records")
+    body = template("audits.html").render(rows=rows, shares=shares).strip("\n")
     lead = "Attacks on the code of this project: what they measure must not exceed what is claimed."
-    write_text(path, page(plan.suite, "Audits", table, lead))
+    write_text(path, page(plan.suite, "Audits", body, lead))
     return path
-
-
-def _html_row(row: dict, shares: dict[str, float | None]) -> str:
-    share = shares[row["audit"]]
-    finding = f"{row['finding']} ({row['trials']} trials, {row['seconds']:.2g} s)"
-    measured = "–" if share is None else f"{100 * share:.0f} %"
-    cells = (row["title"], "passed" if row["passed"] else "FAILED", row["claim"], finding, measured)
-    return "<tr>" + "".join(f"<td>{html_text(str(cell))}</td>" for cell in cells) + "</tr>"

@@ -31,7 +31,8 @@ def write_figure(plan: Plan, artefact_id: str, given: Any, stem: Path) -> list[P
     text = write_caption(drawn.caption, stem)
     shown = stem.with_name(f"{stem.name}.html")
     picture = next(path for path in files if path.suffix == ".png")
-    write_text(shown, page(plan.suite, heading(plan, artefact_id), _body(picture, drawn.caption)))
+    data = f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
+    write_text(shown, page(plan.suite, heading(plan, artefact_id), figure_html(data, drawn.caption)))
     return [*files, table, text, shown]
 
 
@@ -46,7 +47,7 @@ def read_caption(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
 
 
-def _body(picture: Path, caption: list[str]) -> str:
-    data = base64.b64encode(picture.read_bytes()).decode()
+def figure_html(source: str, caption: list[str]) -> str:
+    """<img> and its caption, without the page around them."""
     lines = "".join(f"<p>{html_text(line)}</p>" for line in caption)
-    return f'<img class="figure" alt="" src="data:image/png;base64,{data}">\n<div class="notes">{lines}</div>'
+    return f'<img class="figure" alt="" src="{source}"><div class="notes">{lines}</div>'

@@ -10,8 +10,8 @@ import pandas as pd
 from dpgraph.core.files import write_text
 from dpgraph.core.progress import duration
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.formats import DASH, html_text, significant
-from dpgraph.reporting.page import html_table, page
+from dpgraph.reporting.formats import DASH, significant
+from dpgraph.reporting.page import page, template
 from dpgraph.reporting.results import write_csv
 
 GIB = 2**30
@@ -61,37 +61,13 @@ def _row(slug: str, rows: pd.DataFrame | None) -> dict[str, object]:
 COLUMNS = ("Cell", "Status", "Seeds", "Seconds", "CPU seconds", "Steps", "Steps/s", "Memory (GiB)", "Device")
 
 
+RATES = ("seconds", "cpu_seconds", "steps", "steps_per_second", "peak_memory_gib")
+
+
 def runtimes_page(plan: Plan, table: pd.DataFrame) -> str:
     rows = table.to_dict("records")
-    following = [*(row["reason"] for row in rows[1:]), ""]
-    body = (_html_row(row, row["reason"] != after) for row, after in zip(rows, following))
-    counts = table["status"].value_counts()
-    total = table["seconds"].sum()
-    lead = (
-        f"{len(table)} cells: "
-        + ", ".join(f"{number} {status}" for status, number in counts.items())
-        + f"; {duration(total)} of training in all"
-    )
-    note = "Seconds (wall, CPU) of training are summed over seeds; rates are their means; memory is the peak of one."
-    return page(
-        plan.suite,
-        "Runtime of every cell",
-        html_table(COLUMNS, body) + f'<div class="notes"><p>{note}</p></div>',
-        lead,
-    )
-
-
-def _html_row(row: dict, says_why: bool) -> str:
-    """A reason that several cells in a row share is shown below the last of them."""
-    numbers = [
-        row["seeds"],
-        *(
-            DASH if math.isnan(row[name]) else significant(row[name])
-            for name in ("seconds", "cpu_seconds", "steps", "steps_per_second", "peak_memory_gib")
-        ),
-    ]
-    cells = [f'<td class="code">{html_text(row["cell"])}</td>', f"<td>{html_text(row['status'])}</td>"]
-    cells += [f'<td class="number">{number}</td>' for number in numbers]
-    cells.append(f"<td>{html_text(row['device'] or DASH)}</td>")
-    reason = f'<tr><td class="reason" colspan="{len(COLUMNS)}">{html_text(row["reason"])}</td></tr>'
-    return f"<tr>{''.join(cells)}</tr>{reason if row['reason'] and says_why else ''}"
+    numbers = [[DASH if math.isnan(row[name]) else significant(row[name]) for name in RATES] for row in rows]
+    counts = ", ".join(f"{number} {status}" for status, number in table["status"].value_counts().items())
+    lead = f"{len(table)} cells: {counts}; {duration(table['seconds'].sum())} of training in all"
+    body = template("runtimes.html").render(columns=COLUMNS, rows=rows, numbers=numbers).strip("\n")
+    return page(plan.suite, "Runtime of every cell", body, lead)

@@ -31,8 +31,8 @@ from dpgraph.reporting.claims.page import strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.dictionary import PRIVATE_COLUMNS
 from dpgraph.reporting.drawing import canvas
-from dpgraph.reporting.figures import read_caption, write_figure
-from dpgraph.reporting.formats import DASH, html_text, markdown, power_of_ten, significant
+from dpgraph.reporting.figures import figure_html, read_caption, write_figure
+from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.kept_galleries import keep_galleries
 from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
 from dpgraph.reporting.leaderboard.guide import VALUES, guide
@@ -129,7 +129,7 @@ def _write_pages(
     plan: Plan, results: pd.DataFrame, commits: list[str], folder: Path, captions: dict[str, list[str]]
 ) -> None:
     table, claims = standings(plan, results), read_claims(folder / "claims.csv")
-    shown = {name: _figure(f"{plan.suite.name}/figures/{name}.png", lines) for name, lines in captions.items()}
+    shown = {name: figure_html(f"{plan.suite.name}/figures/{name}.png", lines) for name, lines in captions.items()}
     for name in drawn(plan):
         if plan.artefacts[name].kind == "table":
             wide = plan.artefacts[name].view in views_with("wide")
@@ -145,11 +145,6 @@ def readme_before_figures(plan: Plan, results: pd.DataFrame, claims: pd.DataFram
     """Return how the suite's README.md begins: its finding, the best proved results and its claims."""
     commits = _checked_commits(results, plan.suite.name)
     return _readme(plan, standings(plan, results), claims, commits, {}, processors_of(results))
-
-
-def _figure(link: str, caption: list[str]) -> str:
-    lines = "".join(f"<p>{html_text(line)}</p>" for line in caption)
-    return f'<img class="figure" alt="" src="{link}"><div class="notes">{lines}</div>'
 
 
 def _check_size(out: Path, folder: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -54,10 +55,7 @@ def prepared(kind: Kind, value: Images, seed: int, caps: tuple[int, int]) -> Pre
                 "learning_rate": 0.1, "steps": 1, "student_batch_size": 4, "teachers": TEACHERS, "teacher_channels": 2,
                 "teacher_width": 4, "teacher_steps": 20, "teacher_batch_size": 4,
             },
-            "privacy": {
-                "variant": kind.variant, "noise_multiplier": SIGMA, "delta": 1e-3, "check_ratio": RATIO,
-                "threshold": THRESHOLD, "max_checks": caps[0], "max_answers": caps[1],
-            },
+            "privacy": budget_of(kind, caps),
             "seeds": (0,),
         }
     )  # fmt: skip
@@ -127,14 +125,20 @@ def teachers(trials: int) -> AuditResult:
             if (count := taught(kind)) != 1:
                 broken.append(f"{name}: a record moves {count} teachers")
             broken += released(name, partial(_of_images, kind), trials)
-    return AuditResult(
-        audit="teachers",
-        title=TITLE,
-        passed=not broken,
-        claim=f"as Theorem G wants, of {len(TEACHER_KINDS)} variants",
-        finding="; ".join(broken) or "one teacher, the noise of both, and both caps",
-        trials=trials,
-    )
+    return judged("teachers", TITLE, f"as Theorem G wants, of {len(TEACHER_KINDS)} variants", broken, trials)
+
+
+def judged(audit: str, title: str, claim: str, broken: list[str], trials: int) -> AuditResult:
+    finding = "; ".join(broken) or "one teacher, the noise of both, and both caps"
+    return AuditResult(audit=audit, title=title, passed=not broken, claim=claim, finding=finding, trials=trials)
+
+
+def budget_of(kind: Kind, caps: tuple[int, int]) -> dict[str, Any]:
+    """Return the settings of privacy of a release with these caps."""
+    return {
+        "variant": kind.variant, "noise_multiplier": SIGMA, "delta": 1e-3, "check_ratio": RATIO,
+        "threshold": THRESHOLD, "max_checks": caps[0], "max_answers": caps[1],
+    }  # fmt: skip
 
 
 def released(name: str, prepare: Prepare, trials: int) -> list[str]:

@@ -15,7 +15,7 @@ from scipy.stats import chi2, norm
 
 from dpgraph.audits.cases import prepared_of
 from dpgraph.audits.graphs import directed_graph, null_records
-from dpgraph.audits.result import Audit, AuditResult, statistical_result
+from dpgraph.audits.result import Audit, AuditResult, in_words, quantile, statistical_result
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
@@ -169,7 +169,7 @@ def choices(graph: Graph, trials: int) -> float:
     weights = np.exp(CHOICE * (right - right.max()))
     wanted = trials * weights / weights.sum()
     statistic = float(((counts - wanted) ** 2 / wanted).sum())
-    return float(np.clip(norm.isf(chi2.sf(statistic, len(READERS) - 1)), -99, 99))
+    return quantile(statistic, len(READERS) - 1)
 
 
 def votes(trials: int) -> AuditResult:
@@ -206,13 +206,8 @@ def votes(trials: int) -> AuditResult:
     errors, test = results[worst]
     claim = f"mu = {1 / NOISE:.3f} whatever the degrees, and {checked} facts"
     result = statistical_result("votes", TITLE, claim, trials, errors, test, DELTA)
-    shown = "; ".join(f"{name}: {score:.3g}" for name, score in list(broken.items())[:4])
-    return result.model_copy(
-        update={
-            "passed": not broken,
-            "finding": f"{worst}: {result.finding}; {len(broken)} broken" + (f": {shown}" if shown else ""),
-        }
-    )
+    finding = f"{worst}: {result.finding}; {in_words(broken)}"
+    return result.model_copy(update={"passed": not broken, "finding": finding})
 
 
 def claimed_curve(epsilons: np.ndarray) -> np.ndarray:

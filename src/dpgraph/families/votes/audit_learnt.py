@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from dpgraph.audits.graphs import null_records
-from dpgraph.audits.result import Audit, AuditResult, largest
+from dpgraph.audits.result import Audit, AuditResult, in_words, largest
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
@@ -138,13 +138,12 @@ def votes_learnt(trials: int) -> AuditResult:
     for seed in range(trials):
         for name, graph in graphs.items():
             broken |= {f"{name}, {what}": value for what, value in _wrong(graph, seed).items()}
-    shown = "; ".join(f"{name}: {value:.3g}" for name, value in list(broken.items())[:4])
     return AuditResult(
         audit="votes-learnt", title="the reader that is learnt, and a record's part in it",
         passed=not broken, trials=trials, curve=(),
         claim="for one and the same release a record moves each sum of gradients by its own one, of norm 1 at most; "
         "noise and epsilon as accounted",
-        finding=f"{len(broken)} broken" + (f": {shown}" if shown else ""),
+        finding=in_words(broken),
     )  # fmt: skip
 
 

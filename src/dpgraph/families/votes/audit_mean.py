@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import chi2, norm
 
 from dpgraph.audits.graphs import null_records
-from dpgraph.audits.result import Audit, AuditResult
+from dpgraph.audits.result import Audit, AuditResult, in_words, quantile
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.families.votes.audit import LEVEL, cases, prepared_votes
@@ -73,7 +72,7 @@ def votes_mean(trials: int) -> AuditResult:
         # of the mechanism, and not of what ran
         accounted = next(one.noise for one in step.accounted().releases if one.kind == "mean of the rows")
         squares += float((((mean.released - summed(graph)) / accounted) ** 2).sum())
-    score = float(np.clip(norm.isf(chi2.sf(squares, trials * FEATURES)), -99, 99))
+    score = quantile(squares, trials * FEATURES)
     broken |= {} if abs(score) < LEVEL else {"noise": score}
     read = step.data.features.numpy() / 10.0
     features = np.asarray(graph.features)
@@ -84,13 +83,12 @@ def votes_mean(trials: int) -> AuditResult:
         (_, whole), (_, less) = _prepared(graph, 0), _prepared(null_records(graph, [node]), 0)
         moved = float(np.linalg.norm(whole.released - less.released))
         broken |= {} if moved <= 1 + ROUNDED else {f"record {node} moves": moved}
-    shown = "; ".join(f"{name}: {value:.3g}" for name, value in list(broken.items())[:4])
     return AuditResult(
         audit="votes-mean", title="the mean of the rows, and a record's part in it",
         passed=not broken, trials=trials, curve=(),
         claim="a record moves the sum of the rows by 1 at most; noise as accounted; rows follow "
         "from the release and the own record alone",
-        finding=f"{len(broken)} broken" + (f": {shown}" if shown else ""),
+        finding=in_words(broken),
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
-from dpgraph.families.pate.audit import CLASSES, RATIO, SIGMA, TEACHERS, THRESHOLD, released
+from dpgraph.families.pate.audit import CLASSES, TEACHERS, budget_of, judged, released
 from dpgraph.families.pate.nodes.prepared import PreparedNodeTeachers, votes_of
 from dpgraph.planning.resolve import resolve
 
@@ -41,13 +41,10 @@ def prepared(kind: Kind, value: Graph, reads: str, seed: int, caps: tuple[int, i
             "method": kind.method,
             "model": {"components": 4},
             "training": {"learning_rate": 0.1, "steps": 1, "teachers": TEACHERS, "teacher_reads": reads},
-            "privacy": {
-                "variant": kind.variant, "noise_multiplier": SIGMA, "delta": 1e-3, "check_ratio": RATIO,
-                "threshold": THRESHOLD, "max_checks": caps[0], "max_answers": caps[1],
-            },
+            "privacy": budget_of(kind, caps),
             "seeds": (0,),
         }
-    )  # fmt: skip
+    )
     return prepared_of(PreparedNodeTeachers, value, cell, RECORDS, seed=seed)
 
 
@@ -91,14 +88,8 @@ def node_teachers(trials: int) -> AuditResult:
             if (count := moved(kind, reads)) != 1:
                 broken.append(f"{name}, {reads}: a node moves {count} teachers")
         broken += released(name, partial(_release, kind), trials)
-    return AuditResult(
-        audit="node-teachers",
-        title=TITLE,
-        passed=not broken,
-        claim=f"as Theorem N wants, of {len(NODE_TEACHER_KINDS) * len(READS)} kinds of teachers",
-        finding="; ".join(broken) or "one teacher, the noise of both, and both caps",
-        trials=trials,
-    )
+    claim = f"as Theorem N wants, of {len(NODE_TEACHER_KINDS) * len(READS)} kinds of teachers"
+    return judged("node-teachers", TITLE, claim, broken, trials)
 
 
 AUDITS = {
