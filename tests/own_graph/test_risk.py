@@ -88,7 +88,7 @@ def test_an_attack_on_a_gaussian_mechanism_stays_below_its_advantage():
 def test_more_epsilon_is_more_advantage(epsilon, times, delta, relation):
     def curve(one):
         if relation is Relation.EDGE:
-            return TradeOff(mu=gaussian_mu(one, delta))
+            return TradeOff(mu=gaussian_mu(epsilon=one, delta=delta))
         selection = ClassSelection.within(epsilon=one, delta=delta)
         return risk.with_classes(selection, relation, epsilon=one, delta=delta, nodes=1000)
 
@@ -115,7 +115,7 @@ def test_the_table_of_the_docs_is_that_of_the_curve():
     for nodes in (300, 20_000):
         (row,) = (line for line in page.splitlines() if line.startswith(f"| N = {nodes:,} |"))
         for epsilon, cell in zip((0.5, 1, 2, 4, 8, 16, 32), row.strip("| ").split(" | ")[1:], strict=True):
-            curve = TradeOff(mu=gaussian_mu(epsilon, 1 / (10 * nodes)))
+            curve = TradeOff(mu=gaussian_mu(epsilon=epsilon, delta=1 / (10 * nodes)))
             found = [risk.rounded_up(one, 1000) for one in (curve.advantage, curve.true_positives)]
             assert [float(one) for one in cell.split(", ")] == found
 
@@ -306,6 +306,6 @@ def test_compare_says_at_which_epsilon_an_advantage_is_compared():
     (line,) = (one for one in said if one.startswith("compared at epsilon = "))
     assert "of a Gaussian mechanism whose advantage is 0.3" in line
     epsilon = float(line.split()[4].rstrip(","))
-    assert TradeOff(mu=gaussian_mu(epsilon, 1 / 2000)).advantage == pytest.approx(0.3, abs=1e-3)
+    assert TradeOff(mu=gaussian_mu(epsilon=epsilon, delta=1 / 2000)).advantage == pytest.approx(0.3, abs=1e-3)
     for row in found.rows:
         assert row.epsilon == pytest.approx(epsilon, rel=1e-3)

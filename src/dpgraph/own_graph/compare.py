@@ -205,7 +205,7 @@ def compare(
         epsilon = gaussian_budget(advantage or 0.0, sure)
         say(f"compared at epsilon = {epsilon:.4g}, delta = {sure:.3g}: of a Gaussian mechanism whose advantage is "
             f"{advantage:g}")  # fmt: skip
-    weak = weakness(TradeOff(mu=gaussian_mu(epsilon, sure)).advantage)
+    weak = weakness(TradeOff(mu=gaussian_mu(epsilon=epsilon, delta=sure)).advantage)
     if weak:
         say(f"warning: of a Gaussian mechanism this epsilon {weak}")
     question = PromiseAsked(about, scope == "all-outputs", epsilon, sure)

@@ -75,12 +75,12 @@ def with_classes(
     for unlikely events within its delta. f-DP composes adaptively (Dong et al. 2022, Theorem 4).
     """
     if not selection.charged_under(relation):
-        return TradeOff(mu=(1 + ROUNDING) * gaussian_mu(epsilon, delta))
+        return TradeOff(mu=(1 + ROUNDING) * gaussian_mu(epsilon=epsilon, delta=delta))
     spent = float(selection.epsilon)
     left, rest = epsilon - spent, delta - selection.delta
     reader = CHOICE * left + ROUNDING if relation is Relation.NODE_NULL and nodes * left >= RECORDS_OF_CHOICE else 0.0
     unlikely = rest if relation is Relation.NODE_REMOVE else 0.0
-    mu = (1 + ROUNDING) * gaussian_mu(left, rest)
+    mu = (1 + ROUNDING) * gaussian_mu(epsilon=left, delta=rest)
     return TradeOff(mu=mu, choice=spent + reader, failure=selection.delta + unlikely)
 
 

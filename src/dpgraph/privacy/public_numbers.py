@@ -48,7 +48,7 @@ def nodes_with_loss(*, num_train: int, train_share: float) -> int:
 
 
 @lru_cache(maxsize=4096)  # a plan has hundreds of cells and few budgets
-def gaussian_mu(epsilon: float, delta: float) -> float:
+def gaussian_mu(*, epsilon: float, delta: float) -> float:
     """The mu whose Gaussian DP has this epsilon at delta (Balle & Wang 2018), to a relative error of 1e-9.
 
     It only picks settings: what a run is charged is solved for by its own accountant, so that no error here is one of

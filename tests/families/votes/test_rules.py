@@ -57,7 +57,7 @@ def test_mu_is_that_of_the_epsilon(delta: float) -> None:
     has less, and more, than the delta that was asked for."""
     with mpmath.workdps(50):
         for epsilon in (0.01, 0.1, 1.0, 8.0, 20.0, 200.0):
-            mu = mpmath.mpf(gaussian_mu(epsilon, delta))
+            mu = mpmath.mpf(gaussian_mu(epsilon=epsilon, delta=delta))
             less, more = (
                 mpmath.ncdf(-epsilon / one + one / 2) - mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / one - one / 2)
                 for one in (mu * (1 - mpmath.mpf("1e-9")), mu * (1 + mpmath.mpf("1e-9")))
@@ -67,7 +67,7 @@ def test_mu_is_that_of_the_epsilon(delta: float) -> None:
 
 def test_more_budget_or_records_take_more_steps() -> None:
     """Nμ/√C decides: class sums, 5 and 20 steps for records of few words, 8 and 12 for others."""
-    mu = gaussian_mu(2.0, 1 / 30_000)
+    mu = gaussian_mu(epsilon=2.0, delta=1 / 30_000)
     for times, words, steps in (
         (0.99 * FEW, 5.0, 1), (0.99 * FEW, 50.0, 8), (1.01 * FEW, 5.0, 5), (0.99 * MANY, 5.0, 5),
         (1.01 * MANY, 5.0, 20), (1.01 * MANY, 50.0, 12),
@@ -89,7 +89,7 @@ def test_more_budget_or_records_take_more_steps() -> None:
 def test_gradients_of_counts_of_many_words_are_short() -> None:
     """Eight or twelve steps, clipped at a quarter or half of the largest gradient, at rates as much longer; no iterates
     are averaged. Records of few words, and signed ones, have full length."""
-    mu = gaussian_mu(2.0, 1 / 30_000)
+    mu = gaussian_mu(epsilon=2.0, delta=1 / 30_000)
     largest = 10 * math.sqrt(1 - 1 / SMALL.classes)
     cases = ((100.0, 8, 0.25, 1.4), (375.0, 8, 0.25, 4.2), (1499.0, 8, 0.25, 5.6), (1501.0, 12, 0.5, 4.0))
     for signal, steps, quotient, rate in cases:
@@ -179,7 +179,7 @@ def test_for_strangers_constants_read_two_hops_and_nothing_is_chosen() -> None:
 
 
 def test_a_schema_never_lowers_the_signal_and_neither_does_epsilon() -> None:
-    signals = [[best_caps(DENSE, gaussian_mu(epsilon, 1e-6), bound, 0.2).signal for epsilon in (1.0, 4.0, 8.0)]
+    signals = [[best_caps(DENSE, gaussian_mu(epsilon=epsilon, delta=1e-6), bound, 0.2).signal for epsilon in (1.0, 4.0, 8.0)]
                for bound in (None, 3200, 400)]  # fmt: skip
     assert signals == sorted(signals)
     assert all(row == sorted(row) for row in signals)
@@ -188,7 +188,7 @@ def test_a_schema_never_lowers_the_signal_and_neither_does_epsilon() -> None:
 @pytest.mark.parametrize(("size", "bound", "hubs"), [(DENSE, None, True), (DENSE, 400, False), (SMALL, None, True)])
 def test_caps_are_the_best_of_the_grid(size: Size, bound: int | None, hubs: bool) -> None:
     """One setting after the other, at the same quantiles of degrees: none has a larger signal."""
-    mu, training, delta = gaussian_mu(8.0, 1e-6), 0.2, 1 / (10 * size.nodes)
+    mu, training, delta = gaussian_mu(epsilon=8.0, delta=1e-6), 0.2, 1 / (10 * size.nodes)
     found = best_caps(size, mu, bound, training)
     degree, share = size.entries / size.nodes, size.train_nodes / size.nodes
     points = [-math.log(1 - (place + 0.5) / 12) for place in range(12)]

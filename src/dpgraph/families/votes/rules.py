@@ -217,7 +217,7 @@ def _one_way(size: Size, epsilon: float | None, degree_bound: int | None) -> Set
 def _mu(size: Size, epsilon: float | None) -> float:
     if epsilon is None:
         raise invalid("privacy.epsilon", None, "a target, from which a public rule makes settings")
-    return gaussian_mu(epsilon, usual_delta(size.nodes))
+    return gaussian_mu(epsilon=epsilon, delta=usual_delta(size.nodes))
 
 
 def _class_sums(size: Size, signal: float) -> bool:

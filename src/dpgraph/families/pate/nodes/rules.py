@@ -31,7 +31,7 @@ def by_noise(size: Size, epsilon: float | None) -> Mapping[str, Any]:
     """Raises UserError without a target."""
     if epsilon is None:
         raise invalid("privacy.epsilon", None, "a target, from which a public rule makes settings")
-    mu = gaussian_mu(epsilon, usual_delta(size.train_nodes))
+    mu = gaussian_mu(epsilon=epsilon, delta=usual_delta(size.train_nodes))
     nodes = min(PER_CLASS * size.classes, MOST) * math.sqrt(mu * math.sqrt(size.train_nodes))
     queries = max(1, round(PUBLIC_SHARE * size.nodes))
     share = min(max(mu / FULL_MU, LEAST_SHARE), 1.0)
