@@ -13,6 +13,9 @@ TORCH_INDEX ?=
 PIP = .venv/bin/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 RUN = .venv/bin/dpgraph run --cores $(CORES)
 
+# each of some hundred processes would compile the sources again
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo cpu paper test test-slow test-fuzz test-mutants test-record test-all test-slurm test-matrix lint clean setup
 demo: setup
 	$(RUN) --suite demo

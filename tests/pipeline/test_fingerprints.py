@@ -255,9 +255,15 @@ def trained(folder, runs):
     return {name: json.loads((folder / name / "found.json").read_text()) for name in runs}
 
 
-def test_what_is_left_out_cannot_change_a_result(tmp_path):
-    """All edits at once, of different modules: if one changed a number, so would all together."""
-    copied = tmp_path / "sources/dpgraph"
+# given noise, but of the last: its calibration is solved
+LOADED = ("dp-gnn-1-rigorous", "gnn-1-none", "kipf-gcn-3-none", "dp-appr-gaussian-rigorous")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """What one process made of all runs: cells as they are, and one with all harmless edits."""
+    folder = tmp_path_factory.mktemp("runs")
+    copied = folder / "sources/dpgraph"
     shutil.copytree(PACKAGE, copied)
     for name, (old, new) in HARMLESS.items():
         path = copied / THIS.modules[f"dpgraph.{name}"].relative_to(PACKAGE)
@@ -265,18 +271,20 @@ def test_what_is_left_out_cannot_change_a_result(tmp_path):
         assert old in text, name
         path.write_text(text.replace(old, new, 1))
     cell = quick("dp-residual-1-rigorous")
-    runs = {"as it is": (PACKAGE.parent, cell), "edited": (copied.parent, cell)}
-    found = trained(tmp_path, runs)
-    assert found["edited"]["made"] == found["as it is"]["made"]
+    cells = {name: quick(name) for name in LOADED[:-1]} | {LOADED[-1]: raw_cells()[LOADED[-1]], "as it is": cell}
+    asked = {name: (PACKAGE.parent, one) for name, one in cells.items()}
+    return trained(folder, asked | {"edited": (copied.parent, cell)})
 
 
-def test_what_python_loads_to_train_is_in_the_closure(tmp_path):
+def test_what_is_left_out_cannot_change_a_result(runs):
+    """All edits at once, of different modules: if one changed a number, so would all together."""
+    assert runs["edited"]["made"] == runs["as it is"]["made"]
+
+
+def test_what_python_loads_to_train_is_in_the_closure(runs):
     """All modules of the package that a training of one seed leaves in memory."""
-    names = ("dp-gnn-1-rigorous", "gnn-1-none", "dp-appr-gaussian-rigorous", "kipf-gcn-3-none")
-    solved = "dp-appr-gaussian-rigorous"  # the one whose noise is not given
-    cells = {name: raw_cells()[name] if name == solved else quick(name) for name in names}
-    for name, found in trained(tmp_path, {name: (PACKAGE.parent, cell) for name, cell in cells.items()}).items():
-        loaded = {str(THIS.modules[one].relative_to(PACKAGE)) for one in found["loaded"]}
+    for name in LOADED:
+        loaded = {str(THIS.modules[one].relative_to(PACKAGE)) for one in runs[name]["loaded"]}
         left_out = {str(THIS.modules[f"dpgraph.{one}"].relative_to(PACKAGE)) for one in NEUTRAL | PLANNING}
         # specifications and builders of all methods, which load when a method is looked for
         looked_up = {

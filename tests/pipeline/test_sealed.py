@@ -17,7 +17,7 @@ from dpgraph.privacy.calibration import Calibration
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
 
-HEAVY = ("dp_accounting", "scipy.stats", "scipy.signal", "pandas", "matplotlib", "sklearn")
+HEAVY = ("dp_accounting", "scipy.stats", "scipy.signal", "pandas", "matplotlib", "sklearn", "sympy")
 
 
 def asked(**training) -> Cell:

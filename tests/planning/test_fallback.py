@@ -46,7 +46,7 @@ def test_a_machine_that_reaches_nothing_runs_on_synthetic_graphs(config, calls, 
     plan = load_plan(config, WORKFLOW)
     assert not {plan.task(task).dataset for task in plan.suite.tasks} & set(REAL)
     assert not {cell.task.dataset for cell in plan.cells.values()} & set(REAL)
-    shown = plan.suite.tasks["pubmed-raw"]
+    shown = plan.suite.tasks["pubmed-80"]
     assert (shown.label, shown.published) == ("synthetic instead of PubMed (not reachable)", None)
     assert all(entry.suite_task.published is None for entry in plan.entries)
     assert front_page(plan)["note"].endswith(said)

@@ -52,6 +52,8 @@ def run(tree: Path, folder: Path, suite: str) -> None:
     for name in ("rules", "workflow", "envs"):
         shutil.copytree(tree / name, folder / name, dirs_exist_ok=True)
     (folder / "workflow/suites/tiny.yaml").write_text(TINY)
+    # cells of settings that this tree's demonstration may no longer have
+    shutil.copy(recorded_tree() / "workflow/suites/demo.yaml", folder / "workflow/suites/demo.yaml")
     shutil.copy(HERE / "suite.yaml", folder / "workflow/suites/record.yaml")
     shutil.copy(HERE / "experiment.yaml", folder / "workflow/experiments/record.yaml")
     if not (folder / "src").exists():

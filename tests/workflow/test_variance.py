@@ -27,6 +27,7 @@ papers:
 """
 
 
+@pytest.mark.slow
 def test_crossed_seeds_from_data_to_figure(workflow):
     (workflow.folder / "workflow/suites/crossed.yaml").write_text(SUITE)
     targets = ("results/crossed/tables/variance/components.csv", "results/crossed/figures/variance/spread.csv")

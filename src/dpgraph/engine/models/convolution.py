@@ -6,7 +6,8 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
+
+from dpgraph.engine.models.dense import undrawn
 
 
 class SmallCnn(nn.Module):
@@ -20,10 +21,10 @@ class SmallCnn(nn.Module):
         height, breadth, depth = shape
         self.shape = shape
         # PyTorch's own initial values come from the global generator
-        self.first = skip_init(nn.Conv2d, depth, channels, 3, padding=1)
-        self.second = skip_init(nn.Conv2d, channels, 2 * channels, 3, padding=1)
-        self.hidden = skip_init(nn.Linear, 2 * channels * (height // 4) * (breadth // 4), width)
-        self.last = skip_init(nn.Linear, width, classes)
+        self.first = undrawn(nn.Conv2d, depth, channels, 3, padding=1)
+        self.second = undrawn(nn.Conv2d, channels, 2 * channels, 3, padding=1)
+        self.hidden = undrawn(nn.Linear, 2 * channels * (height // 4) * (breadth // 4), width)
+        self.last = undrawn(nn.Linear, width, classes)
         with torch.no_grad():
             for layer in (self.first, self.second, self.hidden, self.last):
                 bound = 1 / math.sqrt(layer.weight[0].numel())

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 Activation = Callable[[Tensor], Tensor]
+Layer = TypeVar("Layer", bound=nn.Module)
 ACTIVATIONS: dict[str, Activation] = {"relu": torch.relu, "tanh": torch.tanh}
 
 # Applies a layer to rows of a level of an ego batch; the private engine passes one that also records both.
@@ -86,14 +88,25 @@ def dense_layers(sizes: list[int], generator: torch.Generator, dtype: torch.dtyp
     return nn.ModuleList(linear_layer(d_in, d_out, generator, dtype) for d_in, d_out in pairwise(sizes))
 
 
+def undrawn(kind: type[Layer], *sizes: Any, **options: Any) -> Layer:
+    """Return a layer whose parameters have no values yet; no generator of torch's is read.
+
+    `torch.nn.utils.skip_init` does the same and imports sympy, which takes longer than a short training.
+    """
+    layer = kind(*sizes, device="meta", **options)
+    for name, shaped in list(layer.named_parameters(recurse=False)):
+        setattr(layer, name, nn.Parameter(torch.empty(shaped.shape, dtype=shaped.dtype)))
+    return layer
+
+
 def linear_layer(d_in: int, d_out: int, generator: torch.Generator, dtype: torch.dtype) -> nn.Linear:
-    return lecun_normal(nn.utils.skip_init(nn.Linear, d_in, d_out, dtype=dtype), generator)
+    return lecun_normal(undrawn(nn.Linear, d_in, d_out, dtype=dtype), generator)
 
 
 def head_layer(
     kind: type[HeadLinear], heads: int, d_in: int, head_width: int, generator: torch.Generator, dtype: torch.dtype
 ) -> HeadLinear:
-    layer: HeadLinear = nn.utils.skip_init(kind, heads, d_in, head_width, dtype=dtype)
+    layer: HeadLinear = undrawn(kind, heads, d_in, head_width, dtype=dtype)
     lecun_normal(layer, generator)
     return layer
 

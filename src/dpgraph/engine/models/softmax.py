@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from dpgraph.engine.models.convolution import SmallCnn
+from dpgraph.engine.models.dense import undrawn
 
 
 class Softmax(nn.Module):
@@ -19,7 +19,7 @@ class Softmax(nn.Module):
         """Initial parameters as `SmallCnn`'s."""
         super().__init__()
         # PyTorch's own initial values come from the global generator
-        self.last = skip_init(nn.Linear, pixels, classes)
+        self.last = undrawn(nn.Linear, pixels, classes)
         with torch.no_grad():
             for parameter in self.last.parameters():
                 parameter.uniform_(-1 / math.sqrt(pixels), 1 / math.sqrt(pixels), generator=generator)

@@ -6,9 +6,9 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from dpgraph.engine.models.components import principal_axes
+from dpgraph.engine.models.dense import undrawn
 from dpgraph.engine.models.image_convolutions import convolutions, made_sides
 
 INPUT_NOISE, HIDDEN_NOISE = 0.3, 0.5  # standard deviations while training, as Salimans et al. have them for MNIST
@@ -16,7 +16,7 @@ INPUT_NOISE, HIDDEN_NOISE = 0.3, 0.5  # standard deviations while training, as S
 
 def dense(read: int, made: int, generator: torch.Generator) -> nn.Linear:
     """A linear layer with He's normal law for its weights, no bias at first."""
-    layer = skip_init(nn.Linear, read, made)
+    layer = undrawn(nn.Linear, read, made)
     with torch.no_grad():
         layer.weight.normal_(0, math.sqrt(2 / read), generator=generator)
         layer.bias.zero_()
@@ -70,7 +70,7 @@ class ConvolutionalDiscriminator(FeatureClassifier):
         self.shape, layers = shape, convolutions(7, channels)
         self.convolutions = nn.ModuleList()
         for layer in layers:
-            made = skip_init(nn.Conv2d, read, layer.channels, layer.kernel, layer.stride, layer.padding)
+            made = undrawn(nn.Conv2d, read, layer.channels, layer.kernel, layer.stride, layer.padding)
             with torch.no_grad():
                 made.weight.normal_(0, math.sqrt(2 / (read * layer.kernel**2)), generator=generator)
                 made.bias.zero_()

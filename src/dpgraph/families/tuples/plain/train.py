@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
 
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.methods.assembly import Bench, Run, fixed_size_sampler, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.points import constant_outcome
+from dpgraph.engine.models.dense import undrawn
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.engine.training.steps import BatchStep
+from dpgraph.families.plain.constant.train import constant_outcome
 
 
 def unit_rows(features: np.ndarray) -> np.ndarray:
@@ -45,7 +46,7 @@ class LinearRelation:
     def run(self, job: Job, observe: Observe) -> Outcome:
         features = torch.from_numpy(unit_rows(np.asarray(job.shown.features))).to(job.device)
         tuples = torch.from_numpy(job.shown.tuples_of("train").astype(np.int64)).to(job.device)
-        network = skip_init(nn.Linear, features.shape[1], job.cell.model.width, bias=False)
+        network = undrawn(nn.Linear, features.shape[1], job.cell.model.width, bias=False)
         with torch.no_grad():
             random = torch_generator(*job.names("parameters"))
             network.weight.normal_(std=job.cell.model.width**-0.5, generator=random)
