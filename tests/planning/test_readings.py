@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dpgraph.experiments.claim_tests import uses
 from dpgraph.experiments.config import Config
 from dpgraph.experiments.experiment import Experiment
 from dpgraph.experiments.published import hyperparameters
@@ -66,6 +67,52 @@ def test_dp_mlp_has_both_readings_of_its_noise(paper: Plan) -> None:
         stated = code.model_dump()
         assert stated["privacy"].pop("variant") == "published"
         assert text == stated
+
+
+@pytest.mark.parametrize("name", ["igamberdiev", "igamberdiev-v1"])
+def test_claims_on_eq_5_have_a_verdict_for_all_its_readings(paper: Plan, name: str) -> None:
+    """The released code, one clipped gradient, and each node's gradient clipped, as Eq. 5 is written."""
+    claims = {one: claim for one, claim in paper.experiments[name].claims.items() if claim.readings}
+    # lots of images, of whom there is no reading per node
+    claims = {one: claim for one, claim in claims.items() if one not in ("I18", "V8")}
+    assert len(claims) >= 6
+    for claim in claims.values():
+        ends = {end for changes in claim.readings.values() for end in changes.values()}
+        assert len(claim.readings) == 3
+        assert {"-published", "-per-node"} <= ends
+
+
+def test_claims_on_dp_mlp_have_both_readings_of_its_noise(paper: Plan) -> None:
+    """Each reading has cells in the suite of the paper's own grid."""
+    experiment, text, compared = paper.experiments["daigavane"], "dp-mlp-published-text", 0
+    for name, claim in experiment.claims.items():
+        methods = {method for part in claim.parts for _, ids in uses(part) for method in ids}
+        if claim.sentence is None or "dp-mlp-published" not in methods:
+            continue
+        assert list(claim.readings.values()) == [{}, {"dp-mlp-published": text}], name
+        assert not [part for part in claim.by_part if "dp-mlp-published" in part], name
+        for part in list(claim.read.values())[1].parts:
+            for artefact, ids in uses(part):
+                assert "dp-mlp-published" not in ids, name
+                known = {entry.method_id for entry in paper.entries_of(f"daigavane/{artefact}")}
+                compared += text in ids
+                assert text not in ids or text in known, name
+    assert compared >= 6
+
+
+def test_the_printed_noise_is_judged_by_its_cells() -> None:
+    """Where no suite at hand trains them, the parts say so by themselves."""
+    for suite in ("images-cpu", "paper"):
+        plan = plan_of(suite)
+        _, claim = plan.claims()["Z12"]
+        assert not [part for part in claim.tests if part.kind == "not-run"]
+        for part in claim.parts:
+            ((artefact, methods),) = uses(part)
+            entries = plan.entries_of(f"zhang-ch4/{artefact}")
+            known = {(entry.method_id, entry.value) for entry in entries}
+            left_out = "digits" in part.part and suite == "images-cpu"  # named there as not run
+            wanted = {(method, value) for method in methods for value in part.values or ()}
+            assert wanted <= known or left_out, (suite, wanted - known)
 
 
 @pytest.mark.parametrize("suite", ["paper", "ablations"])
