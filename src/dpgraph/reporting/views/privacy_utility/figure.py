@@ -27,6 +27,7 @@ MODES = ("rigorous", "published")  # left, right
 SMALL = 3.2  # size of marks along training, where they are many
 EDGE = 0.55  # inches of a place beside its axes
 LINES = 3  # of methods without privacy in a panel, the highest ones: more of them hide each other
+MOST = 6  # lines of a legend: more are not told apart at a glance
 RIGHT = 0.96  # of the width of an axis: printed numbers without privacy, which have no epsilon
 
 
@@ -58,12 +59,16 @@ class Style:
     def look(self, method: str, value: str) -> Look:
         return self.looks[value if self.values else method]
 
-    def handles(self, joined: bool) -> Mapping[str, Artist]:
+    def handles(self, points: pd.DataFrame, joined: bool) -> Mapping[str, Artist]:
+        """Return a sample of each series that has a point."""
+        seen = points[points["mean"].notna()]
         if self.values:
-            return {f"{self.label}: {value}": marks.sample(self.looks[value], line=joined) for value in self.values}
+            values = [value for value in self.values if (seen["value"] == value).any()]
+            return {f"{self.label}: {value}": marks.sample(self.looks[value], line=joined) for value in values}
         return {
             text: marks.sample(self.looks[method], line=joined or method in self.public)
             for method, text in self.labels.items()
+            if (seen["method"] == method).any()
         }
 
 
@@ -109,14 +114,14 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     privacy are horizontal lines; lines have 95 % intervals.
     """
     artefact = plan.artefacts[artefact_id]
-    points = every if artefact.sweep else highest_lines(every)
+    points = every if artefact.sweep else at_most(MOST, highest_lines(every))
     axis, ours = artefact.release_axis, points[points["source"] == "ours"]
     style, shown = Style.of(plan, artefact_id, points), shown_as(artefact)
     places, empty = _places(plan, artefact_id, points, style)
     along = bool(points["step"].notna().any())
     runs = points[(points["variant"] != "none") & points["mean"].notna()]
     most = runs.groupby(["task", "method", "value", "epsilon_target"][: 3 + along], dropna=False).size().max()
-    handles = {**style.handles(joined=bool(most >= marks.CURVE)), **marks.reference_handle(points, shown)}
+    handles = {**style.handles(points, joined=bool(most >= marks.CURVE)), **marks.reference_handle(points, shown)}
     figure, grid, width = canvas.panels([max(len(one.modes), 1) for one in places] or [1], handles)
     for axes_of, one in zip(grid, places):
         for axes, mode in zip(axes_of, one.modes):
@@ -130,9 +135,40 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
         canvas.panel_title(axes_of[0], one.title, plan.suite.demonstration, width)
     if not places:
         canvas.no_results(grid[0][0])
-    fewer = [f"Of methods without privacy each panel has the {LINES} best: the numbers have all."]
     about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty), *_about(style, axis, places)]
-    return Drawn(figure, every, words.beside(every, *about, *fewer * (len(points) < len(every)), budgets=False))
+    return Drawn(figure, every, words.beside(every, *about, *_left_out(every, points), budgets=False))
+
+
+def at_most(most: int, points: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of so many methods: without privacy, then the paper's own mechanism, then the best of ours.
+
+    The best are nearest to the best of each data set, at their largest epsilon, on average.
+    """
+    last = points[points["mean"].notna() & (points["source"] == "ours")]
+    last = (
+        last.sort_values("epsilon_target", kind="stable").groupby(["task", "method"], sort=False).last().reset_index()
+    )
+    if last["method"].nunique() <= most:
+        return points
+    below = last["mean"] - last.groupby("task")["mean"].transform("max")
+    rank = last["variant"].map({"none": 0, "published": 1}).fillna(2)
+    order = last.assign(rank=rank, below=below).groupby("method", sort=False).agg({"rank": "min", "below": "mean"})
+    order = order.sort_values(["rank", "below"], ascending=[True, False], kind="stable")
+    public = order.index[order["rank"] == 0]
+    kept = [*public[:LINES], *order.index[len(public) :]][:most]
+    return points[~points["method"].isin(set(order.index) - set(kept))]
+
+
+def _left_out(every: pd.DataFrame, points: pd.DataFrame) -> list[str]:
+    """Name the methods with results whose lines are in the numbers alone."""
+    lines = []
+    seen = every[every["mean"].notna() & (every["source"] == "ours")]
+    rest = dict.fromkeys(seen.loc[~seen["method"].isin(points["method"]), "label"])
+    if rest:
+        lines.append(f"In the CSV file, but not in the picture, which has at most {MOST} lines: {', '.join(rest)}.")
+    if len(points) < len(every[every["method"].isin(points["method"])]):
+        lines.append(f"Of methods without privacy each panel has the {LINES} best: the numbers have all.")
+    return lines
 
 
 def highest_lines(points: pd.DataFrame) -> pd.DataFrame:
