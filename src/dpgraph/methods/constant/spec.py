@@ -10,7 +10,7 @@ from dpgraph.experiments.cell import LARGE, NetworkCell, Training, UndroppedMlp
 from dpgraph.methods.constant import look
 from dpgraph.methods.spec import MethodSpec
 from dpgraph.privacy.mechanisms.none import NoRecord
-from dpgraph.privacy.relation import PredictionInput
+from dpgraph.privacy.relation import PredictionInput, Relation
 
 
 class AnyBatches(Training):
@@ -56,6 +56,7 @@ SPECS = (
         inference=reads_nothing,
         look=look.random,
         problems=("node-classification", "images"),
+        untouched={Relation.GRAPH: "a random class"},
     ),
     MethodSpec(
         "majority",
@@ -66,5 +67,6 @@ SPECS = (
         inference=reads_nothing,
         look=look.majority,
         problems=("node-classification", "images"),
+        untouched={Relation.EDGE: "the most frequent class, which reads no edge"},
     ),
 )

@@ -15,6 +15,7 @@ from dpgraph.methods.constant.spec import AnyBatches
 from dpgraph.methods.cost import loop_seconds
 from dpgraph.methods.looks import BLUE, DASH_DOT, GREY, Look
 from dpgraph.methods.spec import MethodSpec, own_record
+from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
 LARGEST_WIDTH = 100_000
@@ -79,6 +80,7 @@ SPECS = (
         inference=own_record,
         problems=("relations",),
         seconds=no_training,
+        untouched={Relation.ENTITY: "untrained vectors"},
     ),
     MethodSpec(
         "linear-relation",
