@@ -141,6 +141,23 @@ def test_rows_as_printed_have_what_the_paper_prints() -> None:
         assert cell["training"]["steps"] == ("max" if entry.cell.privacy else 3000)
 
 
+def test_inductive_rows_as_printed_have_what_the_paper_prints() -> None:
+    """Of ogbn-arxiv-disjoint and -clustered, in Tables 10 and 12."""
+    plan = plan_of("arxiv-text")
+    entries = plan.entries_of("daigavane/as-printed-inductive")
+    assert len(entries) == 22
+    for entry in entries:
+        row = plan.experiments["daigavane"].methods[entry.method_id]
+        table = "table12" if "gin" in entry.method_id else "table10"
+        data = f"ogbn-arxiv-{plan.task(entry.task_id).setting}"
+        printed = hyperparameters("daigavane2022-node-level-dp-gnn", table, row.published[table]["model"], data)
+        cell = entry.cell.model_dump()
+        for part, values in printed.items():
+            assert {name: (cell[part] or {}).get(name) for name in values} == values, (entry.method_id, data)
+        assert cell["model"]["width"] == 256
+        assert cell["model"]["hops"] == (0 if "mlp" in entry.method_id else int("2-" in entry.method_id) + 1)
+
+
 def test_private_rows_of_early_stopping_differ_in_patience_alone() -> None:
     for suite in ("cpu", "paper"):
         entries = plan_of(suite).entries_of("igamberdiev/early-stopping")
