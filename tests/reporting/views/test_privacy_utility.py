@@ -14,6 +14,7 @@ from dpgraph.reporting.views.privacy_utility.figure import (
     MOST,
     Style,
     at_most,
+    drawable,
     drawn_from,
     highest_lines,
     method_labels,
@@ -193,11 +194,16 @@ def test_a_legend_has_six_lines_of_what_has_points():
     ]
     rows.append(("A", "ours-0", "rigorous", "paper's table 1", 4.0, 90.0))
     points = pd.DataFrame(rows, columns=["task", "method", "variant", "source", "epsilon_target", "mean"])
+    points = points.assign(eps_published=points["epsilon_target"], eps_rigorous=points["epsilon_target"])
     kept = at_most(6, points)
     assert list(dict.fromkeys(kept["method"])) == ["mlp", "paper", "ours-2", "ours-3", "ours-4", "ours-5"]
     assert len(kept) == 6 * 2 * 2  # with what the paper prints of it
     missing = points.assign(mean=points["mean"].mask(points["method"].isin(["ours-4", "ours-5"])))
     assert at_most(6, missing).equals(missing)
+    claimed = points.assign(eps_rigorous=points["eps_rigorous"].mask(points["method"].isin(["paper", "ours-5"])))
+    proved = list(dict.fromkeys(at_most(5, claimed, ("rigorous",))["method"]))  # what has no place takes no line
+    assert [one for one in proved if one not in ("paper", "ours-5")] == ["mlp", "ours-1", "ours-2", "ours-3", "ours-4"]
+    assert not {"paper", "ours-5"} & set(drawable(claimed, ("rigorous",))["method"])
 
 
 def test_a_series_without_a_point_has_no_legend_entry(views_plan, results):
@@ -207,6 +213,7 @@ def test_a_series_without_a_point_has_no_legend_entry(views_plan, results):
     assert len(style.handles(points, joined=True)) == 5
     without = points[points["method"] != "dp-residual"]
     gone = pd.concat([without, points[points["method"] == "dp-residual"].assign(mean=math.nan)])
+    gone = drawable(gone)
     assert not [text for text in style.handles(gone, joined=True) if "residual" in text]
     assert len(style.handles(gone, joined=True)) == 4
 

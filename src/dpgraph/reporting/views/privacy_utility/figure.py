@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,15 +60,14 @@ class Style:
         return self.looks[value if self.values else method]
 
     def handles(self, points: pd.DataFrame, joined: bool) -> Mapping[str, Artist]:
-        """Return a sample of each series that has a point."""
-        seen = points[points["mean"].notna()]
+        """Return a sample of each series that is among the points."""
         if self.values:
-            values = [value for value in self.values if (seen["value"] == value).any()]
+            values = [value for value in self.values if (points["value"] == value).any()]
             return {f"{self.label}: {value}": marks.sample(self.looks[value], line=joined) for value in values}
         return {
             text: marks.sample(self.looks[method], line=joined or method in self.public)
             for method, text in self.labels.items()
-            if (seen["method"] == method).any()
+            if (points["method"] == method).any()
         }
 
 
@@ -114,14 +113,18 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     privacy are horizontal lines; lines have 95 % intervals.
     """
     artefact = plan.artefacts[artefact_id]
-    points = every if artefact.sweep else at_most(MOST, highest_lines(every))
+    modes = modes_of(plan, artefact_id)
+    points = every if artefact.sweep else at_most(MOST, highest_lines(every), modes)
     axis, ours = artefact.release_axis, points[points["source"] == "ours"]
     style, shown = Style.of(plan, artefact_id, points), shown_as(artefact)
     places, empty = _places(plan, artefact_id, points, style)
     along = bool(points["step"].notna().any())
     runs = points[(points["variant"] != "none") & points["mean"].notna()]
     most = runs.groupby(["task", "method", "value", "epsilon_target"][: 3 + along], dropna=False).size().max()
-    handles = {**style.handles(points, joined=bool(most >= marks.CURVE)), **marks.reference_handle(points, shown)}
+    handles = {
+        **style.handles(drawable(points, modes), joined=bool(most >= marks.CURVE)),
+        **marks.reference_handle(points, shown),
+    }
     figure, grid, width = canvas.panels([max(len(one.modes), 1) for one in places] or [1], handles)
     for axes_of, one in zip(grid, places):
         for axes, mode in zip(axes_of, one.modes):
@@ -136,33 +139,40 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     if not places:
         canvas.no_results(grid[0][0])
     about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty), *_about(style, axis, places)]
-    return Drawn(figure, every, words.beside(every, *about, *_left_out(every, points), budgets=False))
+    return Drawn(figure, every, words.beside(every, *about, *_left_out(every, points, modes), budgets=False))
 
 
-def at_most(most: int, points: pd.DataFrame) -> pd.DataFrame:
+def drawable(points: pd.DataFrame, modes: Sequence[str] = MODES) -> pd.DataFrame:
+    """Return the points that have a place in a panel: without privacy, or with a finite epsilon of one of its modes."""
+    placed = np.isfinite(points[[f"eps_{mode}" for mode in modes]].astype(float)).any(axis=1)
+    return points[points["mean"].notna() & ((points["variant"] == "none") | placed)]
+
+
+def at_most(most: int, points: pd.DataFrame, modes: Sequence[str] = MODES) -> pd.DataFrame:
     """Return the points of so many methods: without privacy, then the paper's own mechanism, then the best of ours.
 
-    The best are nearest to the best of each data set, at their largest epsilon, on average.
+    The best are nearest to the best of each data set, at their largest epsilon, on average. Of methods without privacy
+    two stay, or as many up to `LINES` as private ones leave room for.
     """
-    last = points[points["mean"].notna() & (points["source"] == "ours")]
-    last = (
-        last.sort_values("epsilon_target", kind="stable").groupby(["task", "method"], sort=False).last().reset_index()
-    )
+    last = drawable(points, modes)
+    last = last[last["source"] == "ours"].sort_values("epsilon_target", kind="stable")
+    last = last.groupby(["task", "method"], sort=False, as_index=False).last()
     if last["method"].nunique() <= most:
         return points
     below = last["mean"] - last.groupby("task")["mean"].transform("max")
     rank = last["variant"].map({"none": 0, "published": 1}).fillna(2)
     order = last.assign(rank=rank, below=below).groupby("method", sort=False).agg({"rank": "min", "below": "mean"})
     order = order.sort_values(["rank", "below"], ascending=[True, False], kind="stable")
-    public = order.index[order["rank"] == 0]
-    kept = [*public[:LINES], *order.index[len(public) :]][:most]
+    public, private = order.index[order["rank"] == 0], order.index[order["rank"] > 0]
+    kept = [*public[: min(LINES, max(2, most - len(private)))], *private][:most]
     return points[~points["method"].isin(set(order.index) - set(kept))]
 
 
-def _left_out(every: pd.DataFrame, points: pd.DataFrame) -> list[str]:
+def _left_out(every: pd.DataFrame, points: pd.DataFrame, modes: Sequence[str]) -> list[str]:
     """Name the methods with results whose lines are in the numbers alone."""
     lines = []
-    seen = every[every["mean"].notna() & (every["source"] == "ours")]
+    seen = drawable(every, modes)
+    seen = seen[seen["source"] == "ours"]
     rest = dict.fromkeys(seen.loc[~seen["method"].isin(points["method"]), "label"])
     if rest:
         lines.append(f"In the CSV file, but not in the picture, which has at most {MOST} lines: {', '.join(rest)}.")
