@@ -239,3 +239,18 @@ def test_a_sweep_must_change_the_cell(tmp_path):
     demo.write_text(yaml.safe_dump(suite))
     with pytest.raises(UserError, match=r"table6.values=7: expected another cell than 2 gives for gcn-1"):
         load_plan(Config(suite="demo"), folder)
+
+
+@pytest.mark.parametrize("suite", ["votes", "votes-full"])
+def test_predictions_on_the_raw_graph_have_the_settings_of_own_records(suite):
+    """They differ in what predictions read, so that their difference is what neighbours are worth."""
+    rows: dict[tuple, dict[str, dict]] = {}
+    for entry in load_plan(Config(suite=suite), WORKFLOW).entries:
+        if entry.method_id in ("own", "raw-graph") and entry.artefact.endswith(("accuracy", "membership")):
+            told = entry.cell.model_dump(exclude={"seeds"})
+            read = told["privacy"].pop("raw_inference")
+            rows.setdefault((entry.task_id, entry.epsilon), {})[entry.method_id] = {"told": told, "read": read}
+    both = [found for found in rows.values() if len(found) == 2]
+    assert len(both) >= 12
+    assert all(found["own"]["told"] == found["raw-graph"]["told"] for found in both)
+    assert all((found["own"]["read"], found["raw-graph"]["read"]) == (False, True) for found in both)

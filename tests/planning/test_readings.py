@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dpgraph.config.claim_tests import uses
 from dpgraph.config.config import Config
 from dpgraph.config.experiment import Experiment
 from dpgraph.config.published import hyperparameters
@@ -68,6 +69,52 @@ def test_dp_mlp_has_both_readings_of_its_noise(paper: Plan) -> None:
         assert text == stated
 
 
+@pytest.mark.parametrize("name", ["igamberdiev", "igamberdiev-v1"])
+def test_claims_on_eq_5_have_a_verdict_for_all_its_readings(paper: Plan, name: str) -> None:
+    """The released code, one clipped gradient, and each node's gradient clipped, as Eq. 5 is written."""
+    claims = {one: claim for one, claim in paper.experiments[name].claims.items() if claim.readings}
+    # lots of images, of whom there is no reading per node
+    claims = {one: claim for one, claim in claims.items() if one not in ("I18", "V8")}
+    assert len(claims) >= 6
+    for claim in claims.values():
+        ends = {end for changes in claim.readings.values() for end in changes.values()}
+        assert len(claim.readings) == 3
+        assert {"-published", "-per-node"} <= ends
+
+
+def test_claims_on_dp_mlp_have_both_readings_of_its_noise(paper: Plan) -> None:
+    """Each reading has cells in the suite of the paper's own grid."""
+    experiment, text, compared = paper.experiments["daigavane"], "dp-mlp-published-text", 0
+    for name, claim in experiment.claims.items():
+        methods = {method for part in claim.parts for _, ids in uses(part) for method in ids}
+        if claim.sentence is None or "dp-mlp-published" not in methods:
+            continue
+        assert list(claim.readings.values()) == [{}, {"dp-mlp-published": text}], name
+        assert not [part for part in claim.by_part if "dp-mlp-published" in part], name
+        for part in list(claim.read.values())[1].parts:
+            for artefact, ids in uses(part):
+                assert "dp-mlp-published" not in ids, name
+                known = {entry.method_id for entry in paper.entries_of(f"daigavane/{artefact}")}
+                compared += text in ids
+                assert text not in ids or text in known, name
+    assert compared >= 6
+
+
+def test_the_printed_noise_is_judged_by_its_cells() -> None:
+    """Where no suite at hand trains them, the parts say so by themselves."""
+    for suite in ("images-cpu", "paper"):
+        plan = plan_of(suite)
+        _, claim = plan.claims()["Z12"]
+        assert not [part for part in claim.tests if part.kind == "not-run"]
+        for part in claim.parts:
+            ((artefact, methods),) = uses(part)
+            entries = plan.entries_of(f"zhang-ch4/{artefact}")
+            known = {(entry.method_id, entry.value) for entry in entries}
+            left_out = "digits" in part.part and suite == "images-cpu"  # named there as not run
+            wanted = {(method, value) for method in methods for value in part.values or ()}
+            assert wanted <= known or left_out, (suite, wanted - known)
+
+
 @pytest.mark.parametrize("suite", ["paper", "ablations"])
 def test_figure_3a_has_the_papers_own_mechanism(suite: str) -> None:
     entries = [one for one in plan_of(suite).entries_of("daigavane/fig3a") if one.method_id == "dp-gcn-1-published"]
@@ -92,6 +139,23 @@ def test_rows_as_printed_have_what_the_paper_prints() -> None:
         assert cell["model"]["width"] == 256
         assert cell["model"]["dropout"] == 0
         assert cell["training"]["steps"] == ("max" if entry.cell.privacy else 3000)
+
+
+def test_inductive_rows_as_printed_have_what_the_paper_prints() -> None:
+    """Of ogbn-arxiv-disjoint and -clustered, in Tables 10 and 12."""
+    plan = plan_of("arxiv-text")
+    entries = plan.entries_of("daigavane/as-printed-inductive")
+    assert len(entries) == 22
+    for entry in entries:
+        row = plan.experiments["daigavane"].methods[entry.method_id]
+        table = "table12" if "gin" in entry.method_id else "table10"
+        data = f"ogbn-arxiv-{plan.task(entry.task_id).setting}"
+        printed = hyperparameters("daigavane2022-node-level-dp-gnn", table, row.published[table]["model"], data)
+        cell = entry.cell.model_dump()
+        for part, values in printed.items():
+            assert {name: (cell[part] or {}).get(name) for name in values} == values, (entry.method_id, data)
+        assert cell["model"]["width"] == 256
+        assert cell["model"]["hops"] == (0 if "mlp" in entry.method_id else int("2-" in entry.method_id) + 1)
 
 
 def test_private_rows_of_early_stopping_differ_in_patience_alone() -> None:

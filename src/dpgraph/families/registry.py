@@ -14,6 +14,7 @@ from dpgraph.core.errors import invalid
 from dpgraph.core.loading import load, module_of
 from dpgraph.engine.methods.spec import MethodSpec
 from dpgraph.privacy.mechanisms.base import Mechanism
+from dpgraph.privacy.relation import Relation
 
 if TYPE_CHECKING:
     from dpgraph.engine.methods.base import Method
@@ -68,6 +69,12 @@ def spec(name: str) -> MethodSpec:
     if name not in known:
         raise invalid("method", name, f"one of {', '.join(known)}")
     return known[name]
+
+
+def floors(relation: Relation) -> dict[str, str]:
+    """Return the methods that touch nothing protected under a relation, each with what it is called there."""
+    found = {name: one.untouched.get(relation, one.untouched.get(Relation.GRAPH)) for name, one in specs().items()}
+    return {name: words for name, words in found.items() if words is not None}
 
 
 def method(name: str) -> Method:

@@ -10,7 +10,8 @@ import pandas as pd
 from scipy.special import stdtr
 
 from dpgraph.config.cell import Cell
-from dpgraph.privacy.relation import Relation
+from dpgraph.families.registry import floors
+from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.protection import parted
 from dpgraph.reporting.results import EntryResult
 
@@ -18,6 +19,8 @@ LEVEL = 0.05  # of the paired test that tells the best from the others
 BEST, TIED = "best", "tied"
 PROVED, CLAIMED, PUBLIC = "proved", "claimed only", "no privacy"
 OUTSIDE = "claimed, from outside"  # by a method that is no part of the package (reporting/claimed.py)
+FREE = "no record"  # depends on no record: epsilon 0 in every sense
+BELOW, FLOOR = ", below ", " (ε = 0)"
 # whose epsilon of a result is its own
 MODES = {PROVED: "rigorous", CLAIMED: "published", OUTSIDE: "claimed", PUBLIC: "rigorous"}
 Key = tuple[Hashable, ...]
@@ -27,29 +30,34 @@ REMARK = (
 )
 
 
-# floor of relation edge: what reads no edge has epsilon 0 there, whatever is published
-READS_NO_EDGE = frozenset({"mlp", "cnn", "random", "majority"})
-BELOW_FLOOR = ", below an MLP that reads no edge (ε = 0)"
-
-
 def below_floor(rows: pd.DataFrame) -> pd.Series:
-    """Return which proved rows at edge level have a smaller mean than the best method that reads no edge.
+    """Return, by row, what is added to the name of a proved row with a smaller mean than the floor of its relation.
 
-    rows: as `standings` makes them. The floor is on the same data, split and metric. Under *joint*, where both ends of
-    the edge are left out, one exact sum over neighbours has epsilon 0 as well, so that the true floor is higher.
+    rows: as `standings` makes them. The floor is the best method that touches nothing protected under the relation, on
+    the same data, split and metric. Under *joint*, where both ends of an edge are left out, one exact sum over
+    neighbours has epsilon 0 as well, so that the true floor of edges is higher.
     """
     about = ["dataset", "setting", "split", "metric"]
-    free = rows[(rows["kind"] == PUBLIC) & rows["method"].isin(READS_NO_EDGE)]
-    floors = free.assign(mean=free["mean"].astype(float)).groupby(about)["mean"].max()
-    own = pd.Series([floors.get(key, math.nan) for key in zip(*(rows[name] for name in about))], index=rows.index)
-    edge = (rows["kind"] == PROVED) & rows["relation"].str.split(" / ").apply(lambda names: Relation.EDGE in names)
-    return edge & (rows["mean"].astype(float) < own)
+    told = pd.Series("", index=rows.index)
+    names = rows["relation"].str.split(" / ").where(rows["kind"] == PROVED)
+    for relation in sorted({name for found in names.dropna() for name in found} & set(Relation)):
+        words = floors(Relation(relation))
+        free = rows[rows["kind"].isin([PUBLIC, FREE]) & rows["method"].isin(words)]
+        best = free.sort_values("mean", kind="stable").drop_duplicates(about, keep="last")
+        own = rows[names.apply(lambda found, name=relation: isinstance(found, list) and name in found)]
+        floor = own[about].merge(best[[*about, "mean", "method"]], on=about, how="left").set_index(own.index)
+        below = own["mean"].astype(float) < floor["mean"].astype(float)
+        told[own.index[below]] = [f"{BELOW}{words[method]}{FLOOR}" for method in floor.loc[below, "method"]]
+    return told
 
 
 def with_floors(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows whose labels say where they are below the floor of their relation."""
-    marked = below_floor(rows) & ~rows["label"].str.endswith(BELOW_FLOOR)
-    return rows.assign(label=rows["label"].where(~marked, rows["label"] + BELOW_FLOOR))
+    """Return rows whose labels say where they are below the floor of their relation, without those that read nothing.
+
+    Methods that depend on no record are in no ranking: they are floors alone.
+    """
+    told = below_floor(rows).where(~rows["label"].str.endswith(FLOOR), "")
+    return rows.assign(label=rows["label"] + told)[rows["kind"] != FREE].reset_index(drop=True)
 
 
 def label_of(cell: Cell, label: str) -> str:
@@ -70,6 +78,11 @@ def kind(outcome: EntryResult) -> str:
     if not math.isnan(outcome.eps_claimed):
         return OUTSIDE
     return CLAIMED if math.isnan(outcome.eps_rigorous) else PROVED
+
+
+def reads_nothing(outcome: EntryResult) -> bool:
+    """Return whether nothing of it depends on a record: it is a floor of every relation."""
+    return outcome.eps_rigorous == 0 and outcome.scope_rigorous == Scope.ALL_OUTPUTS
 
 
 def promise(outcome: EntryResult) -> Key:

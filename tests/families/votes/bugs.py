@@ -190,6 +190,20 @@ BUGS = (
         OF_LEARNT_READER + "test_mechanisms_without_a_proof_refuse_a_reader",
     ),
     edit(
+        "predictions on the raw graph count as joint",
+        "dpgraph.families.votes.spec:inference",
+        "cell.privacy.raw_inference",
+        "False",
+        OF_VOTES + "test_raw_inference_averages_final_scores_over_lists_and_covers_the_parameters_alone",
+    ),
+    edit(
+        "votes may read the raw graph",
+        "dpgraph.families.votes.spec:VotesPrivacy._bounded",
+        "self.raw_inference and (self.variant != 'rigorous' or self.votes_share)",
+        "False",
+        OF_VOTES + "test_the_raw_graph_is_read_without_votes_alone",
+    ),
+    edit(
         "votes are released twice",
         PREPARED + "PreparedVotes.scores",
         "if mechanism.choice_epsilon: ...",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from dpgraph.families.votes.ballots import GRID, Ballots, BoundedBallots
 from dpgraph.families.votes.prepared import ROW_NORM, PreparedVotes
 from dpgraph.families.votes.readers import READERS, BucketReader
 from dpgraph.families.votes.rows import RowMean, row_sum, scaled_rows
+from dpgraph.families.votes.train import RawNeighbours
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.procedure import NotAsAccounted
 
@@ -78,6 +80,36 @@ def accuracy(graph: Graph, found: Any, seeds: int = 1) -> float:
         test = graph.split == TEST
         right.append((outcome.logits.argmax(axis=1) == graph.labels)[test].mean())
     return float(np.mean(right))
+
+
+def test_raw_inference_averages_final_scores_over_lists_and_covers_the_parameters_alone() -> None:
+    """The opponent of votes: the same training and noise, then neighbours that no epsilon covers."""
+    graph = homophilous()
+    found = {}
+    for raw in (False, True):
+        asked = cell({"votes_share": 0.0, "raw_inference": raw})
+        calibration = calibrate(asked, len(graph.train_nodes), num_protected=graph.num_nodes)
+        (job,) = make_jobs(graph, asked, [0], calibration, CPU)
+        seen: list[np.ndarray] = []
+        logits = method("dp-votes").run(job, lambda step, logits, seen=seen: seen.append(logits) or {}).logits
+        found[raw] = calibration.statement.rigorous, logits
+    assert (found[False][0].scope, found[True][0].scope) == ("joint", "parameters")
+    assert found[True][0].epsilon == found[False][0].epsilon
+    plain = RawNeighbours(SimpleNamespace(logits=lambda network, rows: rows), graph)
+    own = np.arange(2.0 * graph.num_nodes).reshape(-1, 2)
+    mean = plain.logits(None, torch.from_numpy(own)).numpy()
+    for node in (0, graph.num_nodes - 1):
+        members = [node, *graph.out_idx[graph.out_ptr[node] : graph.out_ptr[node + 1]]]
+        assert mean[node] == pytest.approx(own[members].mean(axis=0))
+    test = graph.split == TEST
+    right = {raw: (logits.argmax(axis=1) == graph.labels)[test].mean() for raw, (_, logits) in found.items()}
+    assert right[True] > right[False] + 0.02
+
+
+@pytest.mark.parametrize("privacy", [{"votes_share": 0.5}, {"votes_share": 0.0, "variant": "node-remove-capped"}])
+def test_the_raw_graph_is_read_without_votes_alone(privacy: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match="raw_inference=True: expected False"):
+        cell({**privacy, "raw_inference": True})
 
 
 @pytest.mark.parametrize("name", ["fan", "star", "hub", "copies"])

@@ -105,8 +105,36 @@ BUGS = (
     edit(
         "a row below the floor of its relation is ranked as if it were worth its epsilon",
         RANKING + "below_floor",
-        'rows["mean"].astype(float) < own',
-        'rows["mean"].astype(float) > own',
+        'own["mean"].astype(float) < floor["mean"].astype(float)',
+        'own["mean"].astype(float) > floor["mean"].astype(float)',
         OF_NAMES + "test_a_row_at_edge_level_below_an_mlp_says_so[edge-84.7-public-True]",
+    ),
+    edit(
+        "every relation has the floor of edges",
+        RANKING + "below_floor",
+        "Relation(relation)",
+        "Relation.EDGE",
+        OF_NAMES + "test_every_ranking_has_the_floor_of_its_relation[node-null]",
+    ),
+    edit(
+        "a method that reads nothing is ranked",
+        RANKING + "with_floors",
+        'rows["kind"] != FREE',
+        'rows["kind"] != ""',
+        OF_NAMES + "test_every_ranking_has_the_floor_of_its_relation[node-null]",
+    ),
+    edit(
+        "a legend has one line more",
+        "dpgraph.reporting.views.privacy_utility.figure:at_most",
+        "[*public[:min(LINES, max(2, most - len(private)))], *private][:most]",
+        "[*public[:min(LINES, max(2, most - len(private)))], *private][:most + 1]",
+        "tests/reporting/views/test_privacy_utility.py::test_a_legend_has_six_lines_of_what_has_points",
+    ),
+    edit(
+        "a series without a point is in the legend",
+        "dpgraph.reporting.views.privacy_utility.figure:Style.handles",
+        '(points["method"] == method).any()',
+        "True",
+        "tests/reporting/views/test_privacy_utility.py::test_a_series_without_a_point_has_no_legend_entry",
     ),
 )

@@ -10,9 +10,11 @@ import pytest
 
 from dpgraph.config.cell import Task
 from dpgraph.config.config import Config
+from dpgraph.families.registry import floors, spec
 from dpgraph.planning.plan import load_plan
+from dpgraph.privacy.relation import Relation
 from dpgraph.reporting.leaderboard import standings
-from dpgraph.reporting.ranking import BELOW_FLOOR, label_of, with_floors
+from dpgraph.reporting.ranking import FREE, label_of, with_floors
 from tests.reporting.conftest import WORKFLOW
 
 
@@ -30,7 +32,7 @@ def test_one_label_on_unlike_splits_is_told_apart(monkeypatch):
 
 
 def test_one_mechanism_has_one_name_in_all_files():
-    """Residual clipping with ratio 0 has an id in three experiment files."""
+    """Residual clipping with ratio 0 has ids of several hops; what is trained by a public rule is another mechanism."""
     names: dict[tuple, set[str]] = {}
     ids = set()
     for suite in ("votes", "ablations", "arxiv-text"):
@@ -43,7 +45,8 @@ def test_one_mechanism_has_one_name_in_all_files():
             key = (entry.cell.method, entry.cell.network, settings, optimizer)
             names.setdefault(key, set()).add(label_of(entry.cell, entry.method.label))
     own = {name for key, found in names.items() for name in found if '"neighbour_clip_ratio": 0' in key[2]}
-    assert {"votes/raw-graph", "daigavane/dp-own-gcn-1", "daigavane/dp-own-gcn-2"} <= ids
+    assert {"daigavane/dp-own-gcn-1", "daigavane/dp-own-gcn-2"} <= ids
+    assert "votes/raw-graph" not in ids
     assert own == {f"Own records in training, raw graph in predictions ({hops}-layer GCN)" for hops in (1, 2)}
 
 
@@ -54,6 +57,7 @@ def test_one_mechanism_has_one_name_in_all_files():
         ("edge", 87.6, "public", False),
         ("node-null", 84.7, "public", False),  # an MLP reads records
         ("edge", 84.7, "random-70-10-20", False),  # no MLP on this split
+        ("edge / node-null", 84.7, "public", True),
     ],
 )
 def test_a_row_at_edge_level_below_an_mlp_says_so(relation, mean, split, below):
@@ -66,5 +70,44 @@ def test_a_row_at_edge_level_below_an_mlp_says_so(relation, mean, split, below):
     ]
     rows = pd.DataFrame([about | dict(zip(names, row)) for row in table])
     found = with_floors(rows)["label"].tolist()
-    assert found == ["GAP" + BELOW_FLOOR * below, "MLP", "GCN"]
+    assert found == ["GAP" + ", below an MLP that reads no edge (ε = 0)" * below, "MLP", "GCN"]
     assert with_floors(with_floors(rows))["label"].tolist() == found
+
+
+@pytest.mark.parametrize("relation", sorted(set(Relation) - {Relation.NONE}))
+def test_every_ranking_has_the_floor_of_its_relation(relation):
+    """What depends on no record is the floor of all relations, and beside it what touches nothing protected."""
+    about = {"dataset": "d", "setting": "s", "split": "public", "metric": "MRR (%)", "relation": ""}
+    table = [
+        {"kind": FREE, "method": "random", "mean": 10.0, "label": "Random class"},
+        {"kind": "no privacy", "method": "cosine", "mean": 30.0, "label": "Cosine"},
+        {"kind": "no privacy", "method": "mlp", "mean": 50.0, "label": "MLP"},
+        *(
+            {"kind": "proved", "method": "dp", "mean": mean, "relation": relation, "label": f"DP {mean}"}
+            for mean in (5, 20, 40, 60)
+        ),
+        {"kind": "claimed only", "method": "dp", "mean": 5.0, "relation": relation, "label": "DP, claimed"},
+    ]
+    found = with_floors(pd.DataFrame([about | row for row in table]))
+    assert FREE not in set(found["kind"])
+    words = {"edge": ["MLP that reads no edge"] * 3, "entity": ["untrained vectors"] * 2}.get(
+        relation, ["a random class"]
+    )
+    marked = {f"DP {mean}": f"DP {mean}, below {word} (ε = 0)" for mean, word in zip((5, 20, 40), map(str, words))}
+    shown = [marked.get(f"DP {mean}", f"DP {mean}").replace("below MLP", "below an MLP") for mean in (5, 20, 40, 60)]
+    assert found["label"].tolist() == ["Cosine", "MLP", *shown, "DP, claimed"]
+
+
+def test_a_method_that_touches_nothing_protected_declares_it():
+    """Methods of relations train on nothing; a constant class reads no record; an MLP reads no edge."""
+    assert (
+        set(floors(Relation.GRAPH))
+        == set(floors(Relation.NODE_NULL))
+        == set(floors(Relation.RECORD_REMOVE))
+        == {"random"}
+    )
+    assert set(floors(Relation.EDGE)) == {"random", "majority", "mlp"}
+    assert set(floors(Relation.ENTITY)) == {"random", "cosine", "base-encoder"}
+    for relation in Relation:
+        for name in floors(relation):
+            assert not spec(name).private

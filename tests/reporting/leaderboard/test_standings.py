@@ -14,6 +14,7 @@ from dpgraph.config.suite import Suite
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.claims.coverage import held
 from dpgraph.reporting.claims.parts import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
+from dpgraph.reporting.leaderboard import standings as standings_module
 from dpgraph.reporting.leaderboard.finding import COLUMNS, WHERE, WHOM, Overview, finding, overview
 from dpgraph.reporting.leaderboard.finding import headline as headline_of
 from dpgraph.reporting.leaderboard.standings import RANKING, data_names, standings
@@ -75,6 +76,24 @@ def test_a_budget_is_never_below_epsilon(table):
 def test_rows_name_their_cell_and_commit(table, plan):
     assert set(table["commit"]) == {"0123456789ab"}
     assert set(table["cell"]) <= set(plan.cells)
+
+
+def test_a_constant_class_is_a_floor_and_in_no_ranking(plan, results, table, monkeypatch):
+    """A proved row with a smaller mean on the same data says so; noise alone, at a smaller scope, is no such floor."""
+    proved = table[table["kind"] == PROVED].astype({"mean": float})
+    groups = [
+        rows for _, rows in proved.groupby(["dataset", "setting", "split", "metric"]) if rows["mean"].nunique() > 1
+    ]
+    best, low = groups[0].loc[groups[0]["mean"].idxmax()], groups[0].loc[groups[0]["mean"].idxmin()]
+    monkeypatch.setattr(standings_module, "reads_nothing", lambda outcome: outcome.eps_rigorous == 0)
+    free = results.copy()
+    free.loc[free["cell"] == best["cell"], "eps_rigorous"] = 0.0
+    words = {best["method"]: "a random class"}
+    monkeypatch.setattr("dpgraph.reporting.ranking.floors", lambda relation: words)
+    found = standings(plan, free)
+    assert best["cell"] not in set(found["cell"])
+    labels = found.loc[found["cell"] == low["cell"], "label"]
+    assert labels.str.endswith(", below a random class (ε = 0)").all()
 
 
 def test_what_depends_on_no_record_and_what_did_not_run_is_left_out(plan, results):

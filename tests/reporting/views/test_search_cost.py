@@ -69,6 +69,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dp-votes rigorous": (("validation scores read own lists", READS),) * 2,
     "dp-votes rigorous, one hop": ((READS,), (READS,)),
     "dp-votes rigorous, no votes": ((), ()),
+    "dp-votes rigorous, raw graph": (("validation scores read training records along edges",), ()),
     "dp-votes node-remove": ((READS,), (READS,)),
     "dp-votes node-remove-capped": ((READS,), (READS,)),
     "dp-votes node-remove-strangers": (("validation scores read own lists", READS),) * 2,
@@ -96,7 +97,15 @@ def kind(cell: Cell) -> str:
     told: Any = cell.privacy
     special = ""
     if cell.method == "dp-votes":
-        special = ", no votes" if not told.votes_share else ", one hop" if told.one_hop else ""
+        special = (
+            ", raw graph"
+            if told.raw_inference
+            else ", no votes"
+            if not told.votes_share
+            else ", one hop"
+            if told.one_hop
+            else ""
+        )
     return f"{cell.method} {told.variant}{special}"
 
 

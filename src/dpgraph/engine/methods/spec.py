@@ -22,7 +22,7 @@ from dpgraph.engine.methods.looks import Look, any_look
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.mechanisms.none import NonPrivate
-from dpgraph.privacy.relation import PredictionInput
+from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.problems.base import Size
 
 
@@ -143,6 +143,8 @@ class MethodSpec:
     rules: Mapping[str, Rule] = field(default_factory=dict)
     # of the mechanism in a result: what ran in the place of what its variant stands for; empty: that itself
     fallback: Callable[[Mapping[str, Any]], str] = no_fallback
+    # by relation, what it is called where its parameters depend on nothing that the relation protects: epsilon is 0
+    untouched: Mapping[Relation, str] = field(default_factory=dict)
 
     @property
     def private(self) -> bool:

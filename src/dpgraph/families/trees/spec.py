@@ -169,6 +169,7 @@ SPECS = (
         look=look.plain,
         problems=RECORDS,
         rules={RULE: perceptron},
+        untouched={Relation.EDGE: "an MLP that reads no edge"},
     ),
     MethodSpec(
         "dp-gnn",

@@ -251,6 +251,7 @@ SPECS = (
         inference=own_record,
         problems=("relations",),
         seconds=base_seconds,
+        untouched={Relation.ENTITY: "the encoder as it is"},
     ),
     MethodSpec(
         "relation-encoder",

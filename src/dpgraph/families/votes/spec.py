@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
 from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.looks import DASH_DOT, PURPLE, SLATE, TEAL, WINE, Look
-from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant, own_record
+from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant
 from dpgraph.families.votes import rules
 from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes
@@ -22,7 +22,7 @@ from dpgraph.families.votes.variants import (
     poisson_votes,
 )
 from dpgraph.privacy.procedure import Batches, Clipped
-from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.relation import PredictionInput, Relation
 
 STRANGERS = "-strangers"  # how the names of variants end of which nodes read two hops
 Name = Literal["rigorous", "node-remove", "node-remove-capped", "node-remove-strangers", "node-remove-capped-strangers"]
@@ -99,6 +99,12 @@ class VotesPrivacy(Privacy):
         "from the one before, read as shrinkage and strength say (variant rigorous)",
     )
 
+    raw_inference: bool = Field(
+        default=False,
+        description="Whether a node's final scores are averaged with those of its list, whose records and edges no "
+        "epsilon covers (variant rigorous, votes_share 0)",
+    )
+
     degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None,
         description="D: no list is longer, by a public schema and not by looking (variant node-remove; of "
@@ -150,6 +156,11 @@ class VotesPrivacy(Privacy):
                 f"reader_share={self.reader_share}: expected 0 for variant {self.variant} with one_hop={self.one_hop}, "
                 f"rounds={self.rounds}: a reader is learnt for the rigorous one, two hops and one round"
             )
+        if self.raw_inference and (self.variant != "rigorous" or self.votes_share):
+            raise ValueError(
+                f"raw_inference=True: expected False for variant {self.variant} with votes_share={self.votes_share:g}: "
+                "the raw graph is read for the rigorous one without votes"
+            )
         if wanted and "degree_floor" in self.model_fields_set and self.degree_floor != 8:
             raise ValueError(f"degree_floor={self.degree_floor}: expected none for variant {self.variant}")
         if self.variant.endswith(STRANGERS) and self.choice_epsilon is not None:
@@ -199,6 +210,8 @@ class DpVotesCell(NetworkCell):
 def look(cell: Any) -> Look:
     if cell.privacy.variant.endswith(STRANGERS):
         return Look(WINE, "*", DASH_DOT) if cell.privacy.degree_bound else Look(SLATE, "*", DASH_DOT)
+    if cell.privacy.raw_inference:
+        return Look(TEAL, "p", DASH_DOT)
     return Look(PURPLE, "*", "-") if cell.privacy.votes_share else Look(TEAL, "p", "-")
 
 
@@ -208,11 +221,17 @@ def score(cell: Any) -> ScoreReads:
     Rows of all nodes are in the mean, and all nodes but receivers of capped votes vote: none of them is public.
     """
     told = cell.privacy
+    records = OWN_RECORD | {ReadBy.RAW_GRAPH} if told.raw_inference else OWN_RECORD
     if not told.votes_share and not told.mean_share:
-        return ScoreReads(OWN_RECORD)
+        return ScoreReads(records)
     listed = told.votes_share and not told.one_hop and told.variant not in ("node-remove", "node-remove-capped")
     reads = {ReadBy.RELEASED, ReadBy.OWN_LIST} if listed else {ReadBy.RELEASED}
-    return ScoreReads(OWN_RECORD | reads, Public.NO, protected="whose records and edges the run reads and protects")
+    return ScoreReads(records | reads, Public.NO, protected="whose records and edges the run reads and protects")
+
+
+def inference(cell: Any) -> PredictionInput:
+    """Return what a prediction reads: its own record and what was released, or the raw graph."""
+    return PredictionInput.RAW_GRAPH if cell.privacy.raw_inference else PredictionInput.OWN_RECORD
 
 
 def fallback(mechanism: Mapping[str, Any]) -> str:
@@ -238,6 +257,11 @@ CONTRACT: dict[str, dict[str, Any]] = {
         "model": SOFTMAX,
         "training": {"sampling_rate": 0.3},
         "privacy": {"epsilon": 6.0, "votes_share": 0.0},
+    },
+    "raw": {
+        "model": SOFTMAX,
+        "training": {"sampling_rate": 0.3},
+        "privacy": {"epsilon": 6.0, "votes_share": 0.0, "raw_inference": True},
     },
     "rounds": {
         "model": SOFTMAX,
@@ -313,7 +337,7 @@ SPECS = (
             attack("node-remove-capped-strangers", Relation.NODE_REMOVE),
         ),
         look=look,
-        inference=own_record,
+        inference=inference,
         fallback=fallback,
         rules={
             "own-records": rules.own_records,

@@ -6,9 +6,12 @@ import math
 from copy import deepcopy
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
+from scipy.sparse import csr_matrix
 from torch import Tensor
 
+from dpgraph.data.graph import Graph
 from dpgraph.engine.methods.assembly import run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.inference import Predictor
@@ -34,6 +37,23 @@ class Voting:
         return torch.from_numpy(scores).to(features.device, features.dtype)
 
 
+@dataclass(frozen=True)
+class RawNeighbours:
+    """Own scores, averaged over a node and its list: of softmax regression those of the mean of their rows."""
+
+    own: Predictor
+    graph: Graph
+
+    def logits(self, network: Network, features: Tensor) -> Tensor:
+        own = self.own.logits(network, features)
+        nodes, ptr = self.graph.num_nodes, np.asarray(self.graph.out_ptr)
+        ones = np.ones(self.graph.num_edges, dtype=np.float64)
+        lists = csr_matrix((ones, self.graph.out_idx, ptr), shape=(nodes, nodes))
+        scores = own.double().cpu().numpy()
+        mean = (scores + lists @ scores) / (1 + np.diff(ptr))[:, None]
+        return torch.from_numpy(mean).to(own.device, own.dtype)
+
+
 class DpVotes:
     """DP-SGD on own records, then one noisy release of every node's votes to the nodes it lists.
 
@@ -57,6 +77,8 @@ class DpVotes:
             skipped = run.steps - math.ceil(share * run.steps)
             averaged = Averaged(network, deepcopy(network), skipped)
             run = replace(run, step=AveragingStep(run.step, averaged), watched=averaged)
+        if job.cell.privacy.raw_inference:
+            return run_loop(replace(run, last=lambda own: RawNeighbours(own, job.graph)), observe)
         return run_loop(
             replace(run, last=lambda own: Voting(own, prepared), late_notes=lambda: notes(prepared)), observe
         )

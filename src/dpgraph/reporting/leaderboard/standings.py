@@ -24,6 +24,7 @@ from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.ranking import (
     BEST,
     CLAIMED,
+    FREE,
     MODES,
     OUTSIDE,
     PROVED,
@@ -32,6 +33,7 @@ from dpgraph.reporting.ranking import (
     kind,
     label_of,
     ranked,
+    reads_nothing,
     with_floors,
 )
 from dpgraph.reporting.ranking import budget as budget_of
@@ -53,7 +55,7 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     budget: the smallest epsilon that a private row of the data set was asked for and that epsilon does not exceed;
     epsilon itself where it exceeds all. epsilon is the rigorous one of a row of kind proved, the published one of a row
     of kind claimed only, the claimed one of a method from outside, infinite without privacy. What depends on no record
-    (epsilon 0) is left out.
+    (epsilon 0) is left out, but is a floor of every relation.
 
     best: the largest mean of its ranking. tied: not told apart from it by a paired two-sided t test over common seeds
     at 5 %, or by no test since there are fewer than two.
@@ -66,9 +68,10 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     for entry, metric in _shown(plan):
         outcome = known.outcome(entry, metric)
         place = (entry.paper, entry.task_id, metric, entry.cell.slug)
-        if place in rows or not outcome.ok or outcome.eps_rigorous == 0:
+        if place in rows or not outcome.ok or (outcome.eps_rigorous == 0 and not reads_nothing(outcome)):
             continue
         rows[place] = row = _row(entry, plan.task(entry.task_id), names[entry.task_id], metric, outcome, commits)
+        row |= {"kind": FREE} if reads_nothing(outcome) else {}
         targets.setdefault(row["data"], set()).update(() if entry.epsilon is None else (entry.epsilon,))
         values[place] = outcome.values
     for data, asked in targets.items():

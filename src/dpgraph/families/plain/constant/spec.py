@@ -11,7 +11,7 @@ from dpgraph.engine.methods.free import AnyBatches
 from dpgraph.engine.methods.spec import MethodSpec
 from dpgraph.families.plain.constant import look
 from dpgraph.privacy.mechanisms.none import NoRecord
-from dpgraph.privacy.relation import PredictionInput
+from dpgraph.privacy.relation import PredictionInput, Relation
 
 
 class ShareOfNodes(AnyBatches):
@@ -49,6 +49,7 @@ SPECS = (
         inference=reads_nothing,
         look=look.random,
         problems=("node-classification", "images"),
+        untouched={Relation.GRAPH: "a random class"},
     ),
     MethodSpec(
         "majority",
@@ -60,5 +61,6 @@ SPECS = (
         look=look.majority,
         problems=("node-classification", "images"),
         deterministic=True,
+        untouched={Relation.EDGE: "the most frequent class, which reads no edge"},
     ),
 )

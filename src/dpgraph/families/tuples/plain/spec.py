@@ -15,6 +15,7 @@ from dpgraph.engine.methods.cost import loop_seconds
 from dpgraph.engine.methods.free import AnyBatches
 from dpgraph.engine.methods.looks import BLUE, DASH_DOT, GREY, Look
 from dpgraph.engine.methods.spec import MethodSpec, own_record
+from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
 LARGEST_WIDTH = 100_000
@@ -80,6 +81,7 @@ SPECS = (
         problems=("relations",),
         seconds=no_training,
         deterministic=True,
+        untouched={Relation.ENTITY: "untrained vectors"},
     ),
     MethodSpec(
         "linear-relation",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ MODES = ("rigorous", "published")  # left, right
 SMALL = 3.2  # size of marks along training, where they are many
 EDGE = 0.55  # inches of a place beside its axes
 LINES = 3  # of methods without privacy in a panel, the highest ones: more of them hide each other
+MOST = 6  # lines of a legend: more are not told apart at a glance
 RIGHT = 0.96  # of the width of an axis: printed numbers without privacy, which have no epsilon
 
 
@@ -58,12 +59,15 @@ class Style:
     def look(self, method: str, value: str) -> Look:
         return self.looks[value if self.values else method]
 
-    def handles(self, joined: bool) -> Mapping[str, Artist]:
+    def handles(self, points: pd.DataFrame, joined: bool) -> Mapping[str, Artist]:
+        """Return a sample of each series that is among the points."""
         if self.values:
-            return {f"{self.label}: {value}": marks.sample(self.looks[value], line=joined) for value in self.values}
+            values = [value for value in self.values if (points["value"] == value).any()]
+            return {f"{self.label}: {value}": marks.sample(self.looks[value], line=joined) for value in values}
         return {
             text: marks.sample(self.looks[method], line=joined or method in self.public)
             for method, text in self.labels.items()
+            if (points["method"] == method).any()
         }
 
 
@@ -109,14 +113,18 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     privacy are horizontal lines; lines have 95 % intervals.
     """
     artefact = plan.artefacts[artefact_id]
-    points = every if artefact.sweep else highest_lines(every)
+    modes = modes_of(plan, artefact_id)
+    points = every if artefact.sweep else at_most(MOST, highest_lines(every), modes)
     axis, ours = artefact.release_axis, points[points["source"] == "ours"]
     style, shown = Style.of(plan, artefact_id, points), shown_as(artefact)
     places, empty = _places(plan, artefact_id, points, style)
     along = bool(points["step"].notna().any())
     runs = points[(points["variant"] != "none") & points["mean"].notna()]
     most = runs.groupby(["task", "method", "value", "epsilon_target"][: 3 + along], dropna=False).size().max()
-    handles = {**style.handles(joined=bool(most >= marks.CURVE)), **marks.reference_handle(points, shown)}
+    handles = {
+        **style.handles(drawable(points, modes), joined=bool(most >= marks.CURVE)),
+        **marks.reference_handle(points, shown),
+    }
     figure, grid, width = canvas.panels([max(len(one.modes), 1) for one in places] or [1], handles)
     for axes_of, one in zip(grid, places):
         for axes, mode in zip(axes_of, one.modes):
@@ -130,9 +138,47 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
         canvas.panel_title(axes_of[0], one.title, plan.suite.demonstration, width)
     if not places:
         canvas.no_results(grid[0][0])
-    fewer = [f"Of methods without privacy each panel has the {LINES} best: the numbers have all."]
     about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty), *_about(style, axis, places)]
-    return Drawn(figure, every, words.beside(every, *about, *fewer * (len(points) < len(every)), budgets=False))
+    return Drawn(figure, every, words.beside(every, *about, *_left_out(every, points, modes), budgets=False))
+
+
+def drawable(points: pd.DataFrame, modes: Sequence[str] = MODES) -> pd.DataFrame:
+    """Return the points that have a place in a panel: without privacy, or with a finite epsilon of one of its modes."""
+    placed = np.isfinite(points[[f"eps_{mode}" for mode in modes]].astype(float)).any(axis=1)
+    return points[points["mean"].notna() & ((points["variant"] == "none") | placed)]
+
+
+def at_most(most: int, points: pd.DataFrame, modes: Sequence[str] = MODES) -> pd.DataFrame:
+    """Return the points of so many methods: without privacy, then the paper's own mechanism, then the best of ours.
+
+    The best are nearest to the best of each data set, at their largest epsilon, on average. Of methods without privacy
+    two stay, or as many up to `LINES` as private ones leave room for.
+    """
+    last = drawable(points, modes)
+    last = last[last["source"] == "ours"].sort_values("epsilon_target", kind="stable")
+    last = last.groupby(["task", "method"], sort=False, as_index=False).last()
+    if last["method"].nunique() <= most:
+        return points
+    below = last["mean"] - last.groupby("task")["mean"].transform("max")
+    rank = last["variant"].map({"none": 0, "published": 1}).fillna(2)
+    order = last.assign(rank=rank, below=below).groupby("method", sort=False).agg({"rank": "min", "below": "mean"})
+    order = order.sort_values(["rank", "below"], ascending=[True, False], kind="stable")
+    public, private = order.index[order["rank"] == 0], order.index[order["rank"] > 0]
+    kept = [*public[: min(LINES, max(2, most - len(private)))], *private][:most]
+    return points[~points["method"].isin(set(order.index) - set(kept))]
+
+
+def _left_out(every: pd.DataFrame, points: pd.DataFrame, modes: Sequence[str]) -> list[str]:
+    """Name the methods with results whose lines are in the numbers alone."""
+    lines = []
+    seen = drawable(every, modes)
+    seen = seen[seen["source"] == "ours"]
+    rest = dict.fromkeys(seen.loc[~seen["method"].isin(points["method"]), "label"])
+    if rest:
+        lines.append(f"In the CSV file, but not in the picture, which has at most {MOST} lines: {', '.join(rest)}.")
+    if len(points) < len(every[every["method"].isin(points["method"])]):
+        lines.append(f"Of methods without privacy each panel has the {LINES} best: the numbers have all.")
+    return lines
 
 
 def highest_lines(points: pd.DataFrame) -> pd.DataFrame:
