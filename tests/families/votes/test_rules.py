@@ -179,8 +179,8 @@ def test_for_strangers_constants_read_two_hops_and_nothing_is_chosen() -> None:
 
 
 def test_a_schema_never_lowers_the_signal_and_neither_does_epsilon() -> None:
-    signals = [[best_caps(DENSE, gaussian_mu(epsilon=epsilon, delta=1e-6), bound, 0.2).signal for epsilon in (1.0, 4.0, 8.0)]
-               for bound in (None, 3200, 400)]  # fmt: skip
+    mus = [gaussian_mu(epsilon=epsilon, delta=1e-6) for epsilon in (1.0, 4.0, 8.0)]
+    signals = [[best_caps(DENSE, mu, bound, 0.2).signal for mu in mus] for bound in (None, 3200, 400)]
     assert signals == sorted(signals)
     assert all(row == sorted(row) for row in signals)
 

@@ -13,7 +13,6 @@ from dpgraph.engine.methods.points import constant_outcome
 from dpgraph.engine.models.dense import undrawn
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.engine.training.steps import BatchStep
-from dpgraph.families.plain.constant.train import constant_outcome
 
 
 def unit_rows(features: np.ndarray) -> np.ndarray:
