@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpgraph.experiments.cell import LARGE, MlpModel, NetworkCell, Privacy, RootBatches
+from dpgraph.experiments.cell import LARGE, MlpModel, NetworkCell, Privacy, RecordBatches
 from dpgraph.methods.attacks import AttackCase
 from dpgraph.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.methods.lots.look import look
@@ -55,8 +55,13 @@ def seconds(cell: Any, size: Size) -> float:
 
 class DpLotsCell(NetworkCell):
     model: MlpModel
-    training: RootBatches
+    training: RecordBatches
     privacy: LotsPrivacy
+
+    @model_validator(mode="after")
+    def _engine(self) -> Self:
+        self.training.check_engine(self.privacy.variant, ("rigorous",))
+        return self
 
 
 VARIANTS = {
@@ -74,6 +79,7 @@ CONTRACT: dict[str, dict[str, Any]] = {
     }
     for variant in VARIANTS
 }
+CONTRACT["0-opacus"] = {**CONTRACT["0-rigorous"], "training": {"sampling_rate": 0.3, "engine": "opacus"}}
 ATTACKS = (
     AttackCase(
         reads="records",
