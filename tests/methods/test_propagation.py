@@ -10,6 +10,7 @@ from dpgraph.experiments.cell import Model
 from dpgraph.methods.jobs import make_jobs
 from dpgraph.methods.propagation.train import Nodes, corrected, smoothed, spread_layers
 from dpgraph.methods.registry import method
+from dpgraph.models.dense import apply_layer
 from dpgraph.models.network import Network
 from dpgraph.models.propagation import Spreading
 from dpgraph.planning.resolve import calibrate
@@ -105,8 +106,8 @@ def test_pmlp_passes_messages_in_every_layer(toy):
     (last,) = network.decoder.layers
     wanted = matrix @ rows @ last.weight.T + last.bias
     with torch.no_grad():
-        states = spread_layers(network.encoder, torch.from_numpy(toy.features), nodes)
-        assert torch.allclose(spread_layers(network.decoder, states, nodes), wanted, atol=1e-5)
+        states = spread_layers(network.encoder, torch.from_numpy(toy.features), nodes, apply_layer)
+        assert torch.allclose(spread_layers(network.decoder, states, nodes, apply_layer), wanted, atol=1e-5)
 
 
 def test_pmlp_is_trained_as_a_perceptron(toy):
