@@ -84,7 +84,8 @@ def opacus_gradients(
                     warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
                     values.sum().backward()
                 by_layer = {
-                    layer: FormedGradients({one: one.grad_sample for one in layer.parameters()}) for layer in layers
+                    layer: FormedGradients({one: one.grad_sample for one in layer.parameters()})  # type: ignore[attr-defined]
+                    for layer in layers
                 }
                 module.zero_grad(set_to_none=True)
                 yield start + batch.places, by_layer, values.detach()
