@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ from opacus.accountants.analysis.rdp import compute_rdp
 
 from dpgraph.errors import UserError
 from dpgraph.experiments.cell import Model
+from dpgraph.experiments.config import Config
 from dpgraph.models.network import Network
+from dpgraph.planning.plan import load_plan
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.randomness import numpy_generator, torch_generator
@@ -28,6 +31,7 @@ from tests.contract.conftest import toy_graph
 from tests.contract.test_methods import calibrated, run
 from tests.training.steps import private_step, term_of
 
+WORKFLOW = Path(__file__).resolve().parents[2] / "workflow"
 NEAR = 1e-6  # of sums, relative to the clip norm
 POSITIONS = np.array([0, 44, 7, 3, 21, 43, 12, 13, 14, 30, 31, 7])  # one root twice
 # q, noise std / clip norm, T, delta; and by how much the epsilon of Opacus' RDP accountant exceeds ours
@@ -186,3 +190,13 @@ def test_an_epsilon_that_is_not_opacus_stops_the_run():
     wrong = found.mechanism.with_noise(1.02 * found.mechanism.noise_multiplier)
     with pytest.raises(NotAsAccounted, match=r"^epsilon=5\.99\d*: Opacus' accountant gives 5\.7\d*: expected at most"):
         checked_epsilon(found.model_copy(update={"mechanism": wrong}))
+
+
+def test_suite_demo_has_the_row_beside_its_own_engine():
+    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    by_opacus = [cell for cell in plan.cells.values() if getattr(cell.training, "engine", "own") == "opacus"]
+    assert by_opacus
+    for cell in by_opacus:
+        twin = cell.model_copy(update={"training": cell.training.model_copy(update={"engine": "own"})})
+        assert twin.slug in plan.cells
+        assert twin.calibration_key == cell.calibration_key
