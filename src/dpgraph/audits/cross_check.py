@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from dpgraph.core.errors import UserError, invalid
+from dpgraph.engine.training import opacus_engine
 
 
 def prv_epsilon(parameters: Mapping[str, Any], delta: float) -> float:
@@ -14,8 +14,6 @@ def prv_epsilon(parameters: Mapping[str, Any], delta: float) -> float:
 
     Parameters: q, noise_multiplier, steps. Its answer is an upper end of an interval about 1 % wide.
     """
-    from opacus.accountants import PRVAccountant
-
     relation = parameters.get("relation", "add_or_remove_one")
     if relation != "add_or_remove_one":
         raise invalid("relation", relation, "add_or_remove_one, the only one of the PRV accountant")
@@ -23,8 +21,4 @@ def prv_epsilon(parameters: Mapping[str, Any], delta: float) -> float:
         rate, noise, steps = parameters["q"], parameters["noise_multiplier"], parameters["steps"]
     except KeyError as error:
         raise UserError(f"prv: expected the parameter {error.args[0]}") from None
-    accountant = PRVAccountant()
-    accountant.history = [(noise, rate, steps)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return float(accountant.get_epsilon(delta))
+    return opacus_engine.prv_epsilon(rate, noise, steps, delta)

@@ -202,6 +202,24 @@ class RootBatches(Training):
         return min(self.batch_size or num_train, num_train) * (self.sampling_rate or 1.0)
 
 
+class RecordBatches(RootBatches):
+    """Batches of roots whose gradients read one record each."""
+
+    engine: Literal["own", "opacus"] = Field(
+        default="own",
+        description="What forms gradients of single records: own (closed forms) or opacus (its GradSampleModule); the "
+        "clip norm, batches, noise and accountant are the same",
+    )
+
+    def check_engine(self, variant: str, known: tuple[str, ...]) -> None:
+        """Raise ValueError unless `variant` clips one record's whole gradient in Poisson batches, as Opacus does."""
+        if self.engine != "own" and variant not in known:
+            raise ValueError(
+                f"engine={self.engine}: expected own for variant {variant}: Opacus clips one gradient for each record "
+                f"of a Poisson batch, as {' or '.join(known)} does"
+            )
+
+
 class NodeParts(Training):
     """Fixed or fresh parts of the training nodes, of which each step reads one."""
 
@@ -235,7 +253,7 @@ class Cell(Finite):
     # parts of a cell, and fields in them, that its noise does not depend on: cells that differ in nothing else share a
     # calibration
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
-        "training": ("optimizer", "learning_rate", "momentum", "evaluations", "precision"),
+        "training": ("optimizer", "learning_rate", "momentum", "evaluations", "precision", "engine"),
         "privacy": ("clip_norm",),
     }
 

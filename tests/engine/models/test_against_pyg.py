@@ -14,14 +14,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch_geometric.nn import APPNP, GATConv, GCNConv, GINConv, SimpleConv, TransformerConv
+from torch_geometric.nn import APPNP, GCNConv, GINConv, SimpleConv, TransformerConv
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import add_remaining_self_loops, degree, to_undirected
 
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
-from dpgraph.engine.models.additive_attention import AttentionNetwork, ClosedLists
+from dpgraph.engine.models.additive_attention import AttentionNetwork, closed_edges
 from dpgraph.engine.models.dropout import Dropout
 from dpgraph.engine.models.gat import GatLayer
 from dpgraph.engine.models.gin import GinLayer
@@ -216,21 +216,26 @@ def test_power_iteration_is_appnp_by_rows(steps, teleport):
     output_heads=st.integers(1, 2),
     seed=st.integers(0, 10**6),
 )
-def test_the_literature_s_attention_is_gatconv_twice(nodes, density, heads, output_heads, seed):
+def test_the_literature_s_attention_by_dense_matrices(nodes, density, heads, output_heads, seed):
+    """Its layers are PyTorch Geometric's: here Eq. 3 to 6 of Velickovic et al. are written out."""
     graph = random_graph(nodes, density, seed, undirected=True)
     features, edges = torch.from_numpy(graph.features).double(), edges_of(graph)
     sizes = (FEATURES, 2, heads, output_heads, CLASSES)
     network = AttentionNetwork(*sizes, torch_generator("gat", seed), Dropout(0.0)).double()
     with torch.no_grad():
         network.first.bias += 0.3
+    closed = torch.eye(nodes, dtype=torch.bool)
+    closed[edges[1], edges[0]] = True
     rows = features
     for layer, mean in ((network.first, False), (network.second, True)):
-        convolution = GATConv(rows.shape[1], layer.width, layer.heads, concat=not mean).double()
-        del convolution.lin.weight, convolution.att_src, convolution.att_dst, convolution.bias
-        convolution.lin.weight, convolution.bias = layer.weight.T, layer.bias
-        convolution.att_src, convolution.att_dst = layer.other.unsqueeze(0), layer.own.unsqueeze(0)
-        rows = convolution(rows if mean is False else torch.nn.functional.elu(rows), edges)
-    lists = ClosedLists.of(graph, torch.device("cpu"))
+        states = (rows @ layer.weight).view(nodes, layer.heads, -1)
+        own, other = ((states * part).sum(2) for part in (layer.att_dst, layer.att_src))
+        scores = nn.functional.leaky_relu(own[:, None] + other[None], 0.2)  # (reader, read, heads)
+        weights = torch.softmax(scores.masked_fill(~closed[:, :, None], -torch.inf), dim=1)
+        received = torch.einsum("urh,rhd->uhd", weights, states)
+        rows = (received.mean(1) if mean else received.flatten(1)) + layer.bias
+        rows = rows if mean else nn.functional.elu(rows)
+    lists = closed_edges(graph, torch.device("cpu"))
     found = network(features, lists)
     torch.testing.assert_close(found, rows, **TOLERANCE)
     words = Bags.of(Csr.of(sp.csr_matrix(features.numpy())), torch.device("cpu"))
@@ -243,7 +248,7 @@ def test_the_literature_s_attention_is_gatconv_twice(nodes, density, heads, outp
 
 def test_attention_drops_inputs_and_weights_by_its_own_generator():
     graph = random_graph(12, 0.4, 3, undirected=True)
-    features, lists = torch.from_numpy(graph.features), ClosedLists.of(graph, torch.device("cpu"))
+    features, lists = torch.from_numpy(graph.features), closed_edges(graph, torch.device("cpu"))
 
     def network(rate: float) -> AttentionNetwork:
         drop = Dropout(rate, torch_generator("gat", "masks"))

@@ -7,6 +7,7 @@ import torch
 from dpgraph.config.cell import Model
 from dpgraph.core.errors import UserError
 from dpgraph.data.records import TEST, TRAIN
+from dpgraph.engine.models.dense import apply_layer
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.propagation import Spreading
 from dpgraph.families.jobs import make_jobs
@@ -105,8 +106,8 @@ def test_pmlp_passes_messages_in_every_layer(toy):
     (last,) = network.decoder.layers
     wanted = matrix @ rows @ last.weight.T + last.bias
     with torch.no_grad():
-        states = spread_layers(network.encoder, torch.from_numpy(toy.features), nodes)
-        assert torch.allclose(spread_layers(network.decoder, states, nodes), wanted, atol=1e-5)
+        states = spread_layers(network.encoder, torch.from_numpy(toy.features), nodes, apply_layer)
+        assert torch.allclose(spread_layers(network.decoder, states, nodes, apply_layer), wanted, atol=1e-5)
 
 
 def test_pmlp_is_trained_as_a_perceptron(toy):

@@ -16,6 +16,8 @@ SHARED = "dpgraph.engine.training.fused.shared:"
 PRECISION = "dpgraph.engine.training.precision:"
 STACKED = "dpgraph.families.subgraphs.steps:"
 STACKED_ROWS = "dpgraph.engine.training.closed_rows:"
+ENGINE = "dpgraph.engine.training.opacus_engine:"
+OF_ENGINE = "tests/engine/training/test_opacus_engine.py::"
 OF_METHODS = "tests/contract/test_methods.py::"
 OF_COMPONENTS = "tests/families/lots/test_components.py::"
 OF_CLIPPING = "tests/engine/training/test_clipping.py::"
@@ -26,6 +28,34 @@ OF_SHARED = "tests/engine/training/test_shared.py::"
 OF_STACKED = "tests/families/subgraphs/test_steps.py::"
 
 BUGS = (
+    edit(
+        "norms by Opacus without biases",
+        ENGINE + "FormedGradients.squared_norms",
+        "self.by_parameter.values()",
+        "list(self.by_parameter.values())[:1]",
+        OF_ENGINE + "test_a_record_contributes_at_most_the_clip_norm",
+    ),
+    edit(
+        "Opacus clips rows of neighbourhoods",
+        ENGINE + "opacus_gradients",
+        "network.hops or trees.hops",
+        "False",
+        OF_ENGINE + "test_neighbourhoods_are_refused",
+    ),
+    edit(
+        "Opacus in batches of fixed size",
+        "dpgraph.config.cell:RecordBatches.check_engine",
+        "variant not in known",
+        "False",
+        OF_ENGINE + "test_variants_that_opacus_does_not_have_are_refused",
+    ),
+    edit(
+        "any epsilon of Opacus will do",
+        ENGINE + "checked_epsilon",
+        "calibration.statement.rigorous.epsilon or 0.0",
+        "run.rigorous().epsilon",
+        OF_ENGINE + "test_an_epsilon_that_is_not_opacus_stops_the_run",
+    ),
     edit(
         "clip at 2C on ego trees",
         TREES + "PreparedTrees.__init__",

@@ -41,6 +41,15 @@ ClipNorms = float | Mapping[str, float]  # one for all parameters jointly, or on
 RootLosses = Callable[[Network, EgoBatch, Tensor, Tensor, Recorder], Tensor]
 
 
+Part = tuple[np.ndarray, Mapping[nn.Module, RootGradients], Tensor]  # places in the batch, by layer, (b,) losses
+
+# Gradients of a batch's roots in parts: network, trees, positions, features, labels, losses, inputs.
+Engine = Callable[
+    [Network, EgoTrees, np.ndarray, Tensor, Tensor, RootLosses, TreeInputs | None],
+    Iterator[Part],
+]
+
+
 @dataclass(frozen=True)
 class ClippedGradients:
     """Of a batch of B roots; L = 1 for joint clipping, else the number of groups in the network's order."""
@@ -86,11 +95,12 @@ def clipped_gradient_sum(
     clip_norms: ClipNorms,
     losses: RootLosses = root_losses,
     inputs: TreeInputs | None = None,
+    engine: Engine | None = None,
 ) -> ClippedGradients:
     """Clipped sum over the roots at `positions` of `trees`.
 
     `features` (N, F) and `labels` (N,) are those of all nodes, on the network's device. Nothing is divided by the
-    batch size. An empty batch gives zeros.
+    batch size. An empty batch gives zeros. `engine` None: this module's own.
     """
     column, limits = clip_columns(network, clip_norms)
     sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameters()}
@@ -98,7 +108,8 @@ def clipped_gradient_sum(
     norms = first.new_empty(len(positions), len(limits))
     total, dropped = first.new_zeros(()), torch.zeros((), dtype=torch.int64, device=first.device)
     bounds = torch.tensor(limits, dtype=first.dtype).to(first.device, non_blocking=True)
-    for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, losses, inputs):
+    forms = engine or _root_gradients
+    for places, by_layer, values in forms(network, trees, positions, features, labels, losses, inputs):
         squared, factors, finite = clip_factors(by_layer, values, column, bounds)
         lost = finite if _may_lose(finite) else None
         for layer, gradients in by_layer.items():
@@ -149,9 +160,6 @@ def gradient_norms(
         norms[_index(places, norms)] = squared.sqrt()
         del by_layer
     return norms
-
-
-Part = tuple[np.ndarray, Mapping[nn.Module, RootGradients], Tensor]  # places in the batch, by layer, (b,) losses
 
 
 CLOSED_FORMS: dict[RootLosses, Callable[[Network, EgoBatch, FirstRows, Tensor], Parts]] = {

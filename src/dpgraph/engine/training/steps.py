@@ -19,6 +19,7 @@ from dpgraph.engine.sampling.batches import Draws, Sampler
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, Hop
 from dpgraph.engine.training.clipping import (
     ClipNorms,
+    Engine,
     RootLosses,
     clipped_gradient_sum,
     gradient_sum,
@@ -165,7 +166,8 @@ class PrivateStep:
 
     Each of `terms` draws its own batch, independently; noise is added once, to the sum of all of them. One term is
     DP-GNN or DP-MLP; `root_losses` on trees of empty lists and `neighbour_losses` are residual clipping. `divisor` is
-    the public m or q N. `preparation` builds it from a mechanism.
+    the public m or q N. `engine` forms the gradients, None: `training.clipping`. `preparation` builds it from a
+    mechanism.
     """
 
     network: Network
@@ -175,6 +177,7 @@ class PrivateStep:
     terms: Sequence[ClippedTerm]
     noise: GaussianNoise
     divisor: float
+    engine: Engine | None = None
 
     def __call__(self) -> int:
         sums = [torch.zeros_like(p) for p in self.network.parameters()]
@@ -182,8 +185,9 @@ class PrivateStep:
         for term, inputs in zip(self.terms, self._inputs, strict=True):
             positions = term.draws.next()
             clipped = clipped_gradient_sum(
-                self.network, term.trees, positions, self.features, self.labels, term.clip_norms, term.losses, inputs
-            )
+                self.network, term.trees, positions, self.features, self.labels, term.clip_norms, term.losses, inputs,
+                self.engine,
+            )  # fmt: skip
             for total, part in zip(sums, clipped.sums, strict=True):
                 total += part
             read += len(positions)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RootBatches
+from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RecordBatches
 from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_on_own_records
@@ -56,8 +56,13 @@ def seconds(cell: Any, size: Size) -> float:
 
 class DpLotsCell(NetworkCell):
     model: MlpModel
-    training: RootBatches
+    training: RecordBatches
     privacy: LotsPrivacy
+
+    @model_validator(mode="after")
+    def _engine(self) -> Self:
+        self.training.check_engine(self.privacy.variant, ("rigorous",))
+        return self
 
 
 VARIANTS = {
@@ -75,6 +80,7 @@ CONTRACT: dict[str, dict[str, Any]] = {
     }
     for variant in VARIANTS
 }
+CONTRACT["0-opacus"] = {**CONTRACT["0-rigorous"], "training": {"sampling_rate": 0.3, "engine": "opacus"}}
 ATTACKS = (
     AttackCase(
         reads="records",

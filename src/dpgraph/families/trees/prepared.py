@@ -18,6 +18,7 @@ from dpgraph.engine.training.captured.step import DEVICES, CapturedStep, why_not
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.clipping import ClipNorms, RootLosses, gradient_norms, neighbour_losses, root_losses
 from dpgraph.engine.training.loop import Diverged
+from dpgraph.engine.training.opacus_engine import opacus_gradients
 from dpgraph.engine.training.steps import ClippedTerm, PrivateStep
 from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 from dpgraph.families.trees.published import FixedBatchTrees
@@ -63,6 +64,7 @@ class PreparedTrees(PreparedStep):
         self.choice: PreparedChoice | None = None
         self._step: PrivateStep | None = None
         self._losses = Losses()
+        self._engine = opacus_gradients if getattr(order.cell.training, "engine", "own") == "opacus" else None
         clip_norm = order.privacy.clip_norm
         if isinstance(mechanism, ResidualTrees):
             own = self._term(
@@ -123,7 +125,9 @@ class PreparedTrees(PreparedStep):
             for term, clip_norm in zip(self.terms, clip_norms, strict=True)
         ]
         data = self.data
-        self._step = PrivateStep(network, optimizer, data.features, data.labels, terms, self.noise, self.divisor)
+        self._step = PrivateStep(
+            network, optimizer, data.features, data.labels, terms, self.noise, self.divisor, self._engine
+        )
         return self._step
 
     def captured(self) -> CapturedStep | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from dpgraph.config.cell import LARGE, MlpModel, Model, NetworkCell, RootBatches, TreePrivacy
+from dpgraph.config.cell import LARGE, MlpModel, Model, NetworkCell, RecordBatches, RootBatches, TreePrivacy
 from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.free import StoppedTraining
 from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_along_edges
@@ -82,7 +82,13 @@ class DpMlpPrivacy(DpTreePrivacy):
 
 class DpMlp(DpGnnCell):
     model: MlpModel  # type: ignore[assignment]
+    training: RecordBatches
     privacy: DpMlpPrivacy
+
+    @model_validator(mode="after")
+    def _engine(self) -> Self:
+        self.training.check_engine(self.privacy.variant, ("rigorous", "node-remove"))
+        return self
 
 
 VARIANTS = {
@@ -127,6 +133,8 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
     if private and 0 in hops:  # softmax regression: a parameter group less
         mlp: dict[str, Any] = cells["0-published"]
         cells["0-published-softmax"] = {**mlp, "model": {**mlp["model"], "encoder_layers": 0}}
+        proved: dict[str, Any] = cells["0-rigorous"]
+        cells["0-opacus"] = {**proved, "training": {**proved["training"], "engine": "opacus"}}
     return cells
 
 

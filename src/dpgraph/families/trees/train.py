@@ -7,6 +7,7 @@ from typing import Any
 from dpgraph.engine.methods.assembly import Run, TreeMethod, set_up
 from dpgraph.engine.methods.base import Job
 from dpgraph.engine.preparation.base import expected
+from dpgraph.engine.training.opacus_engine import checked_epsilon, opacus_gradients
 from dpgraph.families.trees.prepared import PreparedTrees
 
 
@@ -31,6 +32,8 @@ def tree_run(job: Job) -> Run:
     step = prepared.step(bench.network, bench.optimizer)
     norms = prepared.accounted_clip_norms
     notes: dict[str, Any] = {"clip_norms": list(norms)}
+    if step.engine is opacus_gradients:
+        notes |= {"engine": "opacus", "epsilon_by_opacus": checked_epsilon(job.calibration)}
     if (captured := prepared.captured()) is not None:
         return Run(job, bench, captured, prepared.generators, {**notes, "step": "captured"})
     return Run(job, bench, step, prepared.generators, notes)

@@ -235,6 +235,8 @@ class CapturedStep:
 def why_not_captured(step: PrivateStep) -> str | None:
     """None where `CapturedStep` can stand for it; decided by public numbers and by what the step is."""
     network = step.network
+    if step.engine is not None:
+        return "another library forms the gradients"
     if not has_closed_form(network) or any(isinstance(layer, GatLayer) for layer in network.aggregation):
         return "the network has no closed form over slots"
     if network.hops > 1:

@@ -13,7 +13,7 @@ from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.methods.assembly import Run, fixed_size_sampler, run_loop, set_up
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.stopping import stopping
-from dpgraph.engine.models.additive_attention import AttentionNetwork, ClosedLists
+from dpgraph.engine.models.additive_attention import AttentionNetwork, closed_edges
 from dpgraph.engine.models.dropout import Dropout
 from dpgraph.engine.models.sparse import Bags, sparse_rows
 from dpgraph.engine.training.steps import BatchStep
@@ -44,7 +44,7 @@ class AdditiveGat:
     def run(self, job: Job, observe: Observe) -> Outcome:
         bench, graph = set_up(job, network_of), job.graph
         network, features = bench.network, bench.features
-        lists, rows = ClosedLists.of(graph, job.device), sparse_rows(features)
+        edges, rows = closed_edges(graph, job.device), sparse_rows(features)
         words = None if rows is None else Bags.of(rows, job.device)
         labels = np.asarray(graph.labels, dtype=np.int64)
         known = graph.train_nodes[labels[graph.train_nodes] >= 0]
@@ -52,10 +52,10 @@ class AdditiveGat:
         batches, sampler = numpy_generator(*job.names("batches")), fixed_size_sampler(job.cell, len(known))
 
         def loss(positions: Tensor) -> Tensor:
-            return nn.functional.cross_entropy(network(features, lists, words)[roots[positions]], wanted[positions])
+            return nn.functional.cross_entropy(network(features, edges, words)[roots[positions]], wanted[positions])
 
         step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
-        whole = Undropped(lambda one, records: one(records, lists, words))
+        whole = Undropped(lambda one, records: one(records, edges, words))
         run = Run(job, bench, step, {"batches": batches}, inference=whole)
         kept, epoch = network_of(job, features.shape[1], None), -(-sampler.num_roots // sampler.size)
         stopped = stopping(run, kept, epoch, lambda nodes: Some(whole, torch.from_numpy(nodes).to(job.device)))

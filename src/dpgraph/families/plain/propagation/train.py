@@ -15,11 +15,13 @@ from dpgraph.core.randomness import numpy_generator
 from dpgraph.engine.methods.assembly import Bench, Run, fixed_size_sampler, run_loop, set_up
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.points import constant_outcome
+from dpgraph.engine.models.dense import Dense
 from dpgraph.engine.models.mlp import Mlp
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.propagation import Spreading
 from dpgraph.engine.models.sparse import reading
 from dpgraph.engine.training.steps import BatchStep
+from dpgraph.families.plain.constant.train import constant_outcome
 
 
 class Nodes:
@@ -43,16 +45,16 @@ class Nodes:
 
 
 class Logits(Protocol):
-    """(N, F) records of all nodes -> (N, classes)."""
+    """(N, F) records of all nodes -> (N, classes); `dense` applies layers."""
 
-    def __call__(self, network: Network, features: Tensor) -> Tensor: ...
+    def __call__(self, network: Network, features: Tensor, dense: Dense) -> Tensor: ...
 
 
 @dataclass(frozen=True)
 class Undropped:
     """As the predictor of a run: without dropout and without gradients."""
 
-    of: Logits
+    of: Callable[[Any, Tensor], Tensor]
 
     @torch.no_grad()
     def logits(self, network: Network, features: Tensor) -> Tensor:
@@ -64,9 +66,8 @@ class Undropped:
             network.train(mode)
 
 
-def own_logits(network: Network, features: Tensor) -> Tensor:
-    """Of each node's own record."""
-    dense = reading(features)
+def own_logits(network: Network, features: Tensor, dense: Dense) -> Tensor:
+    """Return the logits of each node's own record."""
     return network.decoder(network.encoder(features, 0, dense), 0, dense)  # type: ignore[no-any-return]
 
 
@@ -74,14 +75,15 @@ def trained(job: Job, observe: Observe, nodes: Nodes, loss_of: Logits, predicts:
     """Mean cross-entropy of the training nodes (or of batches of them) under `loss_of`; predictions by `predicts`."""
     bench: Bench = set_up(job)
     network, features = bench.network, bench.features
-    batches = numpy_generator(*job.names("batches"))
+    batches, dense = numpy_generator(*job.names("batches")), reading(features)
 
     def loss(positions: Tensor) -> Tensor:
-        logits = loss_of(network, features)[nodes.roots[positions]]
+        logits = loss_of(network, features, dense)[nodes.roots[positions]]
         return nn.functional.cross_entropy(logits, nodes.labels[positions])
 
     step = BatchStep(bench.optimizer, fixed_size_sampler(job.cell, len(nodes.roots)), batches, loss, job.device)
-    return run_loop(Run(job, bench, step, {"batches": batches}, inference=Undropped(predicts)), observe)
+    whole = Undropped(lambda one, records: predicts(one, records, dense))
+    return run_loop(Run(job, bench, step, {"batches": batches}, inference=whole), observe)
 
 
 class Sgc:
@@ -90,10 +92,9 @@ class Sgc:
     def run(self, job: Job, observe: Observe) -> Outcome:
         nodes, steps = Nodes(job, own_edges=True), job.cell.model.spreading_steps
 
-        def logits(network: Network, features: Tensor) -> Tensor:
-            return spread_layer(
-                network.decoder.layers[0], features, lambda rows: nodes.spreading.repeated(rows, steps, 0.0)
-            )
+        def logits(network: Network, features: Tensor, dense: Dense) -> Tensor:
+            layer = network.decoder.layers[0]
+            return spread_layer(layer, features, lambda rows: nodes.spreading.repeated(rows, steps, 0.0), dense)
 
         return trained(job, observe, nodes, logits, logits)
 
@@ -104,8 +105,8 @@ class Appnp:
     def run(self, job: Job, observe: Observe) -> Outcome:
         nodes, model = Nodes(job, own_edges=True), job.cell.model
 
-        def logits(network: Network, features: Tensor) -> Tensor:
-            return nodes.spreading.repeated(own_logits(network, features), model.spreading_steps, model.teleport)
+        def logits(network: Network, features: Tensor, dense: Dense) -> Tensor:
+            return nodes.spreading.repeated(own_logits(network, features, dense), model.spreading_steps, model.teleport)
 
         return trained(job, observe, nodes, logits, logits)
 
@@ -119,22 +120,22 @@ class Pmlp:
     def run(self, job: Job, observe: Observe) -> Outcome:
         nodes = Nodes(job, own_edges=True)
 
-        def logits(network: Network, features: Tensor) -> Tensor:
-            return spread_layers(network.decoder, spread_layers(network.encoder, features, nodes), nodes)
+        def logits(network: Network, features: Tensor, dense: Dense) -> Tensor:
+            return spread_layers(network.decoder, spread_layers(network.encoder, features, nodes, dense), nodes, dense)
 
         return trained(job, observe, nodes, own_logits, logits)
 
 
-def spread_layer(layer: Any, rows: Tensor, spread: Callable[[Tensor], Tensor]) -> Tensor:
+def spread_layer(layer: Any, rows: Tensor, spread: Callable[[Tensor], Tensor], dense: Dense) -> Tensor:
     """A linear layer whose products are spread before the bias is added: as if its inputs had been."""
-    return spread(reading(rows)(layer, rows, 0) - layer.bias) + layer.bias
+    return spread(dense(layer, rows, 0) - layer.bias) + layer.bias
 
 
-def spread_layers(mlp: Mlp, rows: Tensor, nodes: Nodes) -> Tensor:
+def spread_layers(mlp: Mlp, rows: Tensor, nodes: Nodes, dense: Dense) -> Tensor:
     """The layers of an MLP, each followed by a message to all neighbours."""
     last = len(mlp.layers) - 1
     for place, layer in enumerate(mlp.layers):
-        rows = spread_layer(layer, rows, nodes.spreading.once)
+        rows = spread_layer(layer, rows, nodes.spreading.once, dense)
         if place < last or mlp.activate_output:
             rows = mlp.activation(rows)
     return rows
@@ -146,8 +147,8 @@ class CorrectAndSmooth:
     def run(self, job: Job, observe: Observe) -> Outcome:
         nodes, model = Nodes(job, own_edges=False), job.cell.model
 
-        def logits(network: Network, features: Tensor) -> Tensor:
-            own = torch.softmax(own_logits(network, features), dim=1)
+        def logits(network: Network, features: Tensor, dense: Dense) -> Tensor:
+            own = torch.softmax(own_logits(network, features, dense), dim=1)
             return smoothed(corrected(own, nodes, model), nodes, model)
 
         return trained(job, observe, nodes, own_logits, logits)
