@@ -21,7 +21,6 @@ from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.propagation import Spreading
 from dpgraph.engine.models.sparse import reading
 from dpgraph.engine.training.steps import BatchStep
-from dpgraph.families.plain.constant.train import constant_outcome
 
 
 class Nodes:
