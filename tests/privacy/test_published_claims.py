@@ -13,7 +13,7 @@ import torch
 
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
-from dpgraph.privacy.accountants.class_level import theorem5_epsilon
+from dpgraph.privacy.accountants.class_level import class_dp_theorem5
 from dpgraph.privacy.accountants.composition import composed_epsilon
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.evaluate import evaluate
@@ -161,7 +161,7 @@ def test_zhang_theorem_5s_condition_fails_at_all_of_its_settings(rate: float, no
 
 def test_zhang_theorem_5_understates() -> None:
     """At sigma = .8, q = .33, T = 307, delta = .01 Theorem 5 gives 62.0; the exact epsilon is 112.5."""
-    claimed = theorem5_epsilon(rate=0.33, noise_multiplier=0.8, steps=307, delta=0.01)
+    claimed = class_dp_theorem5(q=0.33, noise_multiplier=0.8, steps=307, delta=0.01)
     exact = composed_epsilon(
         affected_roots_pair(affected_roots=1, rate=0.33, noise_std=0.8, own_root_removed=False), steps=307, delta=0.01
     )

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dpgraph.errors import invalid
-from dpgraph.privacy.accountants.catalogue import Unknown
-from dpgraph.privacy.accountants.parameters import LEAST_PRICE
+from dpgraph.privacy.accountants.parameters import LEAST_PRICE, Unknown
 from dpgraph.progress import progress
 
 MAX_STEPS = 100_000

@@ -40,8 +40,6 @@ def _rows(asked: Asked, published: bool) -> dict[str, Any]:
     _, rows = kept_and_roots(pagerank, asked.num_train)
     roots, fewer = roots_and_rows(pagerank, asked.num_train)
     common = asked.common(roots) | {"num_rows": fewer}
-    if asked.privacy.delta is None:
-        common["delta"] = asked.default_delta(asked.num_train)
     noise: float | None = None
     values: float | None = None
     if asked.cell.release_epsilon is not None:

@@ -24,7 +24,6 @@ QUADRATURE_STEP = 0.1  # of a standard normal; the integrands are analytic, so t
 # chances raise those of high orders.
 MOST_EVALUATED = 40
 MOST_NODES = 1 << 17  # of a grid, times the terms of a mixture
-NOISE_GUESS = 1.0  # noise multipliers of relations are near it: rates are small and few tuples change
 NODES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.5])
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from dpgraph.errors import invalid
 from dpgraph.privacy.accountants.composition import Pair, Together, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
 from dpgraph.privacy.accountants.quantile import PureDp
-from dpgraph.privacy.vote_sensitivity import edge_votes, replaced_votes
+from dpgraph.privacy.vote_sensitivity import VotesRelation, edge_votes, replaced_votes
 
 if TYPE_CHECKING:
     import numpy as np
 
 HALVINGS = 60  # of the interval that holds an epsilon
-VotesRelation = Literal["node-null", "record-replace", "edge"]
 
 
 def votes_epsilon(

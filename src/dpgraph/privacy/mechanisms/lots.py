@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from dpgraph.privacy.accountants.named_steps import MOMENTS, MOST_MOMENTS, poisson_gaussian
 from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import RELEASED_MLP, Count, Noise, NoisySteps, Shape
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import MOMENTS, MOST_MOMENTS, POISSON_GAUSSIAN, Statement
+from dpgraph.privacy.statements import Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
@@ -56,7 +57,7 @@ class PoissonLots(PoissonBatches, Lots):
     laws ((1 - q) N(0) + q N(1), N(0)) in units of C dominates it (docs/privacy.md, Theorem 2 with R = 1).
     """
 
-    relation: ClassVar[Relation] = POISSON_GAUSSIAN.relation
+    relation: ClassVar[Relation] = poisson_gaussian.statement.relation
 
     prepared: ClassVar[str] = "dpgraph.preparation.trees:PreparedTrees"
     kind: Literal["poisson-lots"] = "poisson-lots"
@@ -77,7 +78,7 @@ class PoissonLots(PoissonBatches, Lots):
         return steps * pair_rdp(self._pair(1, noise), orders) + np.asarray(orders) * self.release_mu**2 / 2
 
     def rigorous(self) -> Guarantee:
-        return self._proved(POISSON_GAUSSIAN.filled({"q": f"{self.sampling_rate:.6g}"}), self._epsilon())
+        return self._proved(poisson_gaussian.statement.filled({"q": f"{self.sampling_rate:.6g}"}), self._epsilon())
 
     def _epsilon(self) -> float:
         from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
@@ -124,7 +125,7 @@ class ComponentLots(PoissonLots):
         return gaussian_epsilon(mu=self.release_mu, delta=self.delta) if mode == "rigorous" else 0.0
 
     def rigorous(self) -> Guarantee:
-        stated = POISSON_GAUSSIAN.filled({"q": f"{self.sampling_rate:.6g}"})
+        stated = poisson_gaussian.statement.filled({"q": f"{self.sampling_rate:.6g}"})
         stated = replace(stated, method=f"{stated.method}, composed with a Gaussian release")
         released = f"components of a matrix that one record moves by 1, noise std {self.components_noise:g}"
         given = "given the components, the gradient of a record depends on that record only"

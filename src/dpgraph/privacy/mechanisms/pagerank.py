@@ -14,6 +14,15 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.errors import invalid
+from dpgraph.privacy.accountants.named_pagerank import (
+    BOUNDED_RANGE,
+    GAUSSIAN_ROWS,
+    READERS,
+    THEOREMS_6_TO_8,
+    TRAINING,
+    appr_exponential,
+)
+from dpgraph.privacy.accountants.named_steps import MOST_MOMENTS
 from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import (
     RELEASED_MLP,
@@ -25,17 +34,9 @@ from dpgraph.privacy.mechanisms.base import (
 )
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
+from dpgraph.privacy.public_numbers import Counted
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import (
-    BOUNDED_RANGE,
-    GAUSSIAN_ROWS,
-    MOST_MOMENTS,
-    PAGERANK_DRAWS,
-    PAGERANK_READERS,
-    PAGERANK_TRAINING,
-    THEOREMS_6_TO_8,
-    Statement,
-)
+from dpgraph.privacy.statements import Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
@@ -49,7 +50,8 @@ NOT_AMPLIFIED = "which nodes are kept (q') is public and hides no node"
 class PagerankSteps(NoisySteps):
     """Rows for M of the roots, then T steps; `noise_multiplier` belongs to the steps, `release_*` to the rows."""
 
-    relation: ClassVar[Relation] = PAGERANK_TRAINING.relation
+    relation: ClassVar[Relation] = TRAINING.relation
+    counted: ClassVar[Counted] = Counted.TRAINING
     prepared: ClassVar[str] = "dpgraph.methods.pagerank.prepared:PreparedRows"
     release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {
         "rows, gaussian": ("release", 1),
@@ -227,9 +229,10 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
     @property
     def _statement(self) -> Statement:
         if not self.release.startswith("exponential"):
-            return PAGERANK_TRAINING
-        method = f"{PAGERANK_DRAWS.method} and double mixture, composed as Renyi divergences or at delta / 2 each"
-        return replace(PAGERANK_TRAINING, method=method)
+            return TRAINING
+        draws = appr_exponential.statement.method
+        method = f"{draws} and double mixture, composed as Renyi divergences or at delta / 2 each"
+        return replace(TRAINING, method=method)
 
     def _epsilon(self) -> float:
         """Gaussian rows compose as privacy loss distributions.
@@ -318,13 +321,10 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
     def rigorous(self) -> Guarantee:
         reach = "one root reads" if self.release == "identity" else f"{self.affected_roots} roots may read"
         stated = replace(
-            PAGERANK_TRAINING,
+            TRAINING,
             method="Theorem 1 of Daigavane et al. at the roots that may change, composed with the release",
             sampling="batches of {B} of {M} roots without replacement",
-            assumptions=tuple(
-                f"{reach} a node's record" if text == PAGERANK_READERS else text
-                for text in PAGERANK_TRAINING.assumptions
-            ),
+            assumptions=tuple(f"{reach} a node's record" if text == READERS else text for text in TRAINING.assumptions),
         )
         return self._proved(self._stated(stated, B=self.batch_size), self._renyi_epsilon(), NOT_AMPLIFIED)
 

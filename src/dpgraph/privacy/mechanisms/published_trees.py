@@ -7,13 +7,18 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from dpgraph.errors import invalid
+from dpgraph.privacy.accountants.named_hypergeometric import (
+    HYPERGEOMETRIC,
+    ONE_MULTIPLIER,
+    UNPAID_PERCENTILES,
+    UNSTABLE_LISTS,
+)
 from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import HYPERGEOMETRIC, ONE_MULTIPLIER, UNPAID_PERCENTILES, UNSTABLE_LISTS
 
 
 class FixedBatchTrees(FixedBatches):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,6 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.errors import invalid
+from dpgraph.privacy.accountants.named_relations import relational_coupled, relational_static
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import Count, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
@@ -22,13 +24,21 @@ from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import COUPLED, COUPLED_STANDARD, STATIC_TUPLES, UNSTABLE_TUPLES
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import RevealedPair
     from dpgraph.privacy.accountants.renyi import Orders
 
 BEYOND = 8  # standard deviations of a batch's size for which the entities have to suffice: less than 1e-14 is left
+COUPLED_STANDARD = replace(
+    relational_coupled.statement,
+    method="Theorem C.1, RDP of coupled sampling",
+    assumptions=("every entity is in at most {K} tuples", "one tuple moves a batch's sum by at most C"),
+)
+UNSTABLE_TUPLES = (
+    "capping each degree by a random choice of neighbours is not stable: one entity changes an unbounded number of "
+    "tuples that do not name it"
+)
 
 
 class TupleSteps(PoissonBatches):
@@ -161,7 +171,7 @@ class StaticTuples(TupleSteps):
         steps, _ = self.closed()
         numbers = {**self._numbers, "K + D": self.degree, "D": self.list_cap}
         epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
-        return self._proved(STATIC_TUPLES.filled(numbers), epsilon)
+        return self._proved(relational_static.statement.filled(numbers), epsilon)
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.relational import static_rdp
@@ -185,7 +195,7 @@ class StandardTuples(TupleSteps):
         return self._theorem_c1()
 
     def rigorous(self) -> Guarantee:
-        return self._none("rigorous", UNSTABLE_TUPLES, STATIC_TUPLES.filled(self._numbers).sampling)
+        return self._none("rigorous", UNSTABLE_TUPLES, relational_static.statement.filled(self._numbers).sampling)
 
 
 class AdaptiveTuples(TupleSteps):
@@ -215,7 +225,7 @@ class AdaptiveTuples(TupleSteps):
 
         epsilon = coupled_epsilon(**self._coupled)
         numbers = {**self._numbers, "C": f"{self.SENSITIVITY:g} C"}
-        stated = COUPLED.filled(numbers).also(*remark_on_zero(epsilon))
+        stated = relational_coupled.statement.filled(numbers).also(*remark_on_zero(epsilon))
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(THEOREM_3))
 
     def rigorous(self) -> Guarantee:
@@ -223,7 +233,7 @@ class AdaptiveTuples(TupleSteps):
             "Proposition 4.1 is false: limits of tuples without the entity depend on it, and a batch's sum moves by up "
             f"to C (1 + K (1 + k) / 2) = {1 + self.max_degree * (1 + self.negatives) / 2:g} C; {UNSTABLE_TUPLES}"
         )
-        return self._none("rigorous", reason, STATIC_TUPLES.filled(self._numbers).sampling)
+        return self._none("rigorous", reason, relational_static.statement.filled(self._numbers).sampling)
 
 
 class ReleasedTuples(AdaptiveTuples):

@@ -8,13 +8,14 @@ from typing import ClassVar, Literal
 from pydantic import model_validator
 
 from dpgraph.errors import invalid
+from dpgraph.privacy.accountants.named_trees import double_mixture
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.trees import PoissonTrees
 from dpgraph.privacy.relation import PredictionInput, Relation
-from dpgraph.privacy.statements import DOUBLE_MIXTURE, Statement
+from dpgraph.privacy.statements import Statement
 
 REMOVED_RECORDS = replace(
-    DOUBLE_MIXTURE,
+    double_mixture.statement,
     relation=Relation.NODE_REMOVE,
     assumptions=(
         "a gradient and a prediction read one record's features, and no list: edges of a node that leaves move nothing",
