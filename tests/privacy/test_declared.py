@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dpgraph import outside
 from dpgraph.cli import main
+from dpgraph.privacy.accountants import catalogue
 
 TOY = '''
 from typing import Annotated
@@ -36,7 +36,7 @@ def toy_laplace(
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the toy accountant, named by `registry:` in config.yaml and nowhere else."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(outside.VARIABLE, "")
@@ -44,7 +44,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     path = tmp_path / "own/accountant.py"
     path.write_text(TOY)
     (tmp_path / "config.yaml").write_text("registry: [own]\n")
-    yield path
+    return path
 
 
 def test_a_new_accountant_is_listed_evaluated_solved_and_checked(own: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -125,6 +125,7 @@ def test_an_answer_of_an_edited_accountant_is_not_kept(
     asked = ["noise", "toy-laplace", "--steps", "2", "--delta", "1e-6", "--epsilon", "0.25"]
     assert main(asked) == 0
     own.write_text(TOY.replace("return steps / scale", "return 2 * steps / scale"))
+    catalogue._accountants.cache_clear()
     assert main(asked) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("scale 8:")

@@ -18,8 +18,8 @@ from dpgraph.privacy.accountants.composition import composed_epsilon
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.evaluate import evaluate
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.accountants.named_steps import moments
 from dpgraph.privacy.accountants.pagerank import theorem6_epsilon
-from dpgraph.privacy.accountants.renyi import moments_epsilon
 from dpgraph.randomness import numpy_generator
 from dpgraph.sampling.edge_lists import EdgeLists, sample_edge_lists
 
@@ -88,7 +88,7 @@ def test_igamberdiev_one_clipped_vector_moves_by_2c() -> None:
     """
     gap = np.linalg.norm(clipped(np.array([5.0, 0.0])) - clipped(np.array([-5.0, 0.0])))
     assert gap == pytest.approx(2.0)
-    claimed = moments_epsilon(rate=1.0, noise_multiplier=26.0, steps=2000, delta=1e-5)
+    claimed = moments(q=1.0, noise_multiplier=26.0, steps=2000, delta=1e-5)
     true = gaussian_epsilon(mu=gap * math.sqrt(2000) / 26, delta=1e-5)
     assert (claimed, true) == (pytest.approx(9.755, abs=1e-3), pytest.approx(19.94, abs=0.01))
 
@@ -117,7 +117,7 @@ def test_igamberdiev_a_fixed_partition_amplifies_nothing() -> None:
     noise, steps, groups = 69.336, 20_000, 10
     cyclic = np.arange(steps) % groups
     assert np.count_nonzero(cyclic == 3) == steps // groups  # whatever the group
-    claimed = moments_epsilon(rate=1 / groups, noise_multiplier=noise, steps=steps, delta=1e-5)
+    claimed = moments(q=1 / groups, noise_multiplier=noise, steps=steps, delta=1e-5)
     partition = gaussian_epsilon(mu=2 * math.sqrt(steps / groups) / noise, delta=1e-5)
     fresh = evaluate(
         "poisson_gaussian", "rigorous", {"q": 1 / groups, "noise_multiplier": noise / 2, "steps": steps}, 1e-5

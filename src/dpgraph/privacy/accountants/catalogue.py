@@ -24,20 +24,17 @@ def accountants() -> Accountants:
 
 
 @cache
-def _own() -> Accountants:
-    found: Accountants = {}
-    for path in (*sorted(Path(__file__).parent.glob("*.py")), *sorted(PACKAGE.glob("methods/*/accountant.py"))):
-        if DECLARES in path.read_bytes():
-            name = ".".join(("dpgraph", *path.relative_to(PACKAGE).with_suffix("").parts))
-            found |= {one.key: one for one in declared_in(import_module(name))}
-    return found
-
-
-@cache
 def _accountants(places: outside.Places) -> Accountants:
-    found = dict(_own())
-    for path in outside.accountant_files(places):
-        for one in declared_in(outside.import_file(path)):
+    own = (*sorted(Path(__file__).parent.glob("*.py")), *sorted(PACKAGE.glob("methods/*/accountant.py")))
+    modules = {
+        path: import_module(".".join(("dpgraph", *path.relative_to(PACKAGE).with_suffix("").parts)))
+        for path in own
+        if DECLARES in path.read_bytes()
+    }
+    modules |= {path: outside.import_file(path) for path in outside.accountant_files(places)}
+    found: Accountants = {}
+    for path, module in modules.items():
+        for one in declared_in(module):
             if one.key in found:
                 raise UserError(f"{path}: {one.name}: declared twice: expected another name")
             found[one.key] = one

@@ -22,12 +22,8 @@ Libraries = Mapping[str, Callable[[Mapping[str, Any], float], float]]
 
 def declared_rows() -> list[Row]:
     """Return the reference values of all declared accountants, as rows of a table."""
-    return [
-        dict(zip(COLUMNS, (one.source, *known.key[:2], json.dumps(dict(one.parameters)), repr(one.delta),
-                           known.quantity, repr(one.value), repr(one.tolerance))))
-        for known in accountants().values()
-        for one in known.references
-    ]  # fmt: skip
+    keys = ("accountant", "mode", "quantity")
+    return [dict(zip(keys, key)) | row for key, one in accountants().items() for row in one.references]
 
 
 def check_row(row: Row, libraries: Libraries | None = None) -> tuple[bool, str]:

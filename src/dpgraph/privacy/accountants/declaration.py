@@ -7,6 +7,7 @@ Whoever lists, evaluates, solves, checks or states an accountant reads its decla
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,19 +24,13 @@ EPSILON = "epsilon"
 OPTIONS = {"epsilon", "mode", "solve", "parameters", "json", "as_json", "mechanism"}  # of the command line
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A value that is cited, or computed in another way, as `source` says."""
-
-    value: float
-    delta: float
-    source: str
-    tolerance: float  # relative
-    parameters: Mapping[str, Any]
+Reference = dict[str, str]  # a row of a table of reference values (check.py)
 
 
 def reference(value: float, delta: float, source: str, *, tolerance: float = 1e-4, **parameters: Any) -> Reference:
-    return Reference(value, delta, source, tolerance, parameters)
+    """Return a value that is cited, or computed in another way, as `source` says; `tolerance` is relative."""
+    return {"id": source, "parameters": json.dumps(parameters), "delta": repr(delta), "expected": repr(value),
+            "rel_tol": repr(tolerance)}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -5,22 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from dpgraph.errors import invalid
+from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference
-from dpgraph.privacy.accountants.parameters import (
-    BatchSize,
-    MaxDegree,
-    NoiseMultiplier,
-    NumTrain,
-    Parameter,
-    Steps,
-    count,
-)
 from dpgraph.privacy.accountants.trees import tree_size
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
 
 MOST_EVALUATED = 30_000_000  # terms at all orders: about two seconds
-Hops = Annotated[int, count("r", 0, 3)]
+Hops = Annotated[int, par.count("r", 0, 3)]
 LEMMA_1 = "at most {N(K, r)} roots change (Lemma 1)"
 ONE_MULTIPLIER = "one noise multiplier for all groups"
 UNSTABLE_LISTS = (
@@ -28,12 +20,8 @@ UNSTABLE_LISTS = (
     "(Lemma 2 is false)"
 )
 UNPAID_PERCENTILES = "the clip norms are percentiles of private gradient norms that are not charged to the budget"
-HYPERGEOMETRIC = Statement(
-    method="Theorem 1",
-    relation=Relation.NODE_REMOVE,
-    sampling="batches of {m} without replacement",
-    assumptions=(LEMMA_1,),
-)
+HYPERGEOMETRIC = Statement(method="Theorem 1", relation=Relation.NODE_REMOVE,
+                           sampling="batches of {m} without replacement", assumptions=(LEMMA_1,))  # fmt: skip
 
 
 @accountant(
@@ -41,25 +29,15 @@ HYPERGEOMETRIC = Statement(
     HYPERGEOMETRIC.also(ONE_MULTIPLIER),
     noise="noise_multiplier",
     unproved=f"{UNSTABLE_LISTS}; {UNPAID_PERCENTILES}: see double_mixture",
-    references=(
-        reference(
-            7.4390847, 1e-3, "sum over all numbers of affected roots in a batch, order by order", num_train=40,
-            batch_size=10, max_degree=2, hops=1, noise_multiplier=2, steps=100,
-        ),
-    ),
+    references=(reference(7.4390847, 1e-3, "sum over all numbers of affected roots in a batch, order by order",
+                          num_train=40, batch_size=10, max_degree=2, hops=1, noise_multiplier=2, steps=100),),
 )  # fmt: skip
 def hypergeometric(
-    *,
-    num_train: NumTrain,
-    batch_size: BatchSize,
-    max_degree: MaxDegree,
-    hops: Hops,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps,
-    delta: float,
-    orders: Annotated[Literal["1.1..9.9 step 0.1", "wide"], Parameter("of Renyi")] = "1.1..9.9 step 0.1",
-    conversion: Annotated[Literal["classic", "improved"], Parameter("from RDP")] = "improved",
-) -> float:
+    *, num_train: par.NumTrain, batch_size: par.BatchSize, max_degree: par.MaxDegree, hops: Hops,
+    noise_multiplier: par.NoiseMultiplier, steps: par.Steps, delta: float,
+    orders: Annotated[Literal["1.1..9.9 step 0.1", "wide"], par.Parameter("of Renyi")] = "1.1..9.9 step 0.1",
+    conversion: Annotated[Literal["classic", "improved"], par.Parameter("from RDP")] = "improved",
+) -> float:  # fmt: skip
     """Return Theorem 1 as the released code evaluates it: RDP of a hypergeometric number of affected roots."""
     from dpgraph.privacy.accountants.renyi import GNN_ORDERS, WIDE_ORDERS, theorem1_epsilon
 
@@ -71,24 +49,14 @@ def hypergeometric(
 @accountant(
     "published",
     hypergeometric.statement,
-    name="hypergeometric",
-    quantity="rdp_per_step",
-    references=(
-        reference(
-            0.07542843, 0, "by hand: ln(1/3 + 2/3 e^(1/9))", num_train=3, batch_size=1, max_degree=1, hops=1,
-            noise_multiplier=1.5, order=2,
-        ),
-    ),
+    name="hypergeometric", quantity="rdp_per_step",
+    references=(reference(0.07542843, 0, "by hand: ln(1/3 + 2/3 e^(1/9))", num_train=3, batch_size=1, max_degree=1,
+                          hops=1, noise_multiplier=1.5, order=2),),
 )  # fmt: skip
 def hypergeometric_rdp(
-    *,
-    num_train: NumTrain,
-    batch_size: BatchSize,
-    max_degree: MaxDegree,
-    hops: Hops,
-    noise_multiplier: NoiseMultiplier,
-    order: Annotated[float, Parameter("Renyi order", above=1, most=1e6)],
-) -> float:
+    *, num_train: par.NumTrain, batch_size: par.BatchSize, max_degree: par.MaxDegree, hops: Hops,
+    noise_multiplier: par.NoiseMultiplier, order: Annotated[float, par.Parameter("Renyi order", above=1, most=1e6)],
+) -> float:  # fmt: skip
     """Return Theorem 1's divergence of one step at one order."""
     from dpgraph.privacy.accountants.renyi import theorem1_rdp
 

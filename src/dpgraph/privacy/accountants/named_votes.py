@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Annotated, Any
 
 from dpgraph.errors import invalid
+from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference
-from dpgraph.privacy.accountants.parameters import (
-    MOST_COUNT,
-    MOST_STEPS,
-    SGD,
-    NoiseMultiplier,
-    Parameter,
-    Rate,
-    Steps,
-    count,
-    noise,
-    price,
-)
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.privacy.statements import PUBLIC, Statement
 from dpgraph.privacy.vote_sensitivity import UNLIKELY, VotesRelation
 from dpgraph.privacy.vote_sensitivity import capped_votes as moved_by_receivers
 from dpgraph.privacy.vote_sensitivity import most_voters as fewest_voters
 
-OverNorm = Annotated[float, noise("noise std of the buckets / B, B the largest norm of a vote")]
-MeanNoise = Annotated[float, noise("noise std of the sum of rows of norm 1 (default: it is not released)")]
+OverNorm = Annotated[float, par.noise("noise std of the buckets / B, B the largest norm of a vote")]
+MeanNoise = Annotated[float, par.noise("noise std of the sum of rows of norm 1 (default: it is not released)")]
 Choice = Annotated[
-    float, price("price of a choice by the exponential mechanism, monotone utilities of sensitivity 1", least=0)
+    float, par.price("price of a choice by the exponential mechanism, monotone utilities of sensitivity 1", least=0)
 ]
-DegreeFloor = Annotated[int, count("m: votes weigh 1 / sqrt(max(d + 1, m))")]
+Mass = Annotated[float, par.Parameter("a: what a vote adds to the coordinate that counts voters", above=0, most=1000)]
+ReaderNoise = Annotated[
+    float, par.noise("noise std of a step of the reader, whose gradients have norm 1 (default: none is learnt)")
+]
+ReaderSteps = Annotated[int, par.count("T_r: steps in which a reader of votes is learnt", most=par.MOST_STEPS)]
+Margin = Annotated[
+    float, par.Parameter("z: a cap is the noisy degree plus z standard deviations of its noise", least=0, most=100)
+]
+HubsNoise = Annotated[
+    float, par.noise("noise std of receivers' numbers of voters, by which hubs are found (default: they are not)")
+]
+HubLimit = Annotated[
+    float,
+    par.Parameter("H: receivers of a larger noisy number of voters receive nothing", least=1, most=par.MOST_COUNT),
+]
+DegreeFloor = Annotated[int, par.count("m: votes weigh 1 / sqrt(max(d + 1, m))")]
 _RUN: dict[str, Any] = {"q": 1, "noise_multiplier": 20, "steps": 40, "sigma_votes_over_norm": 6, "sigma_mean": 30}
 _CAPPED: dict[str, Any] = {**_RUN, "eps_choice": 0.2, "degree_floor": 64, "cap_margin": 1.5, "most_voters": 2000,
                            "most_receivers": 900}  # fmt: skip
@@ -39,50 +44,27 @@ _FORMULA = "Theorem R's formula in 40 digits, with a binomial quantile of its ow
 
 @accountant(
     "rigorous",
-    Statement(
-        method="Poisson-subsampled Gaussian steps, Gaussian releases and a choice, privacy loss distribution",
-        relation=Relation.NODE_NULL,
-        sampling="Poisson, rate {q}",
-        assumptions=(
-            "a gradient, a row of the mean and a vote read one record each",
-            "the votes of a record move the buckets by at most B, whatever its degree",
-            "noise, batches and the choice are drawn in secret",
-            "a node's own prediction reads its own record: nothing is said of publishing it",
-        ),
-        not_covered=(PUBLIC,),
-        scope=Scope.JOINT,
-    ),
-    premises=SGD,
-    noise="noise_multiplier",
-    rate="q",
+    Statement(method="Poisson-subsampled Gaussian steps, Gaussian releases and a choice, privacy loss distribution",
+              relation=Relation.NODE_NULL, sampling="Poisson, rate {q}",
+              assumptions=("a gradient, a row of the mean and a vote read one record each",
+                           "the votes of a record move the buckets by at most B, whatever its degree",
+                           "noise, batches and the choice are drawn in secret",
+                           "a node's own prediction reads its own record: nothing is said of publishing it"),
+              not_covered=(PUBLIC,), scope=Scope.JOINT),
+    premises=par.SGD, noise="noise_multiplier", rate="q",
     relations=("votes_relation", {"record-replace": Relation.RECORD_REPLACE, "edge": Relation.EDGE}),
-    references=(
-        reference(1.527, 1e-5, "privacy-loss distribution by FFT, grid 1e-4", tolerance=3e-3, **_RUN, eps_choice=0.2,
-                  mass=0.3, degree_floor=8),
-        reference(3.4123, 1e-5, "integral of the divergence (tests/privacy/reference_reader.py)", tolerance=3e-3,
-                  **_RUN, eps_choice=0.2, mass=0.3, degree_floor=8, sigma_reader=40, reader_steps=20,
-                  votes_relation="record-replace"),
-    ),
+    references=(reference(1.527, 1e-5, "privacy-loss distribution by FFT, grid 1e-4", tolerance=3e-3, **_RUN,
+                          eps_choice=0.2, mass=0.3, degree_floor=8),
+                reference(3.4123, 1e-5, "integral of the divergence (tests/privacy/reference_reader.py)",
+                          tolerance=3e-3, **_RUN, eps_choice=0.2, mass=0.3, degree_floor=8, sigma_reader=40,
+                          reader_steps=20, votes_relation="record-replace")),
 )  # fmt: skip
 def private_votes(
-    *,
-    q: Rate,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps,
-    sigma_votes_over_norm: OverNorm,
-    mass: Annotated[float, Parameter("a: what a vote adds to the coordinate that counts voters", above=0, most=1000)],
-    degree_floor: DegreeFloor,
-    eps_choice: Choice,
-    delta: float,
-    sigma_mean: MeanNoise | None = None,
-    votes_relation: Annotated[VotesRelation, Parameter("adjacency")] = "node-null",
-    sigma_reader: Annotated[
-        float, noise("noise std of a step of the reader, whose gradients have norm 1 (default: none is learnt)")
-    ]
-    | None = None,
-    reader_steps: Annotated[int, count("T_r: steps in which a reader of votes is learnt", most=MOST_STEPS)]
-    | None = None,
-) -> float:
+    *, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, sigma_votes_over_norm: OverNorm,
+    mass: Mass, degree_floor: DegreeFloor, eps_choice: Choice, delta: float, sigma_mean: MeanNoise | None = None,
+    votes_relation: Annotated[VotesRelation, par.Parameter("adjacency")] = "node-null",
+    sigma_reader: ReaderNoise | None = None, reader_steps: ReaderSteps | None = None,
+) -> float:  # fmt: skip
     """Return the epsilon of Theorem V, with Theorem L where a reader is learnt; also of a record replaced, or an edge.
 
     docs/privacy.md, sections 12.2, 12.3 and 12.13.
@@ -92,73 +74,34 @@ def private_votes(
     if (sigma_reader is None) != (reader_steps is None):
         raise invalid("reader_steps", reader_steps, "a number exactly with sigma_reader")
     return votes_epsilon(
-        rate=q,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        mean_mu=1 / sigma_mean if sigma_mean else 0.0,
-        votes_mu=1 / sigma_votes_over_norm,
-        reader_mu=math.sqrt(reader_steps or 0) / (sigma_reader or 1.0),
-        choice_epsilon=eps_choice,
-        mass=mass,
-        degree_floor=degree_floor,
-        delta=delta,
-        relation=votes_relation,
-    )
+        rate=q, noise_multiplier=noise_multiplier, steps=steps, mean_mu=1 / sigma_mean if sigma_mean else 0.0,
+        votes_mu=1 / sigma_votes_over_norm, reader_mu=math.sqrt(reader_steps or 0) / (sigma_reader or 1.0),
+        choice_epsilon=eps_choice, mass=mass, degree_floor=degree_floor, delta=delta, relation=votes_relation,
+    )  # fmt: skip
 
 
 @accountant(
     "rigorous",
-    Statement(
-        method=private_votes.statement.method,
-        relation=Relation.NODE_REMOVE,
-        sampling=private_votes.statement.sampling,
-        assumptions=(
-            "edges count that are in both ends' lists; a node has at most {T0} of them: {why}",
-            "a gradient, a row of the mean and a vote read one record each; a node reads its own bucket, and no list",
-            "training nodes vote and others receive, by a public split; epsilon is the larger one of both sides'",
-            "noisy degrees of voters are released; given them, a receiver that leaves moves votes by at most {S} B, "
-            "but for {failure} of delta",
-            *private_votes.statement.assumptions[2:],
-        ),
-        not_covered=(PUBLIC,),
-        scope=Scope.JOINT,
-    ),
-    premises=SGD,
-    noise="noise_multiplier",
-    rate="q",
-    references=(
-        reference(1.527, 1e-5, _FORMULA, tolerance=3e-3, **_CAPPED, sigma_degrees=1788.854382),
-        reference(2.00906, 1e-5, _FORMULA, tolerance=3e-3, **_CAPPED, sigma_degrees=111.803398875),
-        reference(2.28971, 1e-5, _FORMULA, tolerance=3e-3, **_CAPPED, sigma_degrees=45, sigma_hubs=90, hub_limit=120),
-    ),
-)
+    replace(private_votes.statement, relation=Relation.NODE_REMOVE, assumptions=(
+        "edges count that are in both ends' lists; a node has at most {T0} of them: {why}",
+        "a gradient, a row of the mean and a vote read one record each; a node reads its own bucket, and no list",
+        "training nodes vote and others receive, by a public split; epsilon is the larger one of both sides'",
+        "noisy degrees of voters are released; given them, a receiver that leaves moves votes by at most {S} B, but "
+        "for {failure} of delta", *private_votes.statement.assumptions[2:],
+    )),
+    premises=par.SGD, noise="noise_multiplier", rate="q",
+    references=(reference(1.527, 1e-5, _FORMULA, tolerance=3e-3, **_CAPPED, sigma_degrees=1788.854382),
+                reference(2.00906, 1e-5, _FORMULA, tolerance=3e-3, **_CAPPED, sigma_degrees=111.803398875),
+                reference(2.28971, 1e-5, _FORMULA, tolerance=3e-3, **_CAPPED, sigma_degrees=45, sigma_hubs=90,
+                          hub_limit=120)),
+)  # fmt: skip
 def capped_votes(
-    *,
-    q: Rate,
-    noise_multiplier: NoiseMultiplier,
-    steps: Steps,
-    sigma_votes_over_norm: OverNorm,
-    sigma_degrees: Annotated[float, noise("noise std of voters' degrees")],
-    cap_margin: Annotated[
-        float, Parameter("z: a cap is the noisy degree plus z standard deviations of its noise", least=0, most=100)
-    ],
-    degree_floor: DegreeFloor,
-    most_voters: Annotated[int, count("T_r: voters of a receiver")],
-    most_receivers: Annotated[int, count("T_0: receivers of a voter")],
-    eps_choice: Choice,
-    delta: float,
-    sigma_mean: MeanNoise | None = None,
-    sigma_hubs: Annotated[
-        float,
-        noise("noise std of receivers' numbers of voters, by which hubs are found (default: they are not)"),
-    ]
-    | None = None,
-    hub_limit: Annotated[
-        float,
-        Parameter("H: receivers of a larger noisy number of voters receive nothing", least=1, most=MOST_COUNT),
-    ]
-    | None = None,
-) -> float:
+    *, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, sigma_votes_over_norm: OverNorm,
+    sigma_degrees: Annotated[float, par.noise("noise std of voters' degrees")],
+    cap_margin: Margin, degree_floor: DegreeFloor, most_voters: Annotated[int, par.count("T_r: voters of a receiver")],
+    most_receivers: Annotated[int, par.count("T_0: receivers of a voter")], eps_choice: Choice, delta: float,
+    sigma_mean: MeanNoise | None = None, sigma_hubs: HubsNoise | None = None, hub_limit: HubLimit | None = None,
+) -> float:  # fmt: skip
     """Return the epsilon of Theorem R, the larger one of a voter's and a receiver's side: docs/privacy.md, 12.7."""
     from dpgraph.privacy.accountants.votes import released_epsilon, votes_epsilon
 
@@ -170,16 +113,9 @@ def capped_votes(
         flags, failures = math.sqrt(most_receivers) / sigma_hubs, 2
     mean, votes = 1 / sigma_mean if sigma_mean else 0.0, 1 / sigma_votes_over_norm
     sent = votes_epsilon(
-        rate=q,
-        noise_multiplier=noise_multiplier,
-        steps=steps,
-        mean_mu=mean,
-        votes_mu=math.hypot(votes, flags),
-        choice_epsilon=eps_choice,
-        mass=1.0,  # of edges alone, as is the floor
-        degree_floor=degree_floor,
-        delta=delta,
-    )
+        rate=q, noise_multiplier=noise_multiplier, steps=steps, mean_mu=mean, votes_mu=math.hypot(votes, flags),
+        choice_epsilon=eps_choice, mass=1.0, degree_floor=degree_floor, delta=delta,
+    )  # fmt: skip
     above = moved_by_receivers(degree_bound=most, margin=cap_margin, degree_floor=degree_floor, failure=failure)
     mu = math.hypot(mean, math.sqrt(most) / sigma_degrees, float(above) * votes)
     return max(sent, released_epsilon(mu=mu, choice=eps_choice, delta=delta - failure * failures))

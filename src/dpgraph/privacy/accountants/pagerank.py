@@ -8,8 +8,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
-from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
-from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp
 
@@ -50,11 +48,6 @@ def _row_epsilon(top_k: int, eps_gumbel: float, row_delta: float) -> float:
     return 2 * min(pure, pure * tanh + eps_gumbel * math.sqrt(-2 * top_k * math.log(row_delta)))
 
 
-def theorem8_epsilon(*, pagerank: float, training: float, sampled_share: float) -> float:
-    """Theorem 8 as printed: (eps_pr + eps_sgd) q'. Sampling once gives ln(1 + q'(e^eps - 1)) instead."""
-    return sampled_share * (pagerank + training)
-
-
 def exponential_zcdp(*, rows: int, top_k: int, eps_gumbel: float, eps_laplace: float | None = None) -> float:
     """rho of the release of M rows: a draw has bounded range 2 eps, so is eps^2/2-zCDP; Laplace adds eps^2/2 a row."""
     return rows * (top_k * eps_gumbel**2 / 2 + (eps_laplace or 0.0) ** 2 / 2)
@@ -66,18 +59,6 @@ def exponential_epsilon(
     """Rigorous: epsilon of `exponential_zcdp`."""
     rho = exponential_zcdp(rows=rows, top_k=top_k, eps_gumbel=eps_gumbel, eps_laplace=eps_laplace)
     return epsilon_from_rdp(WIDE_ORDERS, rho * np.asarray(WIDE_ORDERS), delta)
-
-
-def gaussian_then_training_epsilon(
-    *, rows: int, noise: float, column_support: int, rate: float, sgd_noise: float, steps: int, delta: float
-) -> float:
-    """Rigorous DP-APPR: the M rows in one Gaussian mechanism (noise = std / C1, non-negative rows of norm <= C1), then
-    Poisson DP-SGD over the M roots, sgd_noise = std / clip norm, with at most `column_support` rows that name a node.
-
-    Capping the columns of the released vectors is free; a node changes column_support roots and its own.
-    """
-    pair = affected_roots_pair(affected_roots=column_support + 1, rate=rate, noise_std=sgd_noise)
-    return composed_epsilon(pair, steps=steps, delta=delta, once=gaussian_pair(math.sqrt(2 * rows) / noise))
 
 
 def release_noise(

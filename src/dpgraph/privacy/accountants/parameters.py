@@ -39,9 +39,8 @@ class Parameter:
         if get_origin(annotation) is not Annotated:
             return None
         kind, one = get_args(annotation)[:2]
-        if get_origin(kind) is Literal:
-            return replace(one, kind=str, choices=get_args(kind)) if isinstance(one, cls) else None
-        return replace(one, kind=kind) if isinstance(one, cls) else None
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
+        return replace(one, kind=str if choices else kind, choices=choices) if isinstance(one, cls) else None
 
     @property
     def allowed(self) -> str:
@@ -96,7 +95,6 @@ NumTrain = Annotated[int, count("N, public")]
 BatchSize = Annotated[int, count("m, drawn without replacement")]
 MaxDegree = Annotated[int, count("K", most=100)]
 Moments = Annotated[int, count("largest moment", most=512)]
-PEOPLE = replace(count("N, public"), kind=int)  # delta is below 1 / N
 
 
 @dataclass(frozen=True)
@@ -104,9 +102,9 @@ class Premise:
     """What a theorem presumes and a caller may state otherwise, with the reason of the refusal (docs/privacy.md)."""
 
     name: str
-    parameter: Parameter
     holds: Any
     reason: str
+    parameter: Parameter
 
     def check(self, given: Mapping[str, Any]) -> None:
         """Raises UserError for another value."""
@@ -114,39 +112,36 @@ class Premise:
             raise invalid(self.name, given[self.name], f"{self.holds}: {self.reason}")
 
 
-def _choice(text: str, *choices: str) -> Parameter:
+def _among(text: str, *choices: str) -> Parameter:
     return Parameter(text, kind=str, choices=choices)
 
 
+def _number(text: str) -> Parameter:
+    return replace(count(text), kind=int)
+
+
+PEOPLE = _number("N, public")  # delta is below 1 / N
 POISSON = Premise(
-    "sampling",
-    _choice("of batches", "poisson", "without replacement", "fixed partition"),
-    "poisson",
+    "sampling", "poisson",
     "in a batch of fixed size an affected root displaces another, and a fixed partition uses every root each epoch",
-)
+    _among("of batches", "poisson", "without replacement", "fixed partition"),
+)  # fmt: skip
 STABLE = Premise(
-    "sampler",
-    _choice("how neighbourhoods are bounded", "stable", "algorithm-1", "greedy"),
-    "stable",
-    "one record changes an unbounded number of lists under any other sampler",
-)
+    "sampler", "stable", "one record changes an unbounded number of lists under any other sampler",
+    _among("how neighbourhoods are bounded", "stable", "algorithm-1", "greedy"),
+)  # fmt: skip
 PUBLIC_CLIPPING = Premise(
-    "clipping",
-    _choice("how the clip norm is found", "public", "adaptive", "private percentile"),
-    "public",
+    "clipping", "public",
     "adaptive thresholds depend on other nodes' records, and a private percentile costs eps_quantile: see "
-    "private_quantile",
-)
+    "private_quantile", _among("how the clip norm is found", "public", "adaptive", "private percentile"),
+)  # fmt: skip
 ONE_GROUP = Premise(
-    "groups",
-    replace(count("parameter groups that are clipped and noised separately, one multiplier each"), kind=int),
-    1,
-    "with L groups the joint multiplier is (sum (C_l / sigma_l)^2)^(-1/2): pass that as the noise",
-)
+    "groups", 1, "with L groups the joint multiplier is (sum (C_l / sigma_l)^2)^(-1/2): pass that as the noise",
+    _number("parameter groups that are clipped and noised separately, one multiplier each"),
+)  # fmt: skip
 TWO_BATCHES = Premise(
-    "batches",
-    replace(count("independent batches per step"), kind=int),
-    2,
+    "batches", 2,
     "with one batch for both terms the self terms reveal which affected roots were drawn: see residual_one_batch",
-)
+    _number("independent batches per step"),
+)  # fmt: skip
 SGD = (POISSON, PUBLIC_CLIPPING, ONE_GROUP)

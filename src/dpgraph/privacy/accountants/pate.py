@@ -5,33 +5,25 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
+from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference
-from dpgraph.privacy.accountants.parameters import count, noise
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
 
-Checks = Annotated[int, count("threshold checks; rigorous: their enforced public cap", 0)]
-Answers = Annotated[int, count("answered queries; rigorous: their enforced public cap", 0)]
-CheckNoise = Annotated[float, noise("noise std of a check")]
-VoteNoise = Annotated[float, noise("noise std of an answer")]
+Checks = Annotated[int, par.count("threshold checks; rigorous: their enforced public cap", 0)]
+Answers = Annotated[int, par.count("answered queries; rigorous: their enforced public cap", 0)]
+CheckNoise = Annotated[float, par.noise("noise std of a check")]
+VoteNoise = Annotated[float, par.noise("noise std of an answer")]
 NAME = "pate_confident_gnmax"
 
 
 @accountant(
     "published",
-    Statement(
-        method="Proposition 2",
-        relation=Relation.VOTE,
-        sampling="none",
-        assumptions=("charges the realised number of answers, which is private",),
-    ),
-    name=NAME,
-    noise="sigma_votes",
-    steps="answers",
-    references=(
-        reference(12.5130435, 1e-6, "Proposition 2 by hand", checks=10_000, answers=3000, sigma_threshold=200,
-                  sigma_votes=40),
-    ),
+    Statement(method="Proposition 2", relation=Relation.VOTE, sampling="none",
+              assumptions=("charges the realised number of answers, which is private",)),
+    name=NAME, noise="sigma_votes", steps="answers",
+    references=(reference(12.5130435, 1e-6, "Proposition 2 by hand", checks=10_000, answers=3000, sigma_threshold=200,
+                          sigma_votes=40),),
 )  # fmt: skip
 def published_epsilon(
     *, checks: Checks, answers: Answers, sigma_threshold: CheckNoise, sigma_votes: VoteNoise, delta: float
@@ -43,19 +35,11 @@ def published_epsilon(
 
 @accountant(
     "rigorous",
-    Statement(
-        method="Gaussian DP of capped checks and answers",
-        relation=Relation.VOTE,
-        sampling="none",
-        assumptions=("public caps on checks and answers stop the run",),
-    ),
-    name=NAME,
-    noise="sigma_votes",
-    steps="answers",
-    references=(
-        reference(4.0774337, 1e-5, "root of the closed form by bisection", checks=10_000, answers=2200,
-                  sigma_threshold=150, sigma_votes=100),
-    ),
+    Statement(method="Gaussian DP of capped checks and answers", relation=Relation.VOTE, sampling="none",
+              assumptions=("public caps on checks and answers stop the run",)),
+    name=NAME, noise="sigma_votes", steps="answers",
+    references=(reference(4.0774337, 1e-5, "root of the closed form by bisection", checks=10_000, answers=2200,
+                          sigma_threshold=150, sigma_votes=100),),
 )  # fmt: skip
 def capped_epsilon(
     *, checks: Checks, answers: Answers, sigma_threshold: CheckNoise, sigma_votes: VoteNoise, delta: float

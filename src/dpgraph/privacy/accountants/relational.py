@@ -6,8 +6,6 @@ std / sensitivity (published) or noise std / clip norm (rigorous).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.interpolate import make_interp_spline
 from scipy.special import logsumexp
@@ -15,7 +13,7 @@ from scipy.stats import binom
 
 from dpgraph.privacy.accountants.composition import pair_rdp
 from dpgraph.privacy.accountants.double_mixture import Mixture, MixturePair, RevealedPair
-from dpgraph.privacy.accountants.renyi import SMALLEST_RDP, Orders, epsilon_from_rdp
+from dpgraph.privacy.accountants.renyi import SMALLEST_RDP, Orders
 
 ORDERS: Orders = tuple(order / 10 for order in range(11, 110)) + tuple(map(float, range(12, 64)))
 QUADRATURE_STEP = 0.1  # of a standard normal; the integrands are analytic, so the trapezoid rule is exact to rounding
@@ -109,11 +107,6 @@ def coupled_rdp(
         totals = logsumexp(np.log(probabilities)[:, None, None] + per_size, axis=0)
     rdp[kept] = np.maximum(totals.max(axis=0) / (chosen - 1), SMALLEST_RDP)  # rounding may go below zero
     return rdp
-
-
-def coupled_epsilon(*, steps: int, delta: float, orders: Orders = ORDERS, **step: Any) -> float:
-    """Theorem 3, or C.1, with the improved conversion, as the released accountant; `step` as in `coupled_rdp`."""
-    return epsilon_from_rdp(orders, steps * coupled_rdp(**step, orders=orders), delta)
 
 
 def static_pair(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from dpgraph.privacy.accountants.named_steps import MOMENTS, MOST_MOMENTS, poisson_gaussian
+from dpgraph.privacy.accountants.named_steps import MOMENTS, MOST_MOMENTS, moments, poisson_gaussian
 from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import RELEASED_MLP, Count, Noise, NoisySteps, Shape
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
@@ -42,10 +42,8 @@ class Lots(NoisySteps):
 
     def published(self) -> Guarantee:
         """Moments accountant (Abadi et al. 2016) with q = L / N: Table 5 of the paper at T = 100 / q."""
-        from dpgraph.privacy.accountants.renyi import moments_epsilon
-
         steps, noise = self.closed()
-        epsilon = moments_epsilon(rate=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
+        epsilon = moments(q=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
         stated = MOMENTS_OF_LOTS.filled({"lambda_max": MOST_MOMENTS, "q": f"{self.rate:.6g}"})
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(RELEASED_MLP))
 

@@ -22,7 +22,7 @@ from dpgraph.privacy.accountants.named_pagerank import (
     TRAINING,
     appr_exponential,
 )
-from dpgraph.privacy.accountants.named_steps import MOST_MOMENTS
+from dpgraph.privacy.accountants.named_steps import MOST_MOMENTS, moments
 from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import (
     RELEASED_MLP,
@@ -330,13 +330,11 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
 
     def published(self) -> Guarantee:
         """epsilon_pr + epsilon_sgd, each at delta / 2, as on the axes of the thesis; then "multiplied by q'"."""
-        from dpgraph.privacy.accountants.renyi import moments_epsilon
-
         steps, noise = self.closed()
         tau = self.column_norm if self.released else 1.0
         delta = self.delta / 2 if self.released else self.delta
-        training = moments_epsilon(
-            rate=self.batch_size / self.sampled_nodes, noise_multiplier=noise / tau, steps=steps, delta=delta
+        training = moments(
+            q=self.batch_size / self.sampled_nodes, noise_multiplier=noise / tau, steps=steps, delta=delta
         )
         epsilon = self.published_release() + training
         remarks = () if self.node_share == 1 else (

@@ -30,11 +30,9 @@ if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
 
 BEYOND = 8  # standard deviations of a batch's size for which the entities have to suffice: less than 1e-14 is left
-COUPLED_STANDARD = replace(
-    relational_coupled.statement,
-    method="Theorem C.1, RDP of coupled sampling",
-    assumptions=("every entity is in at most {K} tuples", "one tuple moves a batch's sum by at most C"),
-)
+COUPLED_STANDARD = replace(relational_coupled.statement, method="Theorem C.1, RDP of coupled sampling",
+                           assumptions=("every entity is in at most {K} tuples",
+                                        "one tuple moves a batch's sum by at most C"))  # fmt: skip
 UNSTABLE_TUPLES = (
     "capping each degree by a random choice of neighbours is not stable: one entity changes an unbounded number of "
     "tuples that do not name it"
@@ -101,8 +99,8 @@ class TupleSteps(PoissonBatches):
             "relations": self.num_roots,
             "max_degree": self.degree,
             "negatives": self.negatives,
-            "rate": self.sampling_rate,
-            "noise": noise,
+            "q": self.sampling_rate,
+            "sigma_over_sensitivity": noise,
             "steps": steps,
             "delta": self.delta,
         }
@@ -112,9 +110,7 @@ class TupleSteps(PoissonBatches):
         return {"q": f"{self.sampling_rate:.6g}", "K": f"K = {self.degree}", "k": self.negatives}
 
     def _theorem_c1(self) -> Guarantee:
-        from dpgraph.privacy.accountants.relational import coupled_epsilon
-
-        epsilon = coupled_epsilon(**self._coupled, standard_clipping=True)
+        epsilon = relational_coupled(**self._coupled, standard_clipping=True)
         stated = COUPLED_STANDARD.filled(self._numbers).also(*remark_on_zero(epsilon))
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(THEOREM_C1))
 
@@ -221,9 +217,7 @@ class AdaptiveTuples(TupleSteps):
         return Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT_COUNTS)
 
     def published(self) -> Guarantee:
-        from dpgraph.privacy.accountants.relational import coupled_epsilon
-
-        epsilon = coupled_epsilon(**self._coupled)
+        epsilon = relational_coupled(**self._coupled)
         numbers = {**self._numbers, "C": f"{self.SENSITIVITY:g} C"}
         stated = relational_coupled.statement.filled(numbers).also(*remark_on_zero(epsilon))
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(THEOREM_3))

@@ -16,7 +16,14 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.errors import UserError, invalid
-from dpgraph.privacy.accountants.named_steps import MOMENTS, MOST_MOMENTS, ONE_VECTOR, gaussian, poisson_gaussian
+from dpgraph.privacy.accountants.named_steps import (
+    MOMENTS,
+    MOST_MOMENTS,
+    ONE_VECTOR,
+    gaussian,
+    moments,
+    poisson_gaussian,
+)
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
@@ -66,10 +73,8 @@ class GraphSplits(NoisySteps):
         return self._moments(replace(MOMENTS, relation=relation), PRESUMED)
 
     def _moments(self, statement: Statement, presumed: Shape) -> Guarantee:
-        from dpgraph.privacy.accountants.renyi import moments_epsilon
-
         steps, noise = self.closed()
-        epsilon = moments_epsilon(rate=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
+        epsilon = moments(q=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
         stated = statement.filled({"lambda_max": MOST_MOMENTS, "q": f"1/{self.num_splits}"}).also(
             "q = 1/s, T = epochs times s: not stated for splits, but Table 3 (q = 1) comes out digit by digit"
         )
