@@ -70,17 +70,20 @@ def test_a_new_accountant_is_listed_evaluated_solved_and_checked(own: Path, caps
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--scale", "0"], "error: --scale=0: expected a finite number >= 0.01 and <= 10000"),
+        (["--scale", "0", "--steps", "2"], "error: --scale=0: expected a finite number >= 0.01 and <= 10000"),
         (["--scale", "4", "--steps", "2.5"], "error: --steps=2.5: expected an integer >= 1 and <= 1e+06"),
-        (["--scale", "4", "--clipping", "adaptive"], "error: --clipping=adaptive: expected public: "),
-        (["--scale", "4", "--num-train", "1000000"], "error: --delta=1e-06: expected a number < 1 / num_train = 1e-06"),
-        ([], "error: toy-laplace: expected the parameter --scale"),
+        (["--scale", "4", "--steps", "2", "--clipping", "adaptive"], "error: --clipping=adaptive: expected public: "),
+        (
+            ["--scale", "4", "--steps", "2", "--num-train", "1000000"],
+            "error: --delta=1e-06: expected a number < 1 / --num-train = 1e-06",
+        ),
+        (["--steps", "2"], "error: toy-laplace: expected the parameter scale"),
     ],
 )
 def test_what_its_declaration_does_not_allow_is_one_line(
     own: Path, options: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["epsilon", "toy-laplace", "--steps", "2", "--delta", "1e-6", "--mode", "rigorous", *options]) == 2
+    assert main(["epsilon", "toy-laplace", "--delta", "1e-6", "--mode", "rigorous", *options]) == 2
     shown = capsys.readouterr().err
     assert shown.startswith(line)
     assert shown.count("\n") == 1

@@ -104,6 +104,8 @@ class Accountant:
 
     def checked(self, given: Mapping[str, Any], delta: float, open_: str | None = None) -> dict[str, Any]:
         """Return parameters in their types. Raises UserError for unknown and missing ones, and for a false premise."""
+        if self.quantity == EPSILON and not 0 < delta < 1:
+            raise invalid("delta", delta, "a number in (0, 1)")
         values = {}
         for name, value in given.items():
             if name not in self.parameters:
@@ -115,8 +117,6 @@ class Accountant:
         for name in self.required:
             if name not in values and name != open_:
                 raise UserError(f"{self.name}: expected the parameter {name}")
-        if self.quantity == EPSILON and not 0 < delta < 1:
-            raise invalid("delta", delta, "a number in (0, 1)")
         people = values.get(self.units)
         if self.mode == "rigorous" and people is not None and (expected := meaningful_delta(delta, people, self.units)):
             raise invalid("delta", delta, expected)

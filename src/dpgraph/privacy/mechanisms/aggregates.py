@@ -60,13 +60,9 @@ EDGE_SUMS = Statement(
     not_covered=(PUBLIC,),
     scope=Scope.JOINT,
 )
-PRINTED_SUMS = replace(
-    CAPPED_SUMS,
-    method="Renyi DP of all parts, orders 1.01 to 256",
-    relation=Relation.NODE_REMOVE,
-    assumptions=("every node sends to at most {D} others, so that one node moves a sum by sqrt(D)",),
-    not_covered=(),
-)
+PRINTED_SUMS = replace(CAPPED_SUMS, method="Renyi DP of all parts, orders 1.01 to 256", relation=Relation.NODE_REMOVE,
+                       assumptions=("every node sends to at most {D} others, so that one node moves a sum by sqrt(D)",),
+                       not_covered=())  # fmt: skip
 UNSTABLE_RECEIVERS = (
     "removing a node makes each neighbour that sent to it send to another one instead: no function of D bounds how "
     "many rows move"

@@ -24,18 +24,13 @@ from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement, public
 
 CHECKS, ANSWERS = "largest count of votes", "histogram of votes"
-GNMAX = replace(
-    capped_epsilon.statement,
-    relation=Relation.RECORD_REPLACE,
-    sampling="none; every record trains one teacher, by a public hash of its id",
-    assumptions=(
-        "teachers' parts are disjoint: a record moves one vote of each histogram",
-        "at most {M} checks and {M_l} answers, whatever the data: how many were made is private",
-        "the images that are labelled are public, and so are their order and their number",
-        "noise of the votes is drawn in secret",
-    ),
-    not_covered=(public("teachers' settings, the threshold and the student's"),),
-)
+GNMAX = replace(capped_epsilon.statement, relation=Relation.RECORD_REPLACE,
+                sampling="none; every record trains one teacher, by a public hash of its id",
+                assumptions=("teachers' parts are disjoint: a record moves one vote of each histogram",
+                             "at most {M} checks and {M_l} answers, whatever the data: how many were made is private",
+                             "the images that are labelled are public, and so are their order and their number",
+                             "noise of the votes is drawn in secret"),
+                not_covered=(public("teachers' settings, the threshold and the student's"),))  # fmt: skip
 GNMAX_NODES = replace(
     GNMAX,
     relation=Relation.TRAINING_NODE,

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
 
 BEYOND = 8  # standard deviations of a batch's size for which the entities have to suffice: less than 1e-14 is left
-COUPLED_STANDARD = replace(relational_coupled.statement, method="Theorem C.1, RDP of coupled sampling",
-                           assumptions=("every entity is in at most {K} tuples",
-                                        "one tuple moves a batch's sum by at most C"))  # fmt: skip
+COUPLED_STANDARD = replace(
+    relational_coupled.statement,
+    method="Theorem C.1, RDP of coupled sampling",
+    assumptions=(relational_coupled.statement.assumptions[0], "one tuple moves a batch's sum by at most C"),
+)
 UNSTABLE_TUPLES = (
     "capping each degree by a random choice of neighbours is not stable: one entity changes an unbounded number of "
     "tuples that do not name it"
