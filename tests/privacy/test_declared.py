@@ -11,28 +11,8 @@ from dpgraph import outside
 from dpgraph.cli import main
 from dpgraph.privacy.accountants import catalogue
 
-TOY = '''
-from typing import Annotated
-
-from dpgraph.privacy.accountants.declaration import accountant, reference
-from dpgraph.privacy.accountants.parameters import SGD, Parameter, Steps
-from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import Statement
-
-
-@accountant(
-    "rigorous",
-    Statement(method="basic composition", relation=Relation.EDGE, sampling="none", assumptions=("answers add up",)),
-    premises=SGD,
-    noise="scale",
-    references=(reference(0.5, 1e-6, "by hand: 2 * 1 / 4", scale=4, steps=2),),
-)
-def toy_laplace(
-    *, scale: Annotated[float, Parameter("scale of the noise", least=0.01, most=1e4)], steps: Steps, delta: float
-) -> float:
-    """Return the epsilon of T Laplace mechanisms of sensitivity 1 (Dwork et al. 2006, Theorem 3.6): T / scale."""
-    return steps / scale
-'''
+DOCS = Path(__file__).resolve().parents[2] / "docs/extend-from-outside.md"
+TOY = DOCS.read_text().partition("## An accountant of your own")[2].split("```")[1].removeprefix("python\n")
 
 
 @pytest.fixture

@@ -109,7 +109,7 @@ BUGS = (
     edit(
         "steps of a reader are charged as one where they are evaluated by name",
         "dpgraph.privacy.accountants.named_votes:private_votes",
-        "math.sqrt(p['reader_steps'])",
+        "math.sqrt(reader_steps or 0)",
         "1",
         OF_EVALUATE + "test_reference_value[R419]",
     ),
