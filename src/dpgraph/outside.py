@@ -73,11 +73,9 @@ def dataset_files(of: Places) -> tuple[Path, ...]:
 @cache
 def accountant_files(of: Places) -> tuple[Path, ...]:
     """Return the files that declare accountants: of a place, and of the methods in it."""
+    folders = (place for place in of if place.is_dir())
     return tuple(
-        path
-        for place in of
-        if place.is_dir()
-        for path in sorted({*place.glob(ACCOUNTANT), *place.glob(f"*/{ACCOUNTANT}")})
+        path for place in folders for path in (*place.glob(ACCOUNTANT), *sorted(place.glob(f"*/{ACCOUNTANT}")))
     )
 
 

@@ -83,6 +83,8 @@ def test_a_wrong_reference_value_fails_the_check(own: Path, capsys: pytest.Captu
          "toy_laplace: expected a reference value"),
         ("steps: Steps", "steps: int", "toy_laplace: steps: expected a range"),
         ('noise="scale"', 'noise="sigma"', "toy_laplace: sigma: expected a parameter of the function"),
+        ('noise="scale"', 'relations=("scale", {"4": Relation.EDGE})',
+         "toy_laplace: scale: expected choices, and a relation for each of them"),
         ("steps: Steps", "epsilon: Steps", "toy_laplace: epsilon: expected another name"),
         ("def toy_laplace(", "def gaussian(", "gaussian: declared twice"),
         ("import Relation", "import Relations", "ImportError"),

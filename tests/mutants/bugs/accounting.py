@@ -141,6 +141,13 @@ BUGS = (
         OF_DECLARED + "test_an_incomplete_declaration_is_one_line_that_names_its_file",
     ),
     edit(
+        "an epsilon under a relation that its declaration does not state",
+        "dpgraph.privacy.accountants.declaration:Accountant.__post_init__",
+        "self.relations is not None",
+        "False",
+        OF_DECLARED + "test_an_incomplete_declaration_is_one_line_that_names_its_file",
+    ),
+    edit(
         "two accountants of one name",
         "dpgraph.privacy.accountants.catalogue:_accountants",
         "one.key in found",

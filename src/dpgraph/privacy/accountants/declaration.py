@@ -63,9 +63,11 @@ class Accountant:
                 raise TypeError(f"{self.name}: {name}: expected a range, Annotated[type, Parameter(...)]")
             if name in OPTIONS:
                 raise TypeError(f"{self.name}: {name}: expected another name than that of an option")
-        for name in filter(None, (self.noise, self.steps, self.rate, self.relations and self.relations[0])):
-            if name not in self.own:
-                raise TypeError(f"{self.name}: {name}: expected a parameter of the function")
+        for named in (self.noise, self.steps, self.rate, self.relations and self.relations[0]):
+            if named is not None and named not in self.own:
+                raise TypeError(f"{self.name}: {named}: expected a parameter of the function")
+        if self.relations is not None and set(self.own[self.relations[0]].choices) != set(self.relations[1]):
+            raise TypeError(f"{self.name}: {self.relations[0]}: expected choices, and a relation for each of them")
 
     def __call__(self, **values: Any) -> float:
         """Return the function's value, without any check."""
@@ -131,7 +133,7 @@ class Accountant:
     def relation(self, given: Mapping[str, Any]) -> Relation:
         """Return the relation of its epsilon at these parameters."""
         name, known = self.relations or ("", {})
-        return known.get(given.get(name, ""), self.statement.relation)
+        return known[given[name]] if name in given else self.statement.relation
 
 
 def accountant(mode: Mode, statement: Statement, **declared: Any) -> Callable[[Callable[..., float]], Accountant]:

@@ -20,13 +20,8 @@ from dpgraph.privacy.solving import EpsilonAt, shown, solved
 Parameters = Mapping[str, Any]
 # paper: a value printed in a paper; bug: the true accountant at the numbers of a known mistake; cross-check: another
 # library's value for the same mechanism.
-MODES: dict[str, Mode] = {
-    "published": "published",
-    "paper": "published",
-    "rigorous": "rigorous",
-    "bug": "rigorous",
-    "cross-check": "rigorous",
-}
+MODES: dict[str, Mode] = {"published": "published", "paper": "published", "rigorous": "rigorous", "bug": "rigorous",
+                          "cross-check": "rigorous"}  # fmt: skip
 
 
 def evaluate(name: str, mode: str, parameters: Parameters, delta: float, quantity: str = EPSILON) -> float:

@@ -72,7 +72,8 @@ def gaussian(
               sampling="Poisson, rate {q}", assumptions=("the gradient of a record depends on that record only",),
               not_covered=(PUBLIC,)),
     premises=par.SGD, noise="noise_multiplier", rate="q",
-    relations=("relation", {"replace_one": Relation.RECORD_REPLACE}),
+    relations=("relation", {"add_or_remove_one": Relation.RECORD_REMOVE,
+                            "replace_one": Relation.RECORD_REPLACE}),
     references=(reference(0.9469993, 1e-5, "dp-accounting 0.6.0, PLDAccountant", tolerance=2e-3, q=0.01,
                           noise_multiplier=4, steps=10_000),
                 reference(9.8386, 1e-5, "dp-accounting 0.6.0, PLDAccountant, REPLACE_ONE", tolerance=1e-3, q=0.2,
@@ -81,16 +82,21 @@ def gaussian(
 def poisson_gaussian(
     *, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, delta: float,
     relation: Annotated[Literal["add_or_remove_one", "replace_one"], par.Parameter("adjacency")] = "add_or_remove_one",
-    method: Annotated[Literal["pld"], par.Parameter("numerics; another one only for cross-checks")] = "pld",
 ) -> float:  # fmt: skip
     """Return the epsilon of T steps on Poisson batches: docs/privacy.md, Theorem 2 with R = 1."""
+    return epsilon_on_roots(1, q, noise_multiplier, steps, delta, relation == "add_or_remove_one")
+
+
+def epsilon_on_roots(
+    roots: int, rate: float, noise: float, steps: int, delta: float, own_root_removed: bool, choice: float = 0.0
+) -> float:
+    """Return the epsilon of T steps in which a record changes so many roots, and of a choice of that price."""
     from dpgraph.privacy.accountants.composition import composed_epsilon
     from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+    from dpgraph.privacy.accountants.quantile import PureDp
 
-    pair = affected_roots_pair(
-        affected_roots=1, rate=q, noise_std=noise_multiplier, own_root_removed=relation == "add_or_remove_one"
-    )
-    return composed_epsilon(pair, steps=steps, delta=delta)
+    pair = affected_roots_pair(affected_roots=roots, rate=rate, noise_std=noise, own_root_removed=own_root_removed)
+    return composed_epsilon(pair, steps=steps, delta=delta, once=PureDp(choice) if choice else None)
 
 
 @accountant(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference
+from dpgraph.privacy.accountants.named_steps import epsilon_on_roots
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import PUBLIC, Statement, public
 
@@ -35,7 +36,7 @@ def double_mixture(
     own_root_removed: OwnRootRemoved = True,
 ) -> float:  # fmt: skip
     """Return the epsilon of T steps in which a record changes R roots: docs/privacy.md, Theorem 2."""
-    return _on_roots(affected_roots, q, sigma_over_clip, steps, delta, own_root_removed, None)
+    return epsilon_on_roots(affected_roots, q, sigma_over_clip, steps, delta, own_root_removed)
 
 
 @accountant(
@@ -54,18 +55,7 @@ def private_quantile(
     own_root_removed: OwnRootRemoved = True,
 ) -> float:  # fmt: skip
     """Return the epsilon of Theorem 2 composed with a clip norm that is chosen privately: docs/privacy.md, 7.1."""
-    return _on_roots(affected_roots, q, sigma_over_clip, steps, delta, own_root_removed, eps_quantile)
-
-
-def _on_roots(
-    roots: int, q: float, noise_std: float, steps: int, delta: float, own_root_removed: bool, choice: float | None
-) -> float:
-    from dpgraph.privacy.accountants.composition import composed_epsilon
-    from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
-    from dpgraph.privacy.accountants.quantile import PureDp
-
-    pair = affected_roots_pair(affected_roots=roots, rate=q, noise_std=noise_std, own_root_removed=own_root_removed)
-    return composed_epsilon(pair, steps=steps, delta=delta, once=None if choice is None else PureDp(choice))
+    return epsilon_on_roots(affected_roots, q, sigma_over_clip, steps, delta, own_root_removed, eps_quantile)
 
 
 @accountant(

@@ -17,24 +17,18 @@ from dpgraph.privacy.vote_sensitivity import most_voters as fewest_voters
 
 OverNorm = Annotated[float, par.noise("noise std of the buckets / B, B the largest norm of a vote")]
 MeanNoise = Annotated[float, par.noise("noise std of the sum of rows of norm 1 (default: it is not released)")]
-Choice = Annotated[
-    float, par.price("price of a choice by the exponential mechanism, monotone utilities of sensitivity 1", least=0)
-]
+Choice = Annotated[float, par.price(
+    "price of a choice by the exponential mechanism, monotone utilities of sensitivity 1", least=0)]  # fmt: skip
 Mass = Annotated[float, par.Parameter("a: what a vote adds to the coordinate that counts voters", above=0, most=1000)]
-ReaderNoise = Annotated[
-    float, par.noise("noise std of a step of the reader, whose gradients have norm 1 (default: none is learnt)")
-]
+ReaderNoise = Annotated[float, par.noise(
+    "noise std of a step of the reader, whose gradients have norm 1 (default: none is learnt)")]  # fmt: skip
 ReaderSteps = Annotated[int, par.count("T_r: steps in which a reader of votes is learnt", most=par.MOST_STEPS)]
-Margin = Annotated[
-    float, par.Parameter("z: a cap is the noisy degree plus z standard deviations of its noise", least=0, most=100)
-]
-HubsNoise = Annotated[
-    float, par.noise("noise std of receivers' numbers of voters, by which hubs are found (default: they are not)")
-]
-HubLimit = Annotated[
-    float,
-    par.Parameter("H: receivers of a larger noisy number of voters receive nothing", least=1, most=par.MOST_COUNT),
-]
+Margin = Annotated[float, par.Parameter(
+    "z: a cap is the noisy degree plus z standard deviations of its noise", least=0, most=100)]  # fmt: skip
+HubsNoise = Annotated[float, par.noise(
+    "noise std of receivers' numbers of voters, by which hubs are found (default: they are not)")]  # fmt: skip
+HubLimit = Annotated[float, par.Parameter(
+    "H: receivers of a larger noisy number of voters receive nothing", least=1, most=par.MOST_COUNT)]  # fmt: skip
 DegreeFloor = Annotated[int, par.count("m: votes weigh 1 / sqrt(max(d + 1, m))")]
 _RUN: dict[str, Any] = {"q": 1, "noise_multiplier": 20, "steps": 40, "sigma_votes_over_norm": 6, "sigma_mean": 30}
 _CAPPED: dict[str, Any] = {**_RUN, "eps_choice": 0.2, "degree_floor": 64, "cap_margin": 1.5, "most_voters": 2000,
@@ -52,7 +46,8 @@ _FORMULA = "Theorem R's formula in 40 digits, with a binomial quantile of its ow
                            "a node's own prediction reads its own record: nothing is said of publishing it"),
               not_covered=(PUBLIC,), scope=Scope.JOINT),
     premises=par.SGD, noise="noise_multiplier", rate="q",
-    relations=("votes_relation", {"record-replace": Relation.RECORD_REPLACE, "edge": Relation.EDGE}),
+    relations=("votes_relation", {"node-null": Relation.NODE_NULL, "record-replace": Relation.RECORD_REPLACE,
+                                  "edge": Relation.EDGE}),
     references=(reference(1.527, 1e-5, "privacy-loss distribution by FFT, grid 1e-4", tolerance=3e-3, **_RUN,
                           eps_choice=0.2, mass=0.3, degree_floor=8),
                 reference(3.4123, 1e-5, "integral of the divergence (tests/privacy/reference_reader.py)",
