@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,13 @@ def test_an_answer_of_an_edited_accountant_is_not_kept(
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("scale 8:")
     assert second.startswith("scale 16:")
+
+
+def test_declarations_load_no_numerics() -> None:
+    """Mechanisms read them, and every job of the workflow reads mechanisms."""
+    code = (
+        "import sys\nfrom dpgraph.privacy.accountants.catalogue import accountants\nassert len(accountants()) > 20\n"
+        "print([name for name in ('torch', 'pandas', 'scipy', 'dp_accounting') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

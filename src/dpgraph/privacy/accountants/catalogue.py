@@ -25,7 +25,7 @@ def accountants() -> Accountants:
 
 @cache
 def _accountants(places: outside.Places) -> Accountants:
-    own = (*sorted(Path(__file__).parent.glob("*.py")), *sorted(PACKAGE.glob("methods/*/accountant.py")))
+    own = (*sorted(Path(__file__).parent.glob("*.py")), *sorted(PACKAGE.glob("*/*/accountant.py")))
     modules = {
         path: import_module(".".join(("dpgraph", *path.relative_to(PACKAGE).with_suffix("").parts)))
         for path in own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference
@@ -18,7 +18,6 @@ Negatives = Annotated[int, par.count("k, negatives per positive")]
 OverSensitivity = Annotated[float, par.noise("noise std / sensitivity", least=0.1)]
 OrdersName = Annotated[Literal["1.1..10.9 step 0.1 and 12..63"], par.Parameter("of Renyi")]
 Standard = Annotated[bool, par.Parameter("Theorem C.1, tuples clipped one by one; sigma is noise std / clip norm")]
-_SMALL: dict[str, Any] = {"nodes": 200, "relations": 40, "max_degree": 3, "negatives": 2, "q": 0.05}
 
 
 @accountant(
@@ -51,8 +50,8 @@ def relational_coupled(
     "published",
     relational_coupled.statement,
     name="relational_coupled", quantity="rdp_per_step", units="nodes",
-    references=(reference(0.092381444, 0, "by hand: order 2 has a closed form", **_SMALL, sigma_over_sensitivity=0.8,
-                          order=2),),
+    references=(reference(0.092381444, 0, "by hand: order 2 has a closed form", nodes=200, relations=40,
+                          max_degree=3, negatives=2, q=0.05, sigma_over_sensitivity=0.8, order=2),),
 )  # fmt: skip
 def relational_coupled_rdp(
     *, nodes: Nodes, relations: Relations, max_degree: par.MaxDegree, negatives: Negatives, q: par.Rate,
@@ -62,12 +61,9 @@ def relational_coupled_rdp(
     """Return the divergence of one step in Theorem 3, or C.1, at one order."""
     from dpgraph.privacy.accountants.relational import coupled_rdp
 
-    return float(
-        coupled_rdp(
-            nodes=nodes, relations=relations, max_degree=max_degree, negatives=negatives, rate=q,
-            noise=sigma_over_sensitivity, standard_clipping=standard_clipping, orders=(order,),
-        )[0]
-    )  # fmt: skip
+    rdp = coupled_rdp(nodes=nodes, relations=relations, max_degree=max_degree, negatives=negatives, rate=q,
+                      noise=sigma_over_sensitivity, standard_clipping=standard_clipping, orders=(order,))  # fmt: skip
+    return float(rdp[0])
 
 
 @accountant(

@@ -30,13 +30,9 @@ MOMENTS = Statement(method="moments accountant, lambda 1 to {lambda_max}", relat
                 reference(1.2586, 1e-5, "ibid., Table 5", q=0.01, noise_multiplier=4, steps=10_000)),
 )  # fmt: skip
 def moments(
-    *,
-    q: par.Rate,
-    noise_multiplier: par.NoiseMultiplier,
-    steps: par.Steps,
-    delta: float,
+    *, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, delta: float,
     lambda_max: par.Moments = MOST_MOMENTS,
-) -> float:
+) -> float:  # fmt: skip
     """Return min over integer lambda of (T mu(lambda) + ln(1/delta)) / lambda (Abadi et al. 2016, Theorem 2).
 
     As Igamberdiev & Habernal report it, mu(lambda) = lambda RDP(lambda + 1).
