@@ -9,13 +9,20 @@ from dpgraph.privacy.accountants.declaration import accountant, reference
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
 
+THEOREM_5 = Statement(
+    method="Theorem 5 and Corollary 2, 4 q sqrt(T ln(1/delta)) / sigma",
+    relation=Relation.CLASS,
+    sampling="Poisson, rate {q}, of {K} classes or subclasses",
+    assumptions=(
+        "a class or subclass is replaced by another one",
+        "the bound e^x - 1 <= x of Eq. 4.5, false for every x > 0",
+    ),
+)
+
 
 @accountant(
     "published",
-    Statement(method="Theorem 5 and Corollary 2, 4 q sqrt(T ln(1/delta)) / sigma", relation=Relation.CLASS,
-              sampling="Poisson, rate {q}, of {K} classes or subclasses",
-              assumptions=("a class or subclass is replaced by another one",
-                           "the bound e^x - 1 <= x of Eq. 4.5, false for every x > 0")),
+    THEOREM_5.also("its own condition is q < 1 / (16 sigma)"),
     noise="noise_multiplier", rate="q",
     unproved="the proof of Theorem 5 bounds e^x - 1 by x: see poisson_gaussian with relation=replace_one",
     references=(reference(18.58461, 1e-3, "by hand; printed as 18.6", q=0.2, noise_multiplier=1.6, steps=200),),

@@ -31,8 +31,6 @@ HubLimit = Annotated[float, par.Parameter(
     "H: receivers of a larger noisy number of voters receive nothing", least=1, most=par.MOST_COUNT)]  # fmt: skip
 DegreeFloor = Annotated[int, par.count("m: votes weigh 1 / sqrt(max(d + 1, m))")]
 _RUN: dict[str, Any] = {"q": 1, "noise_multiplier": 20, "steps": 40, "sigma_votes_over_norm": 6, "sigma_mean": 30}
-_CAPPED: dict[str, Any] = {**_RUN, "eps_choice": 0.2, "degree_floor": 64, "cap_margin": 1.5, "most_voters": 2000,
-                           "most_receivers": 900}  # fmt: skip
 _FORMULA = "Theorem R's formula in 40 digits, with a binomial quantile of its own"
 
 
@@ -49,10 +47,7 @@ _FORMULA = "Theorem R's formula in 40 digits, with a binomial quantile of its ow
     relations=("votes_relation", {"node-null": Relation.NODE_NULL, "record-replace": Relation.RECORD_REPLACE,
                                   "edge": Relation.EDGE}),
     references=(reference(1.527, 1e-5, "privacy-loss distribution by FFT, grid 1e-4", tolerance=3e-3, **_RUN,
-                          eps_choice=0.2, mass=0.3, degree_floor=8),
-                reference(3.4123, 1e-5, "integral of the divergence (tests/privacy/reference_reader.py)",
-                          tolerance=3e-3, **_RUN, eps_choice=0.2, mass=0.3, degree_floor=8, sigma_reader=40,
-                          reader_steps=20, votes_relation="record-replace")),
+                          eps_choice=0.2, mass=0.3, degree_floor=8),),
 )  # fmt: skip
 def private_votes(
     *, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, sigma_votes_over_norm: OverNorm,
@@ -85,10 +80,8 @@ def private_votes(
         "for {failure} of delta", *private_votes.statement.assumptions[2:],
     )),
     premises=par.SGD, noise="noise_multiplier", rate="q",
-    references=(reference(1.527, 1e-5, _FORMULA, tolerance=3e-3, **_CAPPED, sigma_degrees=1788.854382),
-                reference(2.00906, 1e-5, _FORMULA, tolerance=3e-3, **_CAPPED, sigma_degrees=111.803398875),
-                reference(2.28971, 1e-5, _FORMULA, tolerance=3e-3, **_CAPPED, sigma_degrees=45, sigma_hubs=90,
-                          hub_limit=120)),
+    references=(reference(2.00906, 1e-5, _FORMULA, tolerance=3e-3, **_RUN, eps_choice=0.2, degree_floor=64,
+                          cap_margin=1.5, most_voters=2000, most_receivers=900, sigma_degrees=111.803398875),),
 )  # fmt: skip
 def capped_votes(
     *, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, sigma_votes_over_norm: OverNorm,

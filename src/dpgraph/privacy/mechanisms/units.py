@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.errors import invalid
-from dpgraph.privacy.accountants.class_level import class_dp_theorem5
+from dpgraph.privacy.accountants.class_level import THEOREM_5, class_dp_theorem5
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Rate, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
@@ -110,7 +110,7 @@ class ClassUnits(PoissonBatches):
         epsilon = class_dp_theorem5(q=self.sampling_rate, noise_multiplier=noise, steps=steps, delta=self.delta)
         limit = 1 / (16 * noise)
         unmet = () if self.sampling_rate < limit else (f"q = {self.sampling_rate:g} is not below {limit:.3g}",)
-        stated = self._stated(replace(class_dp_theorem5.statement, relation=self.STATED.relation))
+        stated = self._stated(replace(THEOREM_5, relation=self.STATED.relation))
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=unmet)
 
     @property
