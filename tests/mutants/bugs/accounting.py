@@ -84,11 +84,11 @@ BUGS = (
         OF_STATISTICS + "test_no_attacker_beats_the_bound_on_few_canaries",
     ),
     edit(
-        "delta counts the roots where everybody takes part",
-        "dpgraph.privacy.public_numbers:Counted.delta",
-        "protected or training",
-        "roots",
-        OF_DELTA + "test_delta_is_a_tenth_of_one_over_those_whom_the_mechanism_counts[60-dp-votes-softmax]",
+        "delta of PageRank counts its rows",
+        "dpgraph.privacy.mechanisms.pagerank:PagerankSteps.counted",
+        "Counted.TRAINING",
+        "Counted.ROOTS",
+        OF_DELTA + "test_each_rule_has_a_mechanism_that_it_matters_for",
     ),
     edit(
         "a delta that means nothing for everybody is the default",

@@ -241,9 +241,9 @@ BUGS = (
     ),
     edit(
         "delta of the training nodes",
-        "dpgraph.methods.votes.mechanism:_everybody",
-        "asked.counts.num_protected or asked.num_train",
-        "asked.num_train",
+        "dpgraph.privacy.public_numbers:Counted.delta",
+        "protected or training",
+        "training",
         OF_VOTES_TESTS + "test_shares_are_of_the_squared_mu_and_delta_counts_everybody",
     ),
     edit(
