@@ -120,8 +120,8 @@ class Accountant:
             if name not in values and name != open_:
                 raise UserError(f"{self.name}: expected the parameter {name}")
         people = values.get(self.units)
-        if self.mode == "rigorous" and people is not None and (expected := meaningful_delta(delta, people, self.units)):
-            raise invalid("delta", delta, expected)
+        if self.mode == "rigorous" and people is not None and (below := meaningful_delta(delta, people, self.units)):
+            raise invalid("delta", delta, below)
         return {name: value for name, value in values.items() if name in self.own or name == self.units}
 
     def at(self, values: Mapping[str, Any], delta: float) -> float:
