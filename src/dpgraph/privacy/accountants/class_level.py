@@ -10,14 +10,13 @@ from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
 
 THEOREM_5 = Statement(
-    method="Theorem 5 and Corollary 2, 4 q sqrt(T ln(1/delta)) / sigma",
-    relation=Relation.CLASS,
+    method="Theorem 5 and Corollary 2, 4 q sqrt(T ln(1/delta)) / sigma", relation=Relation.CLASS,
     sampling="Poisson, rate {q}, of {K} classes or subclasses",
     assumptions=(
         "a class or subclass is replaced by another one",
         "the bound e^x - 1 <= x of Eq. 4.5, false for every x > 0",
     ),
-)
+)  # fmt: skip
 
 
 @accountant(

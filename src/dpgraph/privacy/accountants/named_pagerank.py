@@ -23,18 +23,15 @@ BOUNDED_RANGE = "{M K} draws of bounded range"
 GAUSSIAN_ROWS = "all rows are one Gaussian mechanism of sensitivity sqrt(2 M) C1, {mu}"
 READERS = "at most {R} roots read a node's record"
 TRAINING = Statement(
-    method=double_mixture.statement.method,
-    relation=Relation.NODE_NULL,
-    sampling="Poisson, rate {q}, of {M} roots",
-    assumptions=(GAUSSIAN_ROWS, READERS, "roots are chosen by public ids"),
+    method=double_mixture.statement.method, relation=Relation.NODE_NULL, sampling="Poisson, rate {q}, of {M} roots",
     not_covered=(PUBLIC,),
-)
+    assumptions=(GAUSSIAN_ROWS, READERS, "roots are chosen by public ids"),
+)  # fmt: skip
 THEOREMS_6_TO_8 = Statement(
-    method="Theorems 6 to 8, moments accountant with lambda 1 to {lambda_max}",
-    relation=Relation.NODE_REMOVE,
+    method="Theorems 6 to 8, moments accountant with lambda 1 to {lambda_max}", relation=Relation.NODE_REMOVE,
     sampling="rate {B / N}",
     assumptions=("constants of Theorem 8 are not given: moments accountant at sigma / tau",),
-)
+)  # fmt: skip
 
 
 @accountant(

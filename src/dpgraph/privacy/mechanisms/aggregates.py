@@ -28,8 +28,7 @@ SWAPPED_EDGE = math.sqrt(6)  # how far an edge moves capped sums: each end sends
 BOTH_ENDS = math.sqrt(2)  # how far it moves sums over whole lists: each end loses the other's row
 CAPPED_SUMS = Statement(
     method="Poisson-subsampled Gaussian steps and Gaussian sums, privacy loss distribution",
-    relation=Relation.NODE_NULL,
-    sampling="Poisson, rate {q}",
+    relation=Relation.NODE_NULL, sampling="Poisson, rate {q}", not_covered=(PUBLIC,), scope=Scope.JOINT,
     assumptions=(
         "a gradient reads one record and what was released",
         "a node's row of norm 1 is added to at most {D} nodes of its own list, chosen by public priorities",
@@ -37,29 +36,23 @@ CAPPED_SUMS = Statement(
         "noise and batches are drawn in secret",
         "a node's own prediction reads its own record: nothing is said of publishing it",
     ),
-    not_covered=(PUBLIC,),
-    scope=Scope.JOINT,
-)
+)  # fmt: skip
 BOUNDED_SUMS = replace(
-    CAPPED_SUMS,
-    relation=Relation.NODE_REMOVE,
+    CAPPED_SUMS, relation=Relation.NODE_REMOVE,
     assumptions=(
         CAPPED_SUMS.assumptions[0],
         "a public schema bounds every list by {D} ids; edges count that are in both ends' lists",
         *CAPPED_SUMS.assumptions[2:],
     ),
-)
+)  # fmt: skip
 EDGE_SUMS = Statement(
-    method="Gaussian DP of the sums",
-    relation=Relation.EDGE,
-    sampling="none",
+    method="Gaussian DP of the sums", relation=Relation.EDGE, sampling="none", not_covered=(PUBLIC,),
+    scope=Scope.JOINT,
     assumptions=(
         "an edge is in both ends' lists and moves two rows of each sum by 1",
         "features and labels are not protected: training and predictions read them, and no edge",
     ),
-    not_covered=(PUBLIC,),
-    scope=Scope.JOINT,
-)
+)  # fmt: skip
 PRINTED_SUMS = replace(CAPPED_SUMS, method="Renyi DP of all parts, orders 1.01 to 256", relation=Relation.NODE_REMOVE,
                        assumptions=("every node sends to at most {D} others, so that one node moves a sum by sqrt(D)",),
                        not_covered=())  # fmt: skip

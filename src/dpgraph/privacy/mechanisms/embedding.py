@@ -43,14 +43,13 @@ EMBEDDED_SUMS = replace(
     ),
 )
 PRINTED_EMBEDDING = replace(
-    PRINTED_SUMS,
-    relation=Relation.NODE_REPLACE,
+    PRINTED_SUMS, relation=Relation.NODE_REPLACE,
     assumptions=(
         "every node is in at most {D} rows of the adjacency matrix; replacing it moves a step of the embedding by "
         "2 sqrt({D} + 1) clip norms and the released rows by sqrt(2 * {D})",
         "as the released code counts, with Poisson batches in the place of batches of fixed size",
     ),
-)
+)  # fmt: skip
 
 
 class EmbeddedAggregates(CappedAggregates):

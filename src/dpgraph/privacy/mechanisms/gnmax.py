@@ -32,8 +32,7 @@ GNMAX = replace(capped_epsilon.statement, relation=Relation.RECORD_REPLACE,
                              "noise of the votes is drawn in secret"),
                 not_covered=(public("teachers' settings, the threshold and the student's"),))  # fmt: skip
 GNMAX_NODES = replace(
-    GNMAX,
-    relation=Relation.TRAINING_NODE,
+    GNMAX, relation=Relation.TRAINING_NODE,
     sampling="none; every training node teaches one teacher, by a public shuffle of the ids",
     assumptions=(
         "the validation nodes are public: their features and the edges between them, not their classes",
@@ -43,7 +42,7 @@ GNMAX_NODES = replace(
         "which validation nodes are labelled, in which order and how many is public",
         *GNMAX.assumptions[3:],
     ),
-)
+)  # fmt: skip
 
 
 class ConfidentGnmax(NoisySteps):

@@ -15,13 +15,12 @@ from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.privacy.statements import Statement
 
 REMOVED_RECORDS = replace(
-    double_mixture.statement,
-    relation=Relation.NODE_REMOVE,
+    double_mixture.statement, relation=Relation.NODE_REMOVE,
     assumptions=(
         "a gradient and a prediction read one record's features, and no list: edges of a node that leaves move nothing",
         "no feature is made from edges, and which ids train is public",
     ),
-)
+)  # fmt: skip
 
 
 class RemovedRecords(PoissonTrees):

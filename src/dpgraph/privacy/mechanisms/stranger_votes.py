@@ -25,8 +25,7 @@ TWO_HOPS = (
     "not covered under this relation; no reader is chosen by data"
 )
 STRANGER_VOTES = replace(
-    private_votes.statement,
-    relation=Relation.NODE_REMOVE,
+    private_votes.statement, relation=Relation.NODE_REMOVE, scope=Scope.STRANGERS,
     assumptions=(
         "a public schema bounds every list, and the lists that name one node, by {D}; an edge is in both ends' lists, "
         "but where an end has no list, or where all votes weigh the same",
@@ -34,18 +33,16 @@ STRANGER_VOTES = replace(
         TWO_HOPS,
         *private_votes.statement.assumptions[2:],
     ),
-    scope=Scope.STRANGERS,
-)
+)  # fmt: skip
 CAPPED_STRANGER_VOTES = replace(
-    capped_votes.statement,
+    capped_votes.statement, scope=Scope.STRANGERS,
     assumptions=(
         "a node lists at most {T0} others, and is in as many lists: {why}",
         private_votes.statement.assumptions[0],
         TWO_HOPS,
         *capped_votes.statement.assumptions[2:],
     ),
-    scope=Scope.STRANGERS,
-)
+)  # fmt: skip
 
 
 class _ForStrangers(PoissonVotes):

@@ -32,25 +32,21 @@ if TYPE_CHECKING:
 PREPARED = "dpgraph.preparation.units:PreparedUnits"
 IMAGES = ("images of units",)
 CLASSES = Statement(
-    method="Poisson-subsampled Gaussian, a unit replaced, privacy loss distribution",
-    relation=Relation.CLASS,
-    sampling="Poisson, rate {q}, of {K} classes",
+    method="Poisson-subsampled Gaussian, a unit replaced, privacy loss distribution", relation=Relation.CLASS,
+    sampling="Poisson, rate {q}, of {K} classes", not_covered=(PUBLIC,),
     assumptions=(
         "a class is one vector of norm at most S, whatever its images and however many they are",
         "which classes there are, and their number, is public",
     ),
-    not_covered=(PUBLIC,),
-)
+)  # fmt: skip
 SUBCLASSES = replace(
-    CLASSES,
-    relation=Relation.SUBCLASS,
-    sampling="Poisson, rate {q}, of {K} subclasses",
+    CLASSES, relation=Relation.SUBCLASS, sampling="Poisson, rate {q}, of {K} subclasses",
     assumptions=(
         "a subclass is one vector of norm at most S, whatever its images and however many they are",
         "an image's subclass is a public function of the image and its class alone; the other images of the class are "
         "not protected with it",
     ),
-)
+)  # fmt: skip
 
 
 class RecordUnits(PoissonLots):

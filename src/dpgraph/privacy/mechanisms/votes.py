@@ -33,14 +33,13 @@ MEAN, BUCKETS, READER = "mean of the rows", "votes", "choice of the reader"
 LEARNT = "steps of the reader"
 HUBS, DEGREES = "who is a hub", "degrees"
 BOUNDED_VOTES = replace(
-    named_votes.private_votes.statement,
-    relation=Relation.NODE_REMOVE,
+    named_votes.private_votes.statement, relation=Relation.NODE_REMOVE,
     assumptions=(
         "a public schema bounds every list by {D} ids; edges count that are in both ends' lists",
         *named_votes.capped_votes.statement.assumptions[1:2],
         *named_votes.private_votes.statement.assumptions[2:],
     ),
-)
+)  # fmt: skip
 
 
 class PoissonVotes(PoissonLots):
