@@ -334,7 +334,7 @@ def test_a_new_entry_of_the_registry_fetches_and_prepares_nothing_else(monkeypat
     assert (download_digest("cora"), preprocess_digest("cora")) == before
     assert preprocess_digest("new") != before[1]
     files = entry("cora").files[1:]
-    fewer = entry("cora").model_copy(update={"core.files": files})
+    fewer = entry("cora").model_copy(update={"files": files})
     monkeypatch.setattr("dpgraph.pipeline.fingerprints.entry", {"cora": fewer}.__getitem__)
     assert download_digest("cora") != before[0]
     assert preprocess_digest("cora") == before[1]  # new bytes change its input, the manifest

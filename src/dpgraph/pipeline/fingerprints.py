@@ -19,7 +19,7 @@ from dpgraph.families.registry import outside_of, spec
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.problems.registry import problem, problem_of
 
-FETCHED = {"archive", "core.files", "licence", "citation"}  # of an entry of the registry, what a download writes
+FETCHED = {"archive", "files", "licence", "citation"}  # of an entry of the registry, what a download writes
 ENCODER, STARTS_ENCODER = "engine.models.text_encoder", "data.text.bert"
 
 
@@ -78,7 +78,7 @@ def preprocess_digest(dataset: str) -> str:
     """Hash what prepares a data set: its entry, its reader, and how its problem stores it."""
     known = entry(dataset)
     own = [outside.digest_of([Path(known.reader)])] if _is_own_reader(known.reader) else []
-    return digest([job_digest(preprocess_roots(dataset)), chosen(known, exclude={"core.files", "archive"}), *own], 16)
+    return digest([job_digest(preprocess_roots(dataset)), chosen(known, exclude={"files", "archive"}), *own], 16)
 
 
 def _is_own_reader(reader: str) -> bool:
