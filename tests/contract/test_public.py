@@ -16,7 +16,7 @@ from dpgraph.families.registry import method
 from dpgraph.families.tuples.mechanism import StaticTuples
 from dpgraph.planning.resolve import calibrate
 from dpgraph.privacy.cache import default_cache
-from dpgraph.privacy.public import PUBLIC, DataFact, private_numbers, public_table
+from dpgraph.privacy.public import PUBLIC, DataFact, private_numbers
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.registry import problem_of
 from tests.contract.cells import CELLS, PRIVATE
@@ -129,6 +129,19 @@ def test_an_epsilon_under_a_relation_that_a_number_may_differ_in_is_refused():
     refused = CountedTuples(num_roots=places, **asked).rigorous()
     assert refused.epsilon is None
     assert refused.reason == "neighbours under entity may differ in num_roots"
+
+
+def public_table() -> str:
+    """Return the table of docs/privacy.md: a row for each fact, with the relations under which it is public."""
+    protecting = [one for one in PUBLIC if one is not Relation.NONE]
+    rows = ["| fact | equal on both neighbours under |", "|---|---|"]
+    for fact in DataFact:
+        held = [f"`{one}`" for one in protecting if fact in PUBLIC[one]]
+        named = "all" if len(held) == len(protecting) else ", ".join(held) or "none"
+        if len(protecting) / 2 < len(held) < len(protecting):
+            named = f"all but {', '.join(f'`{one}`' for one in protecting if fact not in PUBLIC[one])}"
+        rows.append(f"| {fact} | {named} |")
+    return "\n".join(rows)
 
 
 def test_the_table_says_what_the_documentation_says():

@@ -12,8 +12,9 @@ from scipy.stats import binom
 
 from dpgraph.audits.cross_check import prv_epsilon
 from dpgraph.core.errors import UserError
-from dpgraph.families.pagerank.accountant import gaussian_then_training_epsilon, theorem7_epsilon
-from dpgraph.families.tuples.accountant import coupled_rdp
+from dpgraph.families.pagerank.accountant import appr_training
+from dpgraph.families.pagerank.epsilon import theorem7_epsilon
+from dpgraph.families.tuples.epsilon import coupled_rdp
 from dpgraph.privacy.accountants.check import check_accounting, check_row
 from dpgraph.privacy.accountants.evaluate import evaluate
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
@@ -128,8 +129,8 @@ def test_standard_clipping_costs_more_than_the_coupled_bound() -> None:
 def test_private_pagerank() -> None:
     """M = 70, mu = .5, q = .25, T = 400, delta = 1e-3: about 8 in all at noise 7.42 C with column support 1."""
     noise = math.sqrt(140) / 0.5
-    assert gaussian_then_training_epsilon(
-        rows=70, noise=noise, column_support=1, rate=0.25, sgd_noise=7.42, steps=400, delta=1e-3
+    assert appr_training(
+        rows=70, sigma_over_clip=noise, column_support=1, q=0.25, noise_multiplier=7.42, steps=400, delta=1e-3
     ) == pytest.approx(8, rel=0.01)
     with_laplace = theorem7_epsilon(rows=70, top_k=4, eps_gumbel=0.02, row_delta=1e-5, eps_laplace=0.02)
     assert with_laplace > theorem7_epsilon(rows=70, top_k=4, eps_gumbel=0.02, row_delta=1e-5) > 0

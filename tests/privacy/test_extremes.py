@@ -13,14 +13,14 @@ import pytest
 
 from dpgraph.core.errors import UserError
 from dpgraph.families.trees.planner import Question
-from dpgraph.families.tuples import accountant as relational
+from dpgraph.families.tuples import epsilon as relational
 from dpgraph.privacy.accountants import composition, double_mixture
-from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS
+from dpgraph.privacy.accountants.catalogue import accountants
 from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair, residual_one_batch_pair
 from dpgraph.privacy.accountants.evaluate import evaluate, solve_for
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-from dpgraph.privacy.accountants.parameters import PARAMETERS
+from dpgraph.privacy.accountants.parameters import Parameter
 from dpgraph.privacy.solving import highest_rate
 
 
@@ -41,6 +41,9 @@ def test_without_any_protection_the_bound_is_crude_but_above_the_truth() -> None
     crude = evaluate("poisson_gaussian", "rigorous", {"q": 1, "noise_multiplier": 1e-3, "steps": 20}, 1e-5)
     exact = gaussian_epsilon(mu=1e3 * math.sqrt(20), delta=1e-5)
     assert exact <= crude < 1.1 * exact
+
+
+ACCOUNTANTS = accountants()
 
 
 # One parameter at a time leaves these settings.
@@ -90,9 +93,8 @@ def told(key: tuple[Any, Any, str], chosen: dict[str, Any], delta: float = 1e-6)
     return "" if isinstance(epsilon, float) and epsilon >= 0 else f"epsilon {epsilon!r}"
 
 
-def ends_of(name: str) -> tuple[Any, ...]:
+def ends_of(parameter: Parameter) -> tuple[Any, ...]:
     """Both ends of the declared range, what lies just beyond, and numbers that are never asked in earnest."""
-    parameter = PARAMETERS[name]
     if parameter.choices or parameter.kind is bool:
         return (*parameter.choices, True, False, 7, "", None)
     edges = [edge for edge in (parameter.above, parameter.least, parameter.most) if edge is not None]
@@ -104,13 +106,12 @@ def ends_of(name: str) -> tuple[Any, ...]:
 def test_every_parameter_at_both_ends(key: tuple[Any, Any, str]) -> None:
     known = ACCOUNTANTS[key]
     base = {name: BASE[name] for name in known.required if name in BASE}
-    base |= {name: PARAMETERS[name].choices[0] for name in known.required if name not in BASE}
+    base |= {name: known.parameters[name].choices[0] for name in known.required if name not in BASE}
     assert told(key, base) == ""
     wrong = [
         (name, value, problem)
-        for name in dict.fromkeys((*known.required, *known.optional, *known.premises, known.units or "nodes"))
-        if name in known.names
-        for value in ends_of(name)
+        for name, parameter in known.parameters.items()
+        for value in ends_of(parameter)
         if (problem := told(key, {**base, name: value}))
     ]
     wrong += [("delta", delta, problem) for delta in (-1, 0, 1e-300, 1e-30, 1 - 1e-16, 1, math.inf, math.nan)
@@ -122,11 +123,10 @@ def test_every_parameter_at_both_ends(key: tuple[Any, Any, str]) -> None:
 def test_all_parameters_at_the_same_end(key: tuple[Any, Any, str]) -> None:
     """Squares and products of what each range admits stay within floating point."""
     known = ACCOUNTANTS[key]
-    numbers = [name for name in (*known.required, *known.optional) if not PARAMETERS[name].choices]
-    rest = {name: PARAMETERS[name].choices[0] for name in known.required if PARAMETERS[name].choices}
-    numbers = [name for name in numbers if PARAMETERS[name].kind is not bool]
-    most = {name: PARAMETERS[name].most for name in numbers}
-    least = {name: _least(name) for name in numbers}
+    rest = {name: known.own[name].choices[0] for name in known.required if known.own[name].choices}
+    numbers = [name for name, one in known.own.items() if not one.choices and one.kind is not bool]
+    most = {name: known.own[name].most for name in numbers}
+    least = {name: _least(known.own[name]) for name in numbers}
     noises = {name for name in numbers if name == "noise_multiplier" or name.startswith("sigma")}
     worst = {**most, **{name: least[name] for name in noises}}
     best = {**least, **{name: most[name] for name in noises}}
@@ -134,8 +134,7 @@ def test_all_parameters_at_the_same_end(key: tuple[Any, Any, str]) -> None:
         assert told(key, {**rest, **chosen}) == "", chosen
 
 
-def _least(name: str) -> float:
-    parameter = PARAMETERS[name]
+def _least(parameter: Parameter) -> float:
     return parameter.least if parameter.least is not None else (parameter.above or 0.0) + 1e-12
 
 
@@ -144,7 +143,7 @@ def _least(name: str) -> float:
 @pytest.mark.parametrize("target", [0, 1e-300, 1e308, math.inf, math.nan])
 def test_an_extreme_target_is_met_or_refused(key: tuple[Any, Any, str], target: float) -> None:
     known = ACCOUNTANTS[key]
-    base = {name: BASE.get(name, PARAMETERS[name].choices[:1]) for name in known.required}
+    base = {name: BASE.get(name, known.parameters[name].choices[:1]) for name in known.required}
     base = {name: value[0] if isinstance(value, tuple) else value for name, value in base.items()}
     with soon(4 * ENDLESS):
         try:

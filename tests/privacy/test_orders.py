@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from dpgraph.families.aggregates.accountant import embedded_epsilon, node_level_epsilon
-from dpgraph.families.tuples import accountant as relational
+from dpgraph.families.aggregates.epsilon import embedded_epsilon, node_level_epsilon
+from dpgraph.families.tuples import epsilon as relational
 from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp, poisson_gaussian_rdp
 
 ORDERS = np.asarray(WIDE_ORDERS)

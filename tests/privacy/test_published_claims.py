@@ -15,13 +15,13 @@ from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.engine.sampling.edge_lists import EdgeLists, sample_edge_lists
-from dpgraph.families.pagerank.accountant import theorem6_epsilon
-from dpgraph.families.units.accountant import theorem5_epsilon
+from dpgraph.families.pagerank.epsilon import theorem6_epsilon
+from dpgraph.families.units.accountant import class_dp_theorem5
 from dpgraph.privacy.accountants.composition import composed_epsilon
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.evaluate import evaluate
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-from dpgraph.privacy.accountants.renyi import moments_epsilon
+from dpgraph.privacy.accountants.steps import moments
 
 
 def fan(spokes: int, with_hub: bool) -> Graph:
@@ -88,7 +88,7 @@ def test_igamberdiev_one_clipped_vector_moves_by_2c() -> None:
     """
     gap = np.linalg.norm(clipped(np.array([5.0, 0.0])) - clipped(np.array([-5.0, 0.0])))
     assert gap == pytest.approx(2.0)
-    claimed = moments_epsilon(rate=1.0, noise_multiplier=26.0, steps=2000, delta=1e-5)
+    claimed = moments(q=1.0, noise_multiplier=26.0, steps=2000, delta=1e-5)
     true = gaussian_epsilon(mu=gap * math.sqrt(2000) / 26, delta=1e-5)
     assert (claimed, true) == (pytest.approx(9.755, abs=1e-3), pytest.approx(19.94, abs=0.01))
 
@@ -117,7 +117,7 @@ def test_igamberdiev_a_fixed_partition_amplifies_nothing() -> None:
     noise, steps, groups = 69.336, 20_000, 10
     cyclic = np.arange(steps) % groups
     assert np.count_nonzero(cyclic == 3) == steps // groups  # whatever the group
-    claimed = moments_epsilon(rate=1 / groups, noise_multiplier=noise, steps=steps, delta=1e-5)
+    claimed = moments(q=1 / groups, noise_multiplier=noise, steps=steps, delta=1e-5)
     partition = gaussian_epsilon(mu=2 * math.sqrt(steps / groups) / noise, delta=1e-5)
     fresh = evaluate(
         "poisson_gaussian", "rigorous", {"q": 1 / groups, "noise_multiplier": noise / 2, "steps": steps}, 1e-5
@@ -161,7 +161,7 @@ def test_zhang_theorem_5s_condition_fails_at_all_of_its_settings(rate: float, no
 
 def test_zhang_theorem_5_understates() -> None:
     """At sigma = .8, q = .33, T = 307, delta = .01 Theorem 5 gives 62.0; the exact epsilon is 112.5."""
-    claimed = theorem5_epsilon(rate=0.33, noise_multiplier=0.8, steps=307, delta=0.01)
+    claimed = class_dp_theorem5(q=0.33, noise_multiplier=0.8, steps=307, delta=0.01)
     exact = composed_epsilon(
         affected_roots_pair(affected_roots=1, rate=0.33, noise_std=0.8, own_root_removed=False), steps=307, delta=0.01
     )

@@ -143,23 +143,20 @@ def _cells(plan: Plan) -> list[Row]:
 
 
 def _mechanisms() -> list[Row]:
-    from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS
-    from dpgraph.privacy.accountants.parameters import PARAMETERS
+    from dpgraph.privacy.accountants.catalogue import modes, names
 
-    modes: dict[tuple[str, str], list[str]] = {}
-    for (mechanism, mode, quantity), one in ACCOUNTANTS.items():
-        for name in one.names if quantity == "epsilon" else ():
-            modes.setdefault((mechanism, name), []).append(mode)
-    return [
-        {
-            "mechanism": mechanism.replace("_", "-"),
-            "parameter": f"--{name.replace('_', '-')}",
-            "accountants": " and ".join(found),
-            "meaning": f"{PARAMETERS[name].text}: {PARAMETERS[name].allowed}",
-        }
-        for (mechanism, name), found in modes.items()
-        if name
-    ]
+    rows = []
+    for mechanism in names():
+        known = modes(mechanism)
+        for name, parameter in {name: one for each in known.values() for name, one in each.parameters.items()}.items():
+            asked = (mode for mode, one in known.items() if name in one.parameters)
+            rows.append({
+                "mechanism": mechanism.replace("_", "-"),
+                "parameter": f"--{name.replace('_', '-')}",
+                "accountants": " and ".join(asked),
+                "meaning": f"{parameter.text}: {parameter.allowed}",
+            })  # fmt: skip
+    return rows
 
 
 def _audits() -> list[Row]:

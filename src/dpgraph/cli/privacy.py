@@ -15,22 +15,25 @@ from dpgraph.cli.options import Json, Whole
 from dpgraph.core.errors import Invalid, UserError, invalid, meant, shown
 
 if TYPE_CHECKING:
+    from dpgraph.privacy.accountants.declaration import Accountant
     from dpgraph.privacy.guarantee import Mode
 
 
 @contextmanager
 def _spelled_as_typed() -> Iterator[None]:
     """Name mechanisms and parameters as the command line does, with hyphens."""
-    from dpgraph.privacy.accountants.catalogue import NAMES
-    from dpgraph.privacy.accountants.parameters import PARAMETERS
-
-    def typed(found: re.Match[str]) -> str:
-        name = found[0].replace("_", "-")
-        return name if found[0] in NAMES else f"--{name}" if found[0] in PARAMETERS else found[0]
-
     try:
         yield
     except UserError as error:
+        from dpgraph.privacy.accountants.catalogue import accountants
+
+        known = accountants()
+        mechanisms, options = {name for name, *_ in known}, {name for one in known.values() for name in one.parameters}
+
+        def typed(found: re.Match[str]) -> str:
+            name = found[0].replace("_", "-")
+            return name if found[0] in mechanisms else f"--{name}" if found[0] in options else found[0]
+
         name = error.name if isinstance(error, Invalid) else ""
         spelled = Invalid(re.sub(r"(?<![\w-])[a-z0-9]+(_[a-z0-9]+)+", typed, str(error)))
         spelled.name = name if str(spelled).startswith(f"{name}=") else ""
@@ -108,7 +111,7 @@ def noise(
         solve: What to solve for.
         mode: Accountant (default: rigorous, or the only one).
     """
-    from dpgraph.privacy.accountants.catalogue import accountant
+    from dpgraph.privacy.accountants.catalogue import find
     from dpgraph.privacy.accountants.evaluate import guarantee, solve_for
     from dpgraph.privacy.cache import default_cache
 
@@ -118,7 +121,7 @@ def noise(
     cache = default_cache()
     solved = solve_for(name, chosen, given, solve, delta=delta, epsilon=epsilon, cache=cache, show=True)
     reached = guarantee(name, chosen, solved, delta)
-    unknown = accountant(name, chosen).unknown(solve)
+    unknown = find(name, chosen).unknown(solve)
     if as_json:
         answer = {"mechanism": name, "mode": chosen, "delta": delta, "solved": unknown}
         print(json.dumps({**answer, "parameters": solved, "epsilon": reached.epsilon}, indent=1))
@@ -129,31 +132,29 @@ def noise(
     )
 
 
-def _mechanism(name: str) -> tuple[str, dict[Mode, Any]]:
+def _mechanism(name: str) -> tuple[str, dict[Mode, Accountant]]:
     """Return the mechanism's own spelling and its accountants of epsilon by mode."""
-    from dpgraph.privacy.accountants.catalogue import ACCOUNTANTS, NAMES
+    from dpgraph.privacy.accountants.catalogue import modes, names
 
     own = name.replace("-", "_")
-    if own not in NAMES:
-        raise invalid("mechanism", name, f"one of {', '.join(NAMES)}")
-    return own, {mode: one for (of, mode, what), one in ACCOUNTANTS.items() if (of, what) == (own, "epsilon")}
+    if own not in names():
+        raise invalid("mechanism", name, f"one of {', '.join(names())}")
+    return own, modes(own)
 
 
-def _parameters(values: dict[str, str], known: dict[Mode, Any]) -> dict[str, Any]:
+def _parameters(values: dict[str, str], known: dict[Mode, Accountant]) -> dict[str, Any]:
     """Return the parameters, each read as JSON where it is JSON."""
-    from dpgraph.privacy.accountants.parameters import PARAMETERS
-
     given: dict[str, Any] = {}
-    names = {name for one in known.values() for name in one.names if name}
+    declared = {name: parameter for one in known.values() for name, parameter in one.parameters.items()}
     for option, value in values.items():
         name = option.replace("-", "_")
-        if name not in names:
-            options = [f"--{one.replace('_', '-')}" for one in (*names, "delta", "epsilon", "mode", "solve", "json")]
+        if name not in declared:
+            options = [f"--{one.replace('_', '-')}" for one in (*declared, "delta", "epsilon", "mode", "solve", "json")]
             raise UserError(
                 f"--{shown(option)}: no such option and no parameter of this mechanism (dpgraph list mechanisms)"
                 f"{meant(f'--{option}', options)}"
             )
-        given[name] = value if PARAMETERS[name].kind is str else _value(name, value, PARAMETERS[name].allowed)
+        given[name] = value if declared[name].kind is str else _value(name, value, declared[name].allowed)
     return given
 
 
@@ -262,18 +263,20 @@ def audit(
     return 0 if all(one.passed for one in results) else 1
 
 
-def check(what: Literal["method", "accounting"], name: str, /) -> int:
+def check(what: Literal["method", "accounting"], name: str | None = None, /) -> int:
     """Check a method of your own, or the accountants against reference values.
 
-    Examples: dpgraph check method dp-mine; dpgraph check accounting values.csv
+    Examples: dpgraph check method dp-mine; dpgraph check accounting; dpgraph check accounting values.csv
 
     Args:
         what: A method from outside the package, whose results then list the outcome, or the accountants.
-        name: The method, or a CSV file of reference values.
+        name: The method, or a CSV file of reference values (default: those that the accountants declare).
     """
     if what == "method":
         from dpgraph.audits.outside import check_method
 
+        if name is None:
+            raise UserError("check method: expected the name of a method from outside the package")
         path, found = check_method(name, print)
         near = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         print(f"{near}: {sum(found.values())} of {len(found)} passed; results list them, and call its epsilon claimed")
@@ -281,6 +284,6 @@ def check(what: Literal["method", "accounting"], name: str, /) -> int:
     from dpgraph.audits.cross_check import prv_epsilon
     from dpgraph.privacy.accountants.check import check_accounting
 
-    passed, failed, lines = check_accounting(Path(name), {"prv": prv_epsilon})
+    passed, failed, lines = check_accounting(name, {"prv": prv_epsilon})
     print("\n".join([*lines, f"{passed} passed, {failed} failed"]))
     return 1 if failed else 0

@@ -83,7 +83,8 @@ PLANNING: dict[str, str] = {
 # of what a seed trains to only: the mechanism's own numbers are part of its fingerprint, and records are written again
 ACCOUNTING: dict[str, str] = {
     "privacy.accountants.*": "what a mechanism costs",
-    "families.*.*accountant*": "what a family's mechanism costs",
+    "families.*.*accountant": "what a family's mechanism costs",
+    "families.*.epsilon": "its numbers",
     "privacy.cache": "keeps answers of accountants",
     "privacy.calibration": "solves for the mechanism's numbers",
     "privacy.guarantee": "how a guarantee is written",

@@ -1,10 +1,10 @@
-"""Find data sets and methods in a user's own files.
+"""Find data sets, methods and accountants in a user's own files.
 
 `registry:` in config.yaml names them, or entry points of installed packages in the group `dpgraph.registry`. What the
 config names is handed to jobs in an environment variable. A place is a YAML file of data set entries, a
-folder with `datasets.yaml` and packages of methods (`<name>/spec.py`), or such a package itself.
+folder with `datasets.yaml`, `accountant.py` and packages of methods (`<name>/spec.py`), or such a package itself.
 
-Nothing here imports what it finds but `import_method` and `function_of`. Every mistake in these files is one line.
+Nothing here imports what it finds but `import_method` and `import_file`. Every mistake in these files is one line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dpgraph.core.errors import UserError, invalid, shown
 
 VARIABLE = "DPGRAPH_REGISTRY"
 GROUP = "dpgraph.registry"
-DATASETS, SPEC, CHECKS = "datasets.yaml", "spec.py", "checks.json"
+DATASETS, SPEC, ACCOUNTANT, CHECKS = "datasets.yaml", "spec.py", "accountant.py", "checks.json"
 Places = tuple[Path, ...]
 
 
@@ -71,6 +71,15 @@ def dataset_files(of: Places) -> tuple[Path, ...]:
 
 
 @cache
+def accountant_files(of: Places) -> tuple[Path, ...]:
+    """Return the files that declare accountants: of a place, and of the methods in it."""
+    folders = (place for place in of if place.is_dir())
+    return tuple(
+        path for place in folders for path in (*place.glob(ACCOUNTANT), *sorted(place.glob(f"*/{ACCOUNTANT}")))
+    )
+
+
+@cache
 def method_folders(of: Places) -> dict[str, Path]:
     """Return packages of methods by the name under which they are imported."""
     found: dict[str, Path] = {}
@@ -105,6 +114,14 @@ def import_method(folder: Path) -> ModuleType:
 
 def function_of(path: Path, name: str) -> Any:
     """Return a function of a Python file. Raises UserError for a file that is not there, broken or without it."""
+    module = import_file(path)
+    if not callable(getattr(module, name, None)):
+        raise UserError(f"{path}: no function {name}")
+    return getattr(module, name)
+
+
+def import_file(path: Path) -> ModuleType:
+    """Import a Python file by its path. Raises UserError for one that is not there or broken."""
     if not path.is_file():
         raise UserError(f"{path}: no such file")
     spec = importlib.util.spec_from_file_location(f"dpgraph_outside_{digest_of([path])}", path)
@@ -115,9 +132,7 @@ def function_of(path: Path, name: str) -> Any:
         spec.loader.exec_module(module)
     except Exception as error:
         raise broken(path, error) from None
-    if not callable(getattr(module, name, None)):
-        raise UserError(f"{path}: no function {name}")
-    return getattr(module, name)
+    return module
 
 
 def broken(place: Path, error: BaseException) -> UserError:

@@ -12,7 +12,7 @@ import numpy as np
 from dpgraph.config.cell import LARGE
 from dpgraph.config.expansion import merged
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.families.votes.accountant import moved_parts, released_epsilon
+from dpgraph.families.votes.epsilon import moved_parts, released_epsilon
 from dpgraph.families.votes.mechanism import CappedVotes, PoissonVotes
 from dpgraph.families.votes.rules import (
     always_votes,

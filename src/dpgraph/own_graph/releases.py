@@ -24,7 +24,7 @@ from dpgraph.config.config import first_line
 from dpgraph.config.frozen import Finite
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import cause
-from dpgraph.families.votes.accountant import released_epsilon
+from dpgraph.families.votes.epsilon import released_epsilon
 from dpgraph.own_graph.budget import Budgeted
 from dpgraph.own_graph.card import other_guarantees
 from dpgraph.own_graph.graph import OwnGraph

@@ -13,7 +13,7 @@ from dpgraph.config.config import first_line
 from dpgraph.core.errors import UserError, invalid, shown
 from dpgraph.engine.methods.asked import Asked
 from dpgraph.families.registry import spec, specs
-from dpgraph.privacy.accountants.catalogue import Unknown
+from dpgraph.privacy.accountants.parameters import Unknown
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.calibration import Calibration, calibrated, is_answer
 from dpgraph.privacy.guarantee import Mode
@@ -134,7 +134,8 @@ def mechanism_for(cell: Cell, num_train: int, num_protected: int | None = None) 
             raise invalid("steps", "max", "an integer without privacy")
         return known.without_noise(steps=cell.training.steps)
     variant = known.variant(cell)
-    built = variant.build(Asked(cell, cell.privacy, Counts(num_train, num_protected), known.inference(cell)))
+    counts, counted = Counts(num_train, num_protected), variant.mechanism.counted
+    built = variant.build(Asked(cell, cell.privacy, counts, known.inference(cell), counted))
     if type(built) is not variant.mechanism:
         expected = variant.mechanism.__name__
         raise TypeError(

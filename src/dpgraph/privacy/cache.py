@@ -7,9 +7,11 @@ count. Files appear whole (atomic rename), so processes may share the folder; on
 from __future__ import annotations
 
 import hashlib
+import inspect
 import logging
 import os
 import platform
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -17,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dpgraph.config.frozen import canonical_json, digest
+from dpgraph.config.sources import PACKAGE, job_digest
 from dpgraph.core.files import read_json, write_json
 
 log = logging.getLogger("dpgraph")
@@ -36,6 +39,17 @@ def accountants_digest() -> str:
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         hashed.update(str(path.relative_to(Path(__file__).parent)).encode() + b"\0" + path.read_bytes() + b"\0")
     return hashed.hexdigest()
+
+
+@cache
+def made_elsewhere(made: type | Callable[..., Any]) -> tuple[str, ...]:
+    """Hash the modules of a mechanism or an accountant outside privacy/, whose files `accountants_digest` hashes."""
+    top, _, module = made.__module__.partition(".")
+    if module.startswith("privacy."):
+        return ()
+    if top == PACKAGE.name:
+        return (job_digest((module,)),)
+    return (hashlib.sha256(Path(inspect.getfile(made)).read_bytes()).hexdigest(),)
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import math
 import time
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from functools import cache as cached
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,11 +15,10 @@ from pydantic import Field, SerializeAsAny, ValidationError
 from dpgraph.config.config import first_line
 from dpgraph.config.frozen import Frozen, digest
 from dpgraph.config.record import Budget
-from dpgraph.config.sources import PACKAGE, job_digest
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.files import read_json, write_json
-from dpgraph.privacy.accountants.catalogue import Unknown
-from dpgraph.privacy.cache import Cache, accountants_digest, versions
+from dpgraph.privacy.accountants.parameters import Unknown
+from dpgraph.privacy.cache import Cache, accountants_digest, made_elsewhere, versions
 from dpgraph.privacy.guarantee import Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps, mechanism_from
 from dpgraph.privacy.solving import MAX_STEPS, NOISE_RANGE, EpsilonAt, shown, solved
@@ -217,7 +213,7 @@ def is_answer(
 def _question(
     mechanism: Mechanism, mode: Mode, unknown: Unknown | None, epsilon: float | None, max_steps: int
 ) -> list[Any]:
-    return ["calibration", mechanism.chosen, epsilon, mode, unknown, max_steps, *_made_elsewhere(type(mechanism))]
+    return ["calibration", mechanism.chosen, epsilon, mode, unknown, max_steps, *made_elsewhere(type(mechanism))]
 
 
 def _seal(question: list[Any], answer: Calibration) -> str:
@@ -252,17 +248,6 @@ def _same(path: Path, name: str, stored: Any, expected: Any) -> None:
 def _statement_of(mechanism: Mechanism) -> PrivacyStatement:
     """Evaluated once in a process: cells of one calibration are trained one after the other."""
     return mechanism.statement()
-
-
-@cached
-def _made_elsewhere(kind: type[Mechanism]) -> tuple[str, ...]:
-    """Hash of the modules of a mechanism outside privacy/, whose files the cache hashes: a method's own one."""
-    top, _, module = kind.__module__.partition(".")
-    if module.startswith("privacy."):
-        return ()
-    if top == PACKAGE.name:
-        return (job_digest((module,)),)
-    return (hashlib.sha256(Path(inspect.getfile(kind)).read_bytes()).hexdigest(),)
 
 
 def _stored(cache: Cache, question: Any, kind: type[Mechanism]) -> Calibration | None:

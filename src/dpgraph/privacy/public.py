@@ -6,7 +6,7 @@ from which (`numbers_from`), and an epsilon under a relation in which one of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -50,20 +50,3 @@ PUBLIC: Mapping[Relation, frozenset[DataFact]] = MappingProxyType(
 def private_numbers(numbers: Mapping[str, DataFact], relation: Relation) -> tuple[str, ...]:
     """Return the names of `numbers` that two neighbours under `relation` may differ in."""
     return tuple(name for name, fact in numbers.items() if fact not in PUBLIC[relation])
-
-
-def public_table(relations: Iterable[Relation] = PUBLIC) -> str:
-    """Return the table of docs/privacy.md: a row for each fact, with the relations under which it is public.
-
-    >>> print(public_table([Relation.EDGE]).splitlines()[-1])
-    | anything else that is counted over records, such as a mean degree | none |
-    """
-    protecting = [one for one in relations if one is not Relation.NONE]
-    rows = ["| fact | equal on both neighbours under |", "|---|---|"]
-    for fact in DataFact:
-        held = [f"`{one}`" for one in protecting if fact in PUBLIC[one]]
-        named = "all" if len(held) == len(protecting) else ", ".join(held) or "none"
-        if len(protecting) / 2 < len(held) < len(protecting):
-            named = f"all but {', '.join(f'`{one}`' for one in protecting if fact not in PUBLIC[one])}"
-        rows.append(f"| {fact} | {named} |")
-    return "\n".join(rows)

@@ -5,26 +5,39 @@ Audits derive them again on purpose (audits/theory.py, audits/probes.py): a mist
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import lru_cache
 
 
-def usual_delta(num_roots: int) -> float:
-    """1 / (10 N), as in the papers.
+class Counted(StrEnum):
+    """Who the N people are of a mechanism's delta, 1 / (10 N), where none is asked for. The value says it in words."""
+
+    ROOTS = "the nodes with a loss term, as in the papers"
+    TRAINING = "the training nodes, of which the rows are chosen"
+    EVERYBODY = "all protected, since all of them take part"
+
+    def delta(self, *, roots: int, training: int, protected: int | None) -> float:
+        """Return 1 / (10 N); with N all protected where it would mean nothing else: 1 / their number, or more.
+
+        >>> Counted.ROOTS.delta(roots=40, training=40, protected=60)
+        0.0025
+        """
+        usual = usual_delta({self.ROOTS: roots, self.TRAINING: training}.get(self, protected or training))
+        return usual if protected is None or meaningful_delta(usual, protected) is None else usual_delta(protected)
+
+
+def usual_delta(people: int) -> float:
+    """Return 1 / (10 N), as in the papers.
 
     >>> usual_delta(90941)
     1.0996140354735488e-06
     """
-    return 1 / (10 * num_roots)
+    return 1 / (10 * people)
 
 
-def default_delta(*, num_roots: int, num_protected: int | None) -> float:
-    """`usual_delta` of the roots N; of all protected where the first would mean nothing: delta >= 1 / their number.
-
-    N counts the nodes that have a loss term; for rows of PageRank the training nodes, from which the rows' M roots are
-    taken. Both are public.
-    """
-    usual = usual_delta(num_roots)
-    return usual if num_protected is None or usual < 1 / num_protected else usual_delta(num_protected)
+def meaningful_delta(delta: float, people: int, name: str = "N") -> str | None:
+    """Return what delta should be where it is 1 / N or more: then publishing a whole record would be allowed."""
+    return None if delta < 1 / people else f"a number < 1 / {name} = {1 / people:.3g}"
 
 
 def expected_batch(*, rate: float, num_roots: int) -> float:

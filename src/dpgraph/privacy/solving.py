@@ -9,8 +9,7 @@ from typing import Any
 
 from dpgraph.core.errors import invalid
 from dpgraph.core.progress import progress
-from dpgraph.privacy.accountants.catalogue import Unknown
-from dpgraph.privacy.accountants.parameters import LEAST_PRICE
+from dpgraph.privacy.accountants.parameters import LEAST_PRICE, Unknown
 
 MAX_STEPS = 100_000
 DIGITS = 4  # significant digits of a calibrated noise multiplier or rate

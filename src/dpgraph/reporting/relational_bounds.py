@@ -35,7 +35,7 @@ PREMISE = "All three presume Proposition 4.1 or C.1; for adaptive clipping Propo
 
 def rdp_of_a_step(at: dict[str, Any], orders: tuple[float, ...]) -> dict[str, np.ndarray]:
     """(orders,) Rényi divergence by bound, at noise over sensitivity; inf where an order would need too long a grid."""
-    from dpgraph.families.tuples.accountant import coupled_rdp
+    from dpgraph.families.tuples.epsilon import coupled_rdp
 
     ours = coupled_rdp(**at, orders=orders)
     standard = coupled_rdp(**at, orders=orders, standard_clipping=True)

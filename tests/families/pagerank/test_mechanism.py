@@ -6,19 +6,15 @@ import numpy as np
 import pytest
 
 from dpgraph.core.errors import UserError
-from dpgraph.families.pagerank.accountant import (
-    exponential_epsilon,
-    gaussian_then_training_epsilon,
-    release_noise,
-    theorem6_epsilon,
-    theorem7_epsilon,
-)
+from dpgraph.families.pagerank.accountant import appr_training
+from dpgraph.families.pagerank.epsilon import exponential_epsilon, release_noise, theorem6_epsilon, theorem7_epsilon
 from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPagerank
 from dpgraph.families.pagerank.roots import kept_and_roots
 from dpgraph.families.trees.mechanism import PoissonTrees
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-from dpgraph.privacy.accountants.renyi import REAL_ORDERS, epsilon_from_rdp, moments_epsilon, theorem1_rdp
+from dpgraph.privacy.accountants.renyi import REAL_ORDERS, epsilon_from_rdp, theorem1_rdp
+from dpgraph.privacy.accountants.steps import moments
 from dpgraph.privacy.accountants.tuning import paid_epsilon
 from dpgraph.privacy.calibration import solve
 from dpgraph.privacy.mechanisms.base import mechanism_from
@@ -75,8 +71,14 @@ def test_rigorous_example(cap, noise):
     """M = 70, mu_pr = .5, q = .25, T = 400, delta = 1e-3: epsilon 8 in all."""
     mechanism = poisson(noise=noise, column_cap=cap, delta=1e-3)
     assert mechanism.rigorous().epsilon == pytest.approx(8, rel=3e-3)
-    expected = gaussian_then_training_epsilon(
-        rows=70, noise=math.sqrt(140) / 0.5, column_support=cap, rate=0.25, sgd_noise=noise, steps=400, delta=1e-3
+    expected = appr_training(
+        rows=70,
+        sigma_over_clip=math.sqrt(140) / 0.5,
+        column_support=cap,
+        q=0.25,
+        noise_multiplier=noise,
+        steps=400,
+        delta=1e-3,
     )
     assert mechanism.rigorous().epsilon == pytest.approx(expected, rel=1e-9)
 
@@ -85,7 +87,7 @@ def test_published_parts_add_up():
     """Theorem 6 at 2 M delta_row = delta / 2, and the moments accountant at q = B / N, delta / 2."""
     mechanism = fixed()
     rows = theorem6_epsilon(rows=70, noise=59.2, row_delta=1e-3 / 140)
-    training = moments_epsilon(rate=60 / 216, noise_multiplier=5.917, steps=400, delta=1e-3)
+    training = moments(q=60 / 216, noise_multiplier=5.917, steps=400, delta=1e-3)
     assert mechanism.published().epsilon == pytest.approx(rows + training, rel=1e-12)
     assert (rows, training) == (pytest.approx(4, rel=1e-3), pytest.approx(4, rel=1e-3))
     assert "times q' = 0.09 the thesis claims 0.72; sampling once would give 5.59" in " ".join(
@@ -151,9 +153,7 @@ def test_dpsgd_pays_for_the_whole_batch():
     """Eq. 5.5: std = sigma B C, every gradient of the batch moves by 2 C, so mu = 2 sqrt(T) / sigma."""
     mechanism = fixed("exact", 3.181)
     assert mechanism.noise_std_over_clip == pytest.approx(3.181 * 60)
-    assert mechanism.published().epsilon == moments_epsilon(
-        rate=60 / 216, noise_multiplier=3.181, steps=400, delta=2e-3
-    )
+    assert mechanism.published().epsilon == moments(q=60 / 216, noise_multiplier=3.181, steps=400, delta=2e-3)
     mu = 2 * math.sqrt(400) / 3.181
     expected = epsilon_from_rdp(REAL_ORDERS, mu**2 / 2 * np.asarray(REAL_ORDERS), 2e-3)
     assert mechanism.rigorous().epsilon == pytest.approx(expected, rel=1e-9)

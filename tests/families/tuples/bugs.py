@@ -6,7 +6,7 @@ from tests.mutants.bugs.shorthand import edit, ran, swap
 from tests.mutants.planting import Audit
 
 RELATIONS = "dpgraph.families.tuples.prepared:"
-RELATIONAL = "dpgraph.families.tuples.accountant:"
+RELATIONAL = "dpgraph.families.tuples.epsilon:"
 TUPLES = "dpgraph.families.tuples.sampling:"
 RELATION_HEADS = "dpgraph.families.tuples.heads:"
 TOWER_CLIPPING = "dpgraph.families.tuples.clipping:"

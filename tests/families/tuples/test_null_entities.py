@@ -15,7 +15,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.engine.preparation.base import expected
 from dpgraph.families.jobs import make_jobs
-from dpgraph.families.tuples.accountant import static_pair
+from dpgraph.families.tuples.epsilon import static_pair
 from dpgraph.families.tuples.mechanism import StaticTuples
 from dpgraph.families.tuples.prepared import PreparedRelations
 from dpgraph.families.tuples.sampling import Negatives

@@ -10,7 +10,7 @@ BALLOTS = "dpgraph.families.votes.ballots:"
 LEARNT = "dpgraph.families.votes.learnt:"
 PREPARED = "dpgraph.families.votes.prepared:"
 STRANGERS = "dpgraph.families.votes.strangers:"
-VOTES = "dpgraph.families.votes.accountant:"
+VOTES = "dpgraph.families.votes.epsilon:"
 STRANGER_VOTES = "dpgraph.families.votes.strangers_mechanism:"
 MECHANISMS_VOTES = "dpgraph.families.votes.mechanism:"
 VOTE_SENSITIVITY = "dpgraph.families.votes.sensitivity:"
@@ -108,8 +108,8 @@ BUGS = (
     ),
     edit(
         "steps of a reader are charged as one where they are evaluated by name",
-        "dpgraph.families.votes.named_accountants:private_votes",
-        "math.sqrt(p['reader_steps'])",
+        "dpgraph.families.votes.accountant:private_votes",
+        "math.sqrt(reader_steps or 0)",
         "1",
         OF_EVALUATE + "test_reference_value[R419]",
     ),
@@ -255,9 +255,9 @@ BUGS = (
     ),
     edit(
         "delta of the training nodes",
-        "dpgraph.families.votes.variants:_everybody",
-        "asked.counts.num_protected or asked.num_train",
-        "asked.num_train",
+        "dpgraph.privacy.public_numbers:Counted.delta",
+        "protected or training",
+        "training",
         OF_VOTES_TESTS + "test_shares_are_of_the_squared_mu_and_delta_counts_everybody",
     ),
     edit(

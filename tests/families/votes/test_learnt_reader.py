@@ -19,10 +19,10 @@ from dpgraph.engine.preparation.base import expected
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.families.votes import learnt
-from dpgraph.families.votes.accountant import votes_epsilon
 from dpgraph.families.votes.audit import cases, mixed_graph
 from dpgraph.families.votes.audit_learnt import learnt_from, votes_learnt
 from dpgraph.families.votes.ballots import Ballots
+from dpgraph.families.votes.epsilon import votes_epsilon
 from dpgraph.families.votes.learnt import CLIP, LearntReader, ReaderSteps, gradient_sum
 from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.families.votes.prepared import PreparedVotes

@@ -14,8 +14,8 @@ import pytest
 from scipy.special import ndtri
 
 from dpgraph.core.errors import UserError
-from dpgraph.families.votes.accountant import gaussian_and_choice_epsilon, votes_epsilon
 from dpgraph.families.votes.ballots import Ballots, BoundedBallots, CappedBallots
+from dpgraph.families.votes.epsilon import gaussian_and_choice_epsilon, votes_epsilon
 from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.families.votes.readers import READERS
 from dpgraph.families.votes.sensitivity import bounded_edge_votes, capped_votes, edge_votes, replaced_votes, vote_norm

@@ -7,6 +7,7 @@ from tests.mutants.bugs.shorthand import edit
 PREPARED = "dpgraph.families.pagerank.prepared:"
 BASE = "dpgraph.privacy.mechanisms.base:"
 SUBGRAPHS = "dpgraph.families.subgraphs.mechanism:"
+DECLARATION = "dpgraph.privacy.accountants.declaration:"
 TREES = "dpgraph.families.trees.mechanism:"
 PAGERANK_RELEASE = "dpgraph.families.pagerank.release:"
 OF_SOUNDNESS = "tests/engine/methods/test_soundness.py::"
@@ -14,6 +15,9 @@ OF_FACTS = "tests/engine/preparation/test_facts.py::"
 OF_CHOICE = "tests/privacy/test_choice.py::"
 OF_MECHANISMS = "tests/privacy/test_mechanisms.py::"
 OF_PAGERANK_MECHANISMS = "tests/families/pagerank/test_mechanism.py::"
+OF_DECLARED = "tests/privacy/test_declared.py::"
+OF_DELTA = "tests/privacy/test_default_delta.py::"
+OF_REFUSALS = "tests/privacy/test_refusals.py::"
 OF_SUBGRAPH_MECHANISMS = "tests/families/subgraphs/test_mechanism.py::"
 OF_SEARCHES = "tests/reporting/views/test_search_cost.py::"
 SEARCH_COST = "dpgraph.reporting.views.search.cost:"
@@ -78,6 +82,84 @@ BUGS = (
         "(y - gap) / grown",
         "(y - gap) * 1.1 / grown",
         OF_STATISTICS + "test_no_attacker_beats_the_bound_on_few_canaries",
+    ),
+    edit(
+        "delta of PageRank counts its rows",
+        "dpgraph.families.pagerank.mechanism:PagerankSteps.counted",
+        "Counted.TRAINING",
+        "Counted.ROOTS",
+        OF_DELTA + "test_each_rule_has_a_mechanism_that_it_matters_for",
+    ),
+    edit(
+        "a delta that means nothing for everybody is the default",
+        "dpgraph.privacy.public_numbers:Counted.delta",
+        "meaningful_delta(usual, protected) is None",
+        "True",
+        OF_SOUNDNESS + "test_the_default_delta_means_something_for_everybody",
+    ),
+    edit(
+        "delta 1 / N is accepted by name",
+        DECLARATION + "Accountant.checked",
+        "self.mode == 'rigorous'",
+        "False",
+        OF_REFUSALS + "test_delta_must_be_below_one_over_the_number_of_records[double_mixture]",
+    ),
+    edit(
+        "what a theorem presumes is not looked at",
+        "dpgraph.privacy.accountants.parameters:Premise.check",
+        "given.get(self.name, self.holds) != self.holds",
+        "False",
+        OF_REFUSALS
+        + "test_a_premise_that_does_not_hold_is_refused_in_one_line[double_mixture-sampling-fixed partition]",
+    ),
+    edit(
+        "a number out of the declared range is taken",
+        "dpgraph.privacy.accountants.parameters:Parameter.check",
+        "self.least is None or value >= self.least",
+        "True",
+        OF_DECLARED + "test_what_its_declaration_does_not_allow_is_one_line",
+    ),
+    edit(
+        "an accountant from outside is shown like one that was read here",
+        "dpgraph.privacy.accountants.evaluate:guarantee",
+        "outside.is_within(known.function.__module__)",
+        "True",
+        OF_DECLARED + "test_a_new_accountant_is_listed_evaluated_solved_and_checked",
+    ),
+    edit(
+        "an answer of an edited accountant is kept",
+        "dpgraph.privacy.accountants.evaluate:solve_for",
+        "['solve', name, mode, values, delta, epsilon, unknown, *made_elsewhere(known.function)]",
+        "['solve', name, mode, values, delta, epsilon, unknown]",
+        OF_DECLARED + "test_an_answer_of_an_edited_accountant_is_not_kept",
+    ),
+    edit(
+        "an accountant needs no reference value",
+        DECLARATION + "Accountant.__post_init__",
+        "not self.references",
+        "False",
+        OF_DECLARED + "test_an_incomplete_declaration_is_one_line_that_names_its_file",
+    ),
+    edit(
+        "an epsilon under a relation that its declaration does not state",
+        "dpgraph.privacy.accountants.declaration:Accountant.__post_init__",
+        "self.relations is not None",
+        "False",
+        OF_DECLARED + "test_an_incomplete_declaration_is_one_line_that_names_its_file",
+    ),
+    edit(
+        "two accountants of one name",
+        "dpgraph.privacy.accountants.catalogue:_accountants",
+        "one.key in found",
+        "False",
+        OF_DECLARED + "test_an_incomplete_declaration_is_one_line_that_names_its_file",
+    ),
+    edit(
+        "declared reference values are not compared",
+        "dpgraph.privacy.accountants.check:declared_rows",
+        "accountants().items()",
+        "()",
+        OF_DECLARED + "test_a_wrong_reference_value_fails_the_check",
     ),
     edit(
         "delta of everybody is not looked at",

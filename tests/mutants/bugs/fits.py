@@ -59,7 +59,7 @@ BUGS = (
     ),
     edit(
         "the mean of the rows is free",
-        "dpgraph.families.votes.accountant:moved_parts",
+        "dpgraph.families.votes.epsilon:moved_parts",
         "math.hypot(mean_mu, votes_mu, reader_mu)",
         "math.hypot(votes_mu, reader_mu)",
         "tests/families/votes/test_mechanism.py::test_every_part_costs",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dpgraph.privacy.public_numbers import default_delta, whole_batch
+from dpgraph.privacy.public_numbers import Counted, whole_batch
 from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.base import Counts
 
@@ -18,6 +18,7 @@ class Asked:
     privacy: Any
     counts: Counts
     inference: PredictionInput
+    counted: Counted  # whom the mechanism's delta counts
 
     @property
     def num_train(self) -> int:
@@ -30,19 +31,16 @@ class Asked:
         return None if steps == "max" else steps
 
     def common(self, num_roots: int) -> dict[str, Any]:
-        """Fields that every noisy mechanism has; delta as `default_delta` for these roots."""
-        delta = self.privacy.delta
+        """Fields that every noisy mechanism has; delta as it is asked for, or by the mechanism's own rule."""
+        delta, protected = self.privacy.delta, self.counts.num_protected
         return {
             "num_roots": num_roots,
-            "num_protected": self.counts.num_protected,
+            "num_protected": protected,
             "steps": self.steps,
-            "delta": self.default_delta(num_roots) if delta is None else delta,
+            "delta": delta or self.counted.delta(roots=num_roots, training=self.num_train, protected=protected),
             "noise_multiplier": self.privacy.noise_multiplier,
             "inference": self.inference,
         }
-
-    def default_delta(self, num_roots: int) -> float:
-        return default_delta(num_roots=num_roots, num_protected=self.counts.num_protected)
 
     @property
     def batch_size(self) -> int:

@@ -15,18 +15,41 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.aggregates.mechanism import SWAPPED_EDGE, CappedAggregates
+from dpgraph.families.aggregates.mechanism import (
+    CAPPED_SUMS,
+    PRINTED_SUMS,
+    SWAPPED_EDGE,
+    UNSTABLE_RECEIVERS,
+    CappedAggregates,
+)
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, Noise
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure
 from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import EMBEDDED_SUMS, PRINTED_EMBEDDING, UNSTABLE_RECEIVERS, Statement
+from dpgraph.privacy.statements import Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
 
 EDGE_ROOTS = 4  # whose rows an edge changes: both ends, and whom each sends to instead
+EMBEDDED_SUMS = replace(
+    CAPPED_SUMS,
+    assumptions=(
+        "a gradient of the classifier reads one record and what was released; one of the embedding reads a label and "
+        "the ids of those who send to its root, so that {R} of them change with a record",
+        "a node's learnt vector of norm 1 is added to at most {D} nodes of its own list, chosen by public priorities",
+        *CAPPED_SUMS.assumptions[2:],
+    ),
+)
+PRINTED_EMBEDDING = replace(
+    PRINTED_SUMS, relation=Relation.NODE_REPLACE,
+    assumptions=(
+        "every node is in at most {D} rows of the adjacency matrix; replacing it moves a step of the embedding by "
+        "2 sqrt({D} + 1) clip norms and the released rows by sqrt(2 * {D})",
+        "as the released code counts, with Poisson batches in the place of batches of fixed size",
+    ),
+)  # fmt: skip
 
 
 class EmbeddedAggregates(CappedAggregates):
@@ -91,7 +114,7 @@ class EmbeddedAggregates(CappedAggregates):
     def published(self) -> Guarantee:
         """As the released code adds up: Renyi DP of two subsampled Gaussian mechanisms and one Gaussian release, under
         replacement, with D + 1 changed rows charged as sqrt(D + 1) clip norms."""
-        from dpgraph.families.aggregates.accountant import embedded_epsilon
+        from dpgraph.families.aggregates.epsilon import embedded_epsilon
 
         first, second = self.parts
         epsilon = embedded_epsilon(

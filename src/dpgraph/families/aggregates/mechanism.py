@@ -19,18 +19,54 @@ from dpgraph.families.trees.records import PoissonLots
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, Noise, NoisySteps
 from dpgraph.privacy.procedure import Lists, Release
-from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import BOUNDED_SUMS, CAPPED_SUMS, EDGE_SUMS, PRINTED_SUMS, UNSTABLE_RECEIVERS, Statement
+from dpgraph.privacy.public_numbers import Counted
+from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.statements import PUBLIC, Statement
 
 SUMS = "sums over neighbours"
 SWAPPED_EDGE = math.sqrt(6)  # how far an edge moves capped sums: each end sends to one node less and another more
 BOTH_ENDS = math.sqrt(2)  # how far it moves sums over whole lists: each end loses the other's row
+CAPPED_SUMS = Statement(
+    method="Poisson-subsampled Gaussian steps and Gaussian sums, privacy loss distribution",
+    relation=Relation.NODE_NULL, sampling="Poisson, rate {q}", not_covered=(PUBLIC,), scope=Scope.JOINT,
+    assumptions=(
+        "a gradient reads one record and what was released",
+        "a node's row of norm 1 is added to at most {D} nodes of its own list, chosen by public priorities",
+        "a null record sends nothing",
+        "noise and batches are drawn in secret",
+        "a node's own prediction reads its own record: nothing is said of publishing it",
+    ),
+)  # fmt: skip
+BOUNDED_SUMS = replace(
+    CAPPED_SUMS, relation=Relation.NODE_REMOVE,
+    assumptions=(
+        CAPPED_SUMS.assumptions[0],
+        "a public schema bounds every list by {D} ids; edges count that are in both ends' lists",
+        *CAPPED_SUMS.assumptions[2:],
+    ),
+)  # fmt: skip
+EDGE_SUMS = Statement(
+    method="Gaussian DP of the sums", relation=Relation.EDGE, sampling="none", not_covered=(PUBLIC,),
+    scope=Scope.JOINT,
+    assumptions=(
+        "an edge is in both ends' lists and moves two rows of each sum by 1",
+        "features and labels are not protected: training and predictions read them, and no edge",
+    ),
+)  # fmt: skip
+PRINTED_SUMS = replace(CAPPED_SUMS, method="Renyi DP of all parts, orders 1.01 to 256", relation=Relation.NODE_REMOVE,
+                       assumptions=("every node sends to at most {D} others, so that one node moves a sum by sqrt(D)",),
+                       not_covered=())  # fmt: skip
+UNSTABLE_RECEIVERS = (
+    "removing a node makes each neighbour that sent to it send to another one instead: no function of D bounds how "
+    "many rows move"
+)
 
 
 class NodeAggregates(PoissonLots):
     """K noisy sums, each of sensitivity sqrt(D), and T noisy steps on single records: composed adaptively."""
 
     prepared: ClassVar[str] = "dpgraph.families.aggregates.prepared:PreparedAggregates"
+    counted: ClassVar[Counted] = Counted.EVERYBODY
     lists_kind: ClassVar[Lists]
     edge_moves: ClassVar[float]  # rows of norm 1, by an edge in both ends' lists
 
@@ -53,7 +89,7 @@ class NodeAggregates(PoissonLots):
 
     def published(self) -> Guarantee:
         """Renyi DP as in the papers: subsampled steps and K Gaussian mechanisms, whatever the sampler does."""
-        from dpgraph.families.aggregates.accountant import node_level_epsilon
+        from dpgraph.families.aggregates.epsilon import node_level_epsilon
 
         steps, noise = self.closed()
         epsilon = node_level_epsilon(
@@ -146,6 +182,7 @@ class EdgeAggregates(NoisySteps):
     """
 
     relation: ClassVar[Relation] = EDGE_SUMS.relation
+    counted: ClassVar[Counted] = Counted.EVERYBODY
     prepared: ClassVar[str] = "dpgraph.families.aggregates.prepared:PreparedEdgeAggregates"
     steps_cost: ClassVar[bool] = False
     more_streams: ClassVar[tuple[str, ...]] = ("batches",)
@@ -165,7 +202,7 @@ class EdgeAggregates(NoisySteps):
         return self._proved(EDGE_SUMS.filled(), gaussian_epsilon(mu=self._mu(BOTH_ENDS), delta=self.delta))
 
     def published(self) -> Guarantee:
-        from dpgraph.families.aggregates.accountant import edge_level_epsilon
+        from dpgraph.families.aggregates.epsilon import edge_level_epsilon
 
         epsilon = edge_level_epsilon(aggregations=self.aggregations, noise=self.closed()[1], delta=self.delta)
         stated = replace(EDGE_SUMS, method=PRINTED_SUMS.method, assumptions=("an edge moves one row of a sum by 1",))

@@ -9,7 +9,6 @@ from dpgraph.core.errors import invalid
 from dpgraph.engine.methods.asked import Asked
 from dpgraph.families.aggregates.embedding_mechanism import EmbeddedAggregates
 from dpgraph.families.aggregates.mechanism import BoundedAggregates, CappedAggregates, EdgeAggregates
-from dpgraph.privacy.public_numbers import usual_delta
 
 
 def capped_aggregates(asked: Asked) -> CappedAggregates:
@@ -21,7 +20,7 @@ def bounded_aggregates(asked: Asked) -> BoundedAggregates:
 
 
 def edge_aggregates(asked: Asked) -> EdgeAggregates:
-    return EdgeAggregates(**_common(asked), aggregations=asked.cell.model.aggregations)
+    return EdgeAggregates(**asked.common(asked.num_train), aggregations=asked.cell.model.aggregations)
 
 
 def first_part(steps: int, share: float) -> int:
@@ -57,7 +56,7 @@ def _embedded(asked: Asked, step: float, released: float) -> EmbeddedAggregates:
         embedding_ratio *= math.sqrt(rest / privacy.embedding_share * first / steps)
         sums_ratio *= math.sqrt(rest / privacy.sums_share / steps) / asked.rate
     return EmbeddedAggregates(
-        **_common(asked),
+        **asked.common(asked.num_train),
         sampling_rate=asked.rate,
         aggregations=1,
         receivers=privacy.receivers,
@@ -65,13 +64,6 @@ def _embedded(asked: Asked, step: float, released: float) -> EmbeddedAggregates:
         embedding_steps=first,
         embedding_ratio=embedding_ratio,
     )
-
-
-def _common(asked: Asked) -> dict[str, Any]:
-    common = asked.common(asked.num_train)
-    if asked.privacy.delta is None:  # everybody sends, so everybody is protected
-        common["delta"] = usual_delta(asked.counts.num_protected or asked.num_train)
-    return common
 
 
 def _node_level(asked: Asked) -> dict[str, Any]:
@@ -82,4 +74,9 @@ def _node_level(asked: Asked) -> dict[str, Any]:
         if asked.steps is None:
             raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
         ratio = math.sqrt(aggregations * (1 - share) / share / asked.steps) / asked.rate
-    return {**_common(asked), "sampling_rate": asked.rate, "aggregations": aggregations, "sums_ratio": ratio}
+    return {
+        **asked.common(asked.num_train),
+        "sampling_rate": asked.rate,
+        "aggregations": aggregations,
+        "sums_ratio": ratio,
+    }

@@ -14,12 +14,13 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.families.trees.records import Lots, PoissonLots
+from dpgraph.privacy.accountants.steps import poisson_gaussian
 from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import Count, Noise, Shape
 from dpgraph.privacy.mechanisms.batches import FixedBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import POISSON_GAUSSIAN, Statement
+from dpgraph.privacy.statements import Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
@@ -57,7 +58,7 @@ class ComponentLots(PoissonLots):
         return gaussian_epsilon(mu=self.release_mu, delta=self.delta) if mode == "rigorous" else 0.0
 
     def rigorous(self) -> Guarantee:
-        stated = POISSON_GAUSSIAN.filled({"q": f"{self.sampling_rate:.6g}"})
+        stated = poisson_gaussian.statement.filled({"q": f"{self.sampling_rate:.6g}"})
         stated = replace(stated, method=f"{stated.method}, composed with a Gaussian release")
         released = f"components of a matrix that one record moves by 1, noise std {self.components_noise:g}"
         given = "given the components, the gradient of a record depends on that record only"

@@ -1,131 +1,134 @@
-"""DP-APPR: private approximate personalised PageRank vectors of M nodes (Zhang 2021, chapter 5)."""
+"""Accountants of private PageRank vectors by name (Zhang 2021, chapter 5)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import Annotated
 
-import numpy as np
-from scipy.optimize import brentq
+from dpgraph.families.trees.accountant import double_mixture
+from dpgraph.families.trees.published_accountant import check_batch
+from dpgraph.privacy.accountants import parameters as par
+from dpgraph.privacy.accountants.declaration import accountant, reference
+from dpgraph.privacy.accountants.steps import MOST_MOMENTS, moments
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import PUBLIC, Statement
 
-from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
-from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
-from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp
+Rows = Annotated[int, par.count("M")]
+RowDelta = Annotated[float, par.Parameter("delta of one row", above=0, most=1)]
+ColumnSupport = Annotated[int, par.count("rows of the released matrix that may name one node", most=par.MOST_TERMS)]
+TopK = Annotated[int, par.count("K: entries per row")]
+Gumbel = Annotated[float, par.price("Gumbel scale is C2 / eps_gumbel")]
+Laplace = Annotated[float, par.price("option 2 adds Laplace(K C2 / eps_laplace)")]
+BOUNDED_RANGE = "{M K} draws of bounded range"
+GAUSSIAN_ROWS = "all rows are one Gaussian mechanism of sensitivity sqrt(2 M) C1, {mu}"
+READERS = "at most {R} roots read a node's record"
+TRAINING = Statement(
+    method=double_mixture.statement.method, relation=Relation.NODE_NULL, sampling="Poisson, rate {q}, of {M} roots",
+    not_covered=(PUBLIC,),
+    assumptions=(GAUSSIAN_ROWS, READERS, "roots are chosen by public ids"),
+)  # fmt: skip
+THEOREMS_6_TO_8 = Statement(
+    method="Theorems 6 to 8, moments accountant with lambda 1 to {lambda_max}", relation=Relation.NODE_REMOVE,
+    sampling="rate {B / N}",
+    assumptions=("constants of Theorem 8 are not given: moments accountant at sigma / tau",),
+)  # fmt: skip
 
 
-def _composed_rows(row_epsilon: float, rows: int, row_delta: float) -> float:
-    """eps_g with eps_row = eps_g / (2 sqrt(M ln(e + eps_g / (2 M delta)))); the left side over the root increases."""
-    scale = math.log(2 * rows) + math.log(row_delta)  # quotients by a tiny delta overflow
+@accountant(
+    "published",
+    Statement(method="Theorem 6", relation=THEOREMS_6_TO_8.relation, sampling="none",
+              assumptions=("row sensitivity C1, although two clipped rows differ by up to sqrt(2) C1",)),
+    noise="sigma_over_clip",
+    unproved="rows differ by up to sqrt(2) C1: see gaussian with sensitivity sqrt(2 M)",
+    references=(reference(3.999861, 2e-3, "root of Theorem 6 by bisection", rows=70, sigma_over_clip=55.0256,
+                          row_delta=1.429e-5),),
+)  # fmt: skip
+def appr_gaussian_theorem6(*, rows: Rows, sigma_over_clip: par.OverClip, row_delta: RowDelta) -> float:
+    """Return Theorem 6: M rows, each (eps_row, delta_row), advanced composition; total delta 2 M delta_row."""
+    from dpgraph.families.pagerank.epsilon import theorem6_epsilon
 
-    def gap(epsilon: float) -> float:
-        share = -math.inf if epsilon == 0 else math.log(epsilon) - scale
-        return epsilon - 2 * row_epsilon * math.sqrt(rows * float(np.logaddexp(1, share)))
-
-    high = max(1.0, row_epsilon)
-    while gap(high) < 0:
-        high *= 2
-    return float(brentq(gap, 0.0, high, xtol=1e-12, rtol=1e-14))
-
-
-def theorem6_epsilon(*, rows: int, noise: float, row_delta: float) -> float:
-    """Theorem 6, Gaussian: noise = std / C1 of every row; total (epsilon, 2 M row_delta)."""
-    return _composed_rows(math.sqrt(2 * (math.log(1.25) - math.log(row_delta))) / noise, rows, row_delta)
+    return theorem6_epsilon(rows=rows, noise=sigma_over_clip, row_delta=row_delta)
 
 
-def theorem7_epsilon(
-    *, rows: int, top_k: int, eps_gumbel: float, row_delta: float, eps_laplace: float | None = None
+@accountant(
+    "published",
+    Statement(method="Theorem 7", relation=THEOREMS_6_TO_8.relation, sampling="none"),
+    name="appr_exponential",
+    references=(reference(8.914314, 1.4e-3, "root of Theorem 7 by bisection", rows=70, top_k=4, eps_gumbel=0.02,
+                          eps_laplace=0.02),),
+)  # fmt: skip
+def appr_exponential_theorem7(
+    *, rows: Rows, top_k: TopK, eps_gumbel: Gumbel, delta: float, row_delta: RowDelta | None = None,
+    eps_laplace: Laplace | None = None,
+) -> float:  # fmt: skip
+    """Return Theorem 7, with e^(2 eps) where the thesis prints eps^(2 eps); delta_row is delta / (2 M)."""
+    from dpgraph.families.pagerank.epsilon import theorem7_epsilon
+
+    each = delta / (2 * rows) if row_delta is None else row_delta
+    return theorem7_epsilon(rows=rows, top_k=top_k, eps_gumbel=eps_gumbel, row_delta=each, eps_laplace=eps_laplace)
+
+
+@accountant(
+    "rigorous",
+    Statement(method="zCDP of the draws", relation=Relation.NODE_NULL, sampling="none", assumptions=(BOUNDED_RANGE,)),
+    references=(reference(1.572948, 1e-5, "least over real orders by Brent's method", tolerance=1e-3, rows=70, top_k=4,
+                          eps_gumbel=0.02, eps_laplace=0.02),),
+)  # fmt: skip
+def appr_exponential(
+    *, rows: Rows, top_k: TopK, eps_gumbel: Gumbel, delta: float, eps_laplace: Laplace | None = None
 ) -> float:
-    """Theorem 7, exponential mechanism: Gumbel scale C2 / eps_gumbel; option 2 adds Laplace(K C2 / eps_laplace).
+    """Return the epsilon of rho = M (K eps^2 / 2 + eps_2^2 / 2) zCDP, the bounded-range bound of each draw."""
+    from dpgraph.families.pagerank.epsilon import exponential_epsilon
 
-    The thesis prints eps^(2 eps) where e^(2 eps) is meant.
+    return exponential_epsilon(rows=rows, top_k=top_k, eps_gumbel=eps_gumbel, delta=delta, eps_laplace=eps_laplace)
+
+
+@accountant(
+    "published",
+    THEOREMS_6_TO_8.also("a capped column norm bounds a node's effect on training",
+                         "sampling a share q' once multiplies epsilon by q'"),
+    noise="noise_multiplier",
+    unproved="after softmax and clipping a column's norm bounds nothing, and batches come from the M rows: see "
+             "appr_training",
+    references=(reference(0.9675, 1e-5, "0.09 (1 + 9.75), Igamberdiev & Habernal 2022, Table 3", tolerance=6e-4,
+                          num_train=100, batch_size=100, noise_multiplier=52, column_norm=2, steps=2000,
+                          eps_pagerank=1, sampled_share=0.09),),
+)  # fmt: skip
+def appr_training_theorem8(
+    *, num_train: par.NumTrain, batch_size: par.BatchSize, noise_multiplier: par.NoiseMultiplier,
+    column_norm: Annotated[float, par.noise("tau, cap on the norm of each column of the released matrix")],
+    steps: par.Steps, eps_pagerank: Annotated[float, par.price("epsilon of the released matrix", least=0)],
+    delta: float,
+    sampled_share: Annotated[float, par.rate("q', share of the nodes drawn once before training (default: 1)")] = 1.0,
+    lambda_max: par.Moments = MOST_MOMENTS,
+) -> float:  # fmt: skip
+    """Return Theorem 8: (eps_pr + the moments accountant at rate B / N and multiplier sigma / tau) q'.
+
+    Sampling a share once gives ln(1 + q'(e^eps - 1)) instead.
     """
-    return _composed_rows(_row_epsilon(top_k, eps_gumbel, row_delta) + (eps_laplace or 0.0), rows, row_delta)
+    check_batch(batch_size, num_train)
+    rate, noise = batch_size / num_train, noise_multiplier / column_norm
+    training = moments(q=rate, noise_multiplier=noise, steps=steps, delta=delta, lambda_max=lambda_max)
+    return sampled_share * (eps_pagerank + training)
 
 
-def _row_epsilon(top_k: int, eps_gumbel: float, row_delta: float) -> float:
-    """epsilon_1 of Theorem 7 (Corollary 3): the K draws of one row."""
-    tanh = math.tanh(eps_gumbel)  # (e^(2 eps) - 1) / (e^(2 eps) + 1)
-    pure = top_k * eps_gumbel
-    return 2 * min(pure, pure * tanh + eps_gumbel * math.sqrt(-2 * top_k * math.log(row_delta)))
+@accountant(
+    "rigorous",
+    TRAINING.also("column support capped on the released matrix", "rows non-negative and clipped"),
+    premises=par.SGD, noise="noise_multiplier", rate="q",
+    references=(reference(2.491291, 1e-5, "closed form of Gaussian DP in full batches", tolerance=2e-3, rows=20,
+                          sigma_over_clip=40, column_support=2, q=1, noise_multiplier=60, steps=50),),
+)  # fmt: skip
+def appr_training(
+    *, rows: Rows, sigma_over_clip: par.OverClip,
+    column_support: ColumnSupport, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, delta: float,
+) -> float:  # fmt: skip
+    """Return the epsilon of M non-negative rows as one Gaussian release, then Theorem 2 with R = column support + 1.
 
-
-def theorem8_epsilon(*, pagerank: float, training: float, sampled_share: float) -> float:
-    """Theorem 8 as printed: (eps_pr + eps_sgd) q'. Sampling once gives ln(1 + q'(e^eps - 1)) instead."""
-    return sampled_share * (pagerank + training)
-
-
-def exponential_zcdp(*, rows: int, top_k: int, eps_gumbel: float, eps_laplace: float | None = None) -> float:
-    """rho of the release of M rows: a draw has bounded range 2 eps, so is eps^2/2-zCDP; Laplace adds eps^2/2 a row."""
-    return rows * (top_k * eps_gumbel**2 / 2 + (eps_laplace or 0.0) ** 2 / 2)
-
-
-def exponential_epsilon(
-    *, rows: int, top_k: int, eps_gumbel: float, delta: float, eps_laplace: float | None = None
-) -> float:
-    """Rigorous: epsilon of `exponential_zcdp`."""
-    rho = exponential_zcdp(rows=rows, top_k=top_k, eps_gumbel=eps_gumbel, eps_laplace=eps_laplace)
-    return epsilon_from_rdp(WIDE_ORDERS, rho * np.asarray(WIDE_ORDERS), delta)
-
-
-def gaussian_then_training_epsilon(
-    *, rows: int, noise: float, column_support: int, rate: float, sgd_noise: float, steps: int, delta: float
-) -> float:
-    """Rigorous DP-APPR: the M rows in one Gaussian mechanism (noise = std / C1, non-negative rows of norm <= C1), then
-    Poisson DP-SGD over the M roots, sgd_noise = std / clip norm, with at most `column_support` rows that name a node.
-
-    Capping the columns of the released vectors is free; a node changes column_support roots and its own.
+    Capping the columns of the released rows is post-processing: docs/privacy.md, section 6.
     """
-    pair = affected_roots_pair(affected_roots=column_support + 1, rate=rate, noise_std=sgd_noise)
-    return composed_epsilon(pair, steps=steps, delta=delta, once=gaussian_pair(math.sqrt(2 * rows) / noise))
+    from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
+    from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
-
-def release_noise(
-    release: str, *, epsilon: float, rows: int, top_k: int, delta: float, published: bool
-) -> tuple[float, float | None]:
-    """(noise, epsilon of the values or None) with which the rows alone cost `epsilon` at `delta`.
-
-    `gaussian`: noise std / C1. `exponential`, `exponential-values`: epsilon of the Gumbel noise; the thesis does not
-    state how the values' share is chosen, here half of the row's epsilon (published) or of rho (rigorous).
-    """
-    row_delta = delta / (2 * rows)
-    if release == "gaussian":
-        if published:
-            return _root(
-                lambda noise: theorem6_epsilon(rows=rows, noise=noise, row_delta=row_delta), epsilon, falling=True
-            ), None
-        return _root(
-            lambda noise: gaussian_epsilon(mu=math.sqrt(2 * rows) / noise, delta=delta), epsilon, falling=True
-        ), None
-    values = release == "exponential-values"
-    if not published:
-        gumbel = _root(
-            lambda eps: exponential_epsilon(
-                rows=rows,
-                top_k=top_k,
-                eps_gumbel=eps,
-                delta=delta,
-                eps_laplace=eps * math.sqrt(top_k) if values else None,
-            ),
-            epsilon,
-        )
-        return gumbel, gumbel * math.sqrt(top_k) if values else None
-
-    def cost(gumbel: float) -> float:
-        row = _row_epsilon(top_k, gumbel, row_delta)
-        return theorem7_epsilon(
-            rows=rows, top_k=top_k, eps_gumbel=gumbel, row_delta=row_delta, eps_laplace=row if values else None
-        )
-
-    gumbel = _root(cost, epsilon)
-    return gumbel, _row_epsilon(top_k, gumbel, row_delta) if values else None
-
-
-def _root(cost: Callable[[float], float], epsilon: float, falling: bool = False) -> float:
-    """The argument whose cost is `epsilon` or hardly less, over 1e-12 to 1e12 in powers of e."""
-
-    def gap(log: float) -> float:
-        return math.log(max(cost(math.exp(log)), 1e-300)) - math.log(epsilon)
-
-    exponent = float(brentq(gap, -28.0, 28.0, xtol=1e-10, rtol=1e-12))
-    return math.exp(exponent + (1e-9 if falling else -1e-9))
+    pair = affected_roots_pair(affected_roots=column_support + 1, rate=q, noise_std=noise_multiplier)
+    return composed_epsilon(pair, steps=steps, delta=delta, once=gaussian_pair(math.sqrt(2 * rows) / sigma_over_clip))

@@ -14,6 +14,15 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.families.pagerank.accountant import (
+    BOUNDED_RANGE,
+    GAUSSIAN_ROWS,
+    READERS,
+    THEOREMS_6_TO_8,
+    TRAINING,
+    appr_exponential,
+)
+from dpgraph.privacy.accountants.steps import MOST_MOMENTS, moments
 from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import (
     RELEASED_MLP,
@@ -25,17 +34,9 @@ from dpgraph.privacy.mechanisms.base import (
 )
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
+from dpgraph.privacy.public_numbers import Counted
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import (
-    BOUNDED_RANGE,
-    GAUSSIAN_ROWS,
-    MOST_MOMENTS,
-    PAGERANK_DRAWS,
-    PAGERANK_READERS,
-    PAGERANK_TRAINING,
-    THEOREMS_6_TO_8,
-    Statement,
-)
+from dpgraph.privacy.statements import Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
@@ -49,7 +50,8 @@ NOT_AMPLIFIED = "which nodes are kept (q') is public and hides no node"
 class PagerankSteps(NoisySteps):
     """Rows for M of the roots, then T steps; `noise_multiplier` belongs to the steps, `release_*` to the rows."""
 
-    relation: ClassVar[Relation] = PAGERANK_TRAINING.relation
+    relation: ClassVar[Relation] = TRAINING.relation
+    counted: ClassVar[Counted] = Counted.TRAINING
     prepared: ClassVar[str] = "dpgraph.families.pagerank.prepared:PreparedRows"
     release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {
         "rows, gaussian": ("release", 1),
@@ -122,7 +124,7 @@ class PagerankSteps(NoisySteps):
         """Renyi divergences of the release of all rows; 0 where none is made."""
         if not self.released:
             return np.zeros(len(orders))
-        from dpgraph.families.pagerank.accountant import exponential_zcdp
+        from dpgraph.families.pagerank.epsilon import exponential_zcdp
 
         if self.release == "gaussian":
             rho = self.release_mu**2 / 2
@@ -227,9 +229,10 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
     @property
     def _statement(self) -> Statement:
         if not self.release.startswith("exponential"):
-            return PAGERANK_TRAINING
-        method = f"{PAGERANK_DRAWS.method} and double mixture, composed as Renyi divergences or at delta / 2 each"
-        return replace(PAGERANK_TRAINING, method=method)
+            return TRAINING
+        draws = appr_exponential.statement.method
+        method = f"{draws} and double mixture, composed as Renyi divergences or at delta / 2 each"
+        return replace(TRAINING, method=method)
 
     def _epsilon(self) -> float:
         """Gaussian rows compose as privacy loss distributions.
@@ -318,25 +321,20 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
     def rigorous(self) -> Guarantee:
         reach = "one root reads" if self.release == "identity" else f"{self.affected_roots} roots may read"
         stated = replace(
-            PAGERANK_TRAINING,
+            TRAINING,
             method="Theorem 1 of Daigavane et al. at the roots that may change, composed with the release",
             sampling="batches of {B} of {M} roots without replacement",
-            assumptions=tuple(
-                f"{reach} a node's record" if text == PAGERANK_READERS else text
-                for text in PAGERANK_TRAINING.assumptions
-            ),
+            assumptions=tuple(f"{reach} a node's record" if text == READERS else text for text in TRAINING.assumptions),
         )
         return self._proved(self._stated(stated, B=self.batch_size), self._renyi_epsilon(), NOT_AMPLIFIED)
 
     def published(self) -> Guarantee:
         """epsilon_pr + epsilon_sgd, each at delta / 2, as on the axes of the thesis; then "multiplied by q'"."""
-        from dpgraph.privacy.accountants.renyi import moments_epsilon
-
         steps, noise = self.closed()
         tau = self.column_norm if self.released else 1.0
         delta = self.delta / 2 if self.released else self.delta
-        training = moments_epsilon(
-            rate=self.batch_size / self.sampled_nodes, noise_multiplier=noise / tau, steps=steps, delta=delta
+        training = moments(
+            q=self.batch_size / self.sampled_nodes, noise_multiplier=noise / tau, steps=steps, delta=delta
         )
         epsilon = self.published_release() + training
         remarks = () if self.node_share == 1 else (
@@ -350,7 +348,7 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
 
     def published_release(self) -> float:
         """epsilon_pr of Theorem 6 or 7 at delta / 2 = 2 M delta_row; 0 where the thesis has none."""
-        from dpgraph.families.pagerank.accountant import theorem6_epsilon, theorem7_epsilon
+        from dpgraph.families.pagerank.epsilon import theorem6_epsilon, theorem7_epsilon
 
         if not self.released:
             return 0.0

@@ -34,14 +34,12 @@ def poisson_pagerank(asked: Asked) -> PoissonPagerank:
 
 def _rows(asked: Asked, published: bool) -> dict[str, Any]:
     """Fields that both mechanisms have."""
-    from dpgraph.families.pagerank.accountant import release_noise
+    from dpgraph.families.pagerank.epsilon import release_noise
 
     pagerank = asked.cell.pagerank
     _, rows = kept_and_roots(pagerank, asked.num_train)
     roots, fewer = roots_and_rows(pagerank, asked.num_train)
     common = asked.common(roots) | {"num_rows": fewer}
-    if asked.privacy.delta is None:
-        common["delta"] = asked.default_delta(asked.num_train)
     noise: float | None = None
     values: float | None = None
     if asked.cell.release_epsilon is not None:

@@ -15,13 +15,34 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.families.pate.accountant import capped_epsilon, published_epsilon
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, NoisySteps
 from dpgraph.privacy.procedure import Release
 from dpgraph.privacy.public import DataFact
-from dpgraph.privacy.statements import GNMAX, GNMAX_NODES, Statement
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import Statement, public
 
 CHECKS, ANSWERS = "largest count of votes", "histogram of votes"
+GNMAX = replace(capped_epsilon.statement, relation=Relation.RECORD_REPLACE,
+                sampling="none; every record trains one teacher, by a public hash of its id",
+                assumptions=("teachers' parts are disjoint: a record moves one vote of each histogram",
+                             "at most {M} checks and {M_l} answers, whatever the data: how many were made is private",
+                             "the images that are labelled are public, and so are their order and their number",
+                             "noise of the votes is drawn in secret"),
+                not_covered=(public("teachers' settings, the threshold and the student's"),))  # fmt: skip
+GNMAX_NODES = replace(
+    GNMAX, relation=Relation.TRAINING_NODE,
+    sampling="none; every training node teaches one teacher, by a public shuffle of the ids",
+    assumptions=(
+        "the validation nodes are public: their features and the edges between them, not their classes",
+        "a teacher reads the subgraph of its own part and of the validation nodes: a training node moves one vote of "
+        "each histogram, whatever its degree",
+        *GNMAX.assumptions[1:2],
+        "which validation nodes are labelled, in which order and how many is public",
+        *GNMAX.assumptions[3:],
+    ),
+)  # fmt: skip
 
 
 class ConfidentGnmax(NoisySteps):
@@ -70,15 +91,11 @@ class ConfidentGnmax(NoisySteps):
 
     def published(self) -> Guarantee:
         """Proposition 2 of the thesis, data-independent."""
-        from dpgraph.families.pate.accountant import published_epsilon
-
         return self._stated("Proposition 2, RDP of Confident-GNMax without regard to the data").guarantee(
             "published", epsilon=published_epsilon(**self._spent()), delta=self.delta
         )
 
     def rigorous(self) -> Guarantee:
-        from dpgraph.families.pate.accountant import capped_epsilon
-
         return self._proved(self._stated(self.stated.method), capped_epsilon(**self._spent()))
 
     def _stated(self, method: str) -> Statement:

@@ -16,11 +16,12 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import UserError, invalid
+from dpgraph.privacy.accountants.steps import MOMENTS, MOST_MOMENTS, ONE_VECTOR, gaussian, moments, poisson_gaussian
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import GAUSSIAN, MOMENTS, MOST_MOMENTS, ONE_VECTOR, POISSON_GAUSSIAN, Statement
+from dpgraph.privacy.statements import Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
@@ -60,10 +61,8 @@ class GraphSplits(NoisySteps):
         return self._moments(replace(MOMENTS, relation=relation), PRESUMED)
 
     def _moments(self, statement: Statement, presumed: Shape) -> Guarantee:
-        from dpgraph.privacy.accountants.renyi import moments_epsilon
-
         steps, noise = self.closed()
-        epsilon = moments_epsilon(rate=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
+        epsilon = moments(q=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
         stated = statement.filled({"lambda_max": MOST_MOMENTS, "q": f"1/{self.num_splits}"}).also(
             "q = 1/s, T = epochs times s: not stated for splits, but Table 3 (q = 1) comes out digit by digit"
         )
@@ -122,7 +121,7 @@ class MaskedSubgraphs(GraphSplits):
     Gaussian steps of sensitivity 2 C. In return the guarantee is for any other graph.
     """
 
-    relation: ClassVar[Relation] = GAUSSIAN.relation
+    relation: ClassVar[Relation] = gaussian.statement.relation
     refuses_delta: ClassVar[bool] = False
     may_stop: ClassVar[bool] = True
 
@@ -132,7 +131,7 @@ class MaskedSubgraphs(GraphSplits):
         steps, _ = self.closed()
         return self._rigorous(
             self._gaussian(steps),
-            f"{GAUSSIAN.method}, mu = 2 sqrt(T) / noise multiplier",
+            f"{gaussian.statement.method}, mu = 2 sqrt(T) / noise multiplier",
             "none: every step may read every node",
         )
 
@@ -180,7 +179,7 @@ class NodeClippedSubgraphs(GraphSplits):
     steps, stated as a remark.
     """
 
-    relation: ClassVar[Relation] = GAUSSIAN.relation
+    relation: ClassVar[Relation] = gaussian.statement.relation
     refuses_delta: ClassVar[bool] = False
     may_stop: ClassVar[bool] = True
 
@@ -204,7 +203,7 @@ class NodeClippedSubgraphs(GraphSplits):
         steps, _ = self.closed()
         return self._rigorous(
             self._gaussian(steps, self.most_nodes),
-            f"{GAUSSIAN.method}, mu = 2 n sqrt(T) / noise multiplier, n = {self.most_nodes} nodes of a part",
+            f"{gaussian.statement.method}, mu = 2 n sqrt(T) / noise multiplier, n = {self.most_nodes} nodes of a part",
             "none: every step may read every node",
             f"if labels alone change, one of them replaced by another, epsilon is {self._gaussian(self.epochs):.4g}",
             vector="the sum of each node's clipped gradient: one node may turn all of them around, by 2 C each",
@@ -235,7 +234,7 @@ class CutSubgraphs(GraphSplits):
     def rigorous(self) -> Guarantee:
         return self._rigorous(
             self._gaussian(self.epochs),
-            f"{GAUSSIAN.method}, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
+            f"{gaussian.statement.method}, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
             f"{self.num_splits} fixed parts by id, in turn",
             TRAINING_ONLY,
             "no edge leads from one part to another",
@@ -284,7 +283,7 @@ class PoissonSubgraphs(GraphSplits):
         return self._rigorous(
             epsilon,
             "Poisson-subsampled Gaussian at noise multiplier / 2, privacy loss distribution",
-            f"{POISSON_GAUSSIAN.filled({'q': f'1/{self.num_splits}'}).sampling}, of nodes",
+            f"{poisson_gaussian.statement.filled({'q': f'1/{self.num_splits}'}).sampling}, of nodes",
             TRAINING_ONLY,
             "the mean's divisor is a function of the drawn nodes alone and inside of the clipped vector",
         )

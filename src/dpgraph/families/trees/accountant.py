@@ -1,8 +1,106 @@
-"""How far one node reaches."""
+"""Accountants of steps on bounded trees, by name: one joint clip norm, a private one, and residual clipping."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Annotated
 
-def tree_size(*, max_degree: int, hops: int) -> int:
-    """N(K, r) = sum of K^i over i = 0..r: nodes of a tree of depth r; also the roots one node can reach."""
-    return sum(max_degree**depth for depth in range(hops + 1))
+from dpgraph.privacy.accountants import parameters as par
+from dpgraph.privacy.accountants.declaration import accountant, reference
+from dpgraph.privacy.accountants.steps import epsilon_on_roots
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import PUBLIC, Statement, public
+
+Roots = Annotated[int, par.count("R: loss terms that one record changes, its own included", most=par.MOST_TERMS)]
+OwnRootRemoved = Annotated[bool, par.Parameter("the record's own term vanishes (node-null); false: it is replaced")]
+ClipRatio = Annotated[float, par.Parameter("C_n / C_s", least=0, most=par.MOST_RATIO)]
+OverSelfClip = Annotated[float, par.noise("noise std / C_s")]
+ONE_STEP = "one step by quadrature of the densities"
+FULL_BATCHES = "closed form of Gaussian DP in full batches"
+
+
+@accountant(
+    "rigorous",
+    Statement(method="double mixture, privacy loss distribution", relation=Relation.NODE_NULL,
+              sampling="Poisson, rate {q}",
+              assumptions=("stable sampler: at most {R} roots change",
+                           "messages and normalisers depend on accepted nodes only"), not_covered=(PUBLIC,)),
+    premises=(*par.SGD, par.STABLE), noise="sigma_over_clip", rate="q",
+    references=(reference(3.948745, 1e-5, ONE_STEP, tolerance=2e-3, affected_roots=3, q=0.3, sigma_over_clip=2,
+                          steps=1),
+                reference(8.595866, 1e-5, FULL_BATCHES, tolerance=2e-3, affected_roots=3, q=1, sigma_over_clip=20,
+                          steps=50)),
+)  # fmt: skip
+def double_mixture(
+    *, affected_roots: Roots, q: par.Rate, sigma_over_clip: par.OverClip, steps: par.Steps, delta: float,
+    own_root_removed: OwnRootRemoved = True,
+) -> float:  # fmt: skip
+    """Return the epsilon of T steps in which a record changes R roots: docs/privacy.md, Theorem 2."""
+    return epsilon_on_roots(affected_roots, q, sigma_over_clip, steps, delta, own_root_removed)
+
+
+@accountant(
+    "rigorous",
+    replace(double_mixture.statement,
+            assumptions=("clip norm from the exponential mechanism on a public grid, sensitivity R, eps_quantile-DP",
+                         *double_mixture.statement.assumptions),
+            not_covered=(public("the split, the number of roots and all hyper-parameters"),)),
+    premises=(par.POISSON, par.ONE_GROUP, par.STABLE), noise="sigma_over_clip", rate="q",
+    references=(reference(4.315272, 1e-5, ONE_STEP, tolerance=2e-3, affected_roots=3, q=0.3, sigma_over_clip=2,
+                          steps=1, eps_quantile=0.5),),
+)  # fmt: skip
+def private_quantile(
+    *, affected_roots: Roots, q: par.Rate, sigma_over_clip: par.OverClip, steps: par.Steps,
+    eps_quantile: Annotated[float, par.price("price of the privately chosen clip norm, pure DP")], delta: float,
+    own_root_removed: OwnRootRemoved = True,
+) -> float:  # fmt: skip
+    """Return the epsilon of Theorem 2 composed with a clip norm that is chosen privately: docs/privacy.md, 7.1."""
+    return epsilon_on_roots(affected_roots, q, sigma_over_clip, steps, delta, own_root_removed, eps_quantile)
+
+
+@accountant(
+    "rigorous",
+    replace(double_mixture.statement, method="double mixture of residual clipping, privacy loss distribution",
+            sampling="two independent Poisson batches, rates {q1} (self terms) and {q2} (neighbour terms)",
+            assumptions=("a self gradient reads its root's own record only", "{C_n / C_s} is public",
+                         *double_mixture.statement.assumptions)),
+    premises=(*par.SGD, par.STABLE, par.TWO_BATCHES), noise="sigma_over_self_clip", rate="q_self",
+    references=(reference(3.5404, 1e-5, ONE_STEP, tolerance=2e-3, affected_roots=2, q_self=0.3, q_neighbour=0.2,
+                          neighbour_to_self_clip=0.5, sigma_over_self_clip=1.25, steps=1),),
+)  # fmt: skip
+def residual_clipping(
+    *, affected_roots: Roots, q_self: Annotated[float, par.rate("Poisson rate of the self terms")],
+    neighbour_to_self_clip: ClipRatio, sigma_over_self_clip: OverSelfClip, steps: par.Steps, delta: float,
+    q_neighbour: Annotated[float, par.rate("Poisson rate of the neighbour terms (default: q_self)")] | None = None,
+) -> float:  # fmt: skip
+    """Return the epsilon of residual clipping with two independent batches: docs/privacy.md, Theorem 3."""
+    from dpgraph.privacy.accountants.composition import composed_epsilon
+    from dpgraph.privacy.accountants.double_mixture import residual_pair
+
+    pair = residual_pair(
+        affected_roots=affected_roots, self_rate=q_self, neighbour_rate=q_self if q_neighbour is None else q_neighbour,
+        neighbour_clip=neighbour_to_self_clip, noise_std=sigma_over_self_clip,
+    )  # fmt: skip
+    return composed_epsilon(pair, steps=steps, delta=delta)
+
+
+@accountant(
+    "rigorous",
+    replace(residual_clipping.statement,
+            sampling="one Poisson batch for both terms; the number of drawn affected roots counts as revealed"),
+    premises=(*par.SGD, par.STABLE), noise="sigma_over_self_clip", rate="q",
+    references=(reference(11.546220, 1e-5, ONE_STEP, tolerance=2e-3, affected_roots=3, q=0.3,
+                          neighbour_to_self_clip=0.5, sigma_over_self_clip=1.25, steps=1),),
+)  # fmt: skip
+def residual_one_batch(
+    *, affected_roots: Roots, q: par.Rate, neighbour_to_self_clip: ClipRatio, sigma_over_self_clip: OverSelfClip,
+    steps: par.Steps, delta: float,
+) -> float:  # fmt: skip
+    """Return the epsilon of residual clipping with one batch for both terms, draws revealed: docs/privacy.md, 4."""
+    from dpgraph.privacy.accountants.composition import composed_epsilon
+    from dpgraph.privacy.accountants.double_mixture import residual_one_batch_pair
+
+    pair = residual_one_batch_pair(
+        affected_roots=affected_roots, rate=q, neighbour_clip=neighbour_to_self_clip, noise_std=sigma_over_self_clip
+    )
+    return composed_epsilon(pair, steps=steps, delta=delta)

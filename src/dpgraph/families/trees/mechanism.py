@@ -12,21 +12,23 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.trees.accountant import tree_size
+from dpgraph.families.trees.accountant import double_mixture, residual_clipping
+from dpgraph.families.trees.published_accountant import HYPERGEOMETRIC
+from dpgraph.families.trees.sizes import tree_size
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Release
 from dpgraph.privacy.public_numbers import whole_batch
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import DOUBLE_MIXTURE, HYPERGEOMETRIC, RESIDUAL_CLIPPING, Statement
+from dpgraph.privacy.statements import Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
     from dpgraph.privacy.accountants.renyi import Orders
 
 THEOREM_1_PROVED = replace(
-    DOUBLE_MIXTURE,
+    double_mixture.statement,
     method="Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
     sampling=HYPERGEOMETRIC.sampling,
 )
@@ -35,7 +37,7 @@ THEOREM_1_PROVED = replace(
 class StableTrees(base.NoisySteps):
     """Ego trees of depth r over the stable sampler's lists."""
 
-    relation: ClassVar[Relation] = DOUBLE_MIXTURE.relation
+    relation: ClassVar[Relation] = double_mixture.statement.relation
     prepared: ClassVar[str] = "dpgraph.families.trees.prepared:PreparedTrees"
     hops: int = Field(description="r; 0: a root's own record only")
     max_degree: int | None = Field(default=None, description="K: lists in which a node may occur; None without hops")
@@ -83,7 +85,7 @@ class StableTrees(base.NoisySteps):
     def _stated(self, statement: Statement, **numbers: object) -> Statement:
         """With R; assumptions on lists are omitted without hops."""
         if self.hops == 0:
-            kept = tuple(text for text in statement.assumptions if text not in DOUBLE_MIXTURE.assumptions)
+            kept = tuple(text for text in statement.assumptions if text not in double_mixture.statement.assumptions)
             statement = replace(statement, assumptions=kept)
         return statement.filled({"R": self.affected_roots, **numbers})
 
@@ -127,7 +129,7 @@ class PoissonTrees(PoissonBatches, StableTrees):
 
         steps, _ = self.closed()
         return self._proved(
-            self._stated(DOUBLE_MIXTURE, q=f"{self.sampling_rate:.6g}"),
+            self._stated(double_mixture.statement, q=f"{self.sampling_rate:.6g}"),
             composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta),
         )
 
@@ -217,7 +219,7 @@ class ResidualTrees(PoissonBatches, StableTrees):
             "C_n / C_s": f"C_n / C_s = {self.neighbour_clip:.6g}",
         }
         epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta, once=choice)
-        return self._proved(self._stated(RESIDUAL_CLIPPING, **numbers), epsilon, *paid)
+        return self._proved(self._stated(residual_clipping.statement, **numbers), epsilon, *paid)
 
     def published(self) -> Guarantee:
         return self._none("published", "no paper has published this mechanism", "two independent Poisson batches")

@@ -7,13 +7,18 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.trees.accountant import tree_size
+from dpgraph.families.trees.published_accountant import (
+    HYPERGEOMETRIC,
+    ONE_MULTIPLIER,
+    UNPAID_PERCENTILES,
+    UNSTABLE_LISTS,
+)
+from dpgraph.families.trees.sizes import tree_size
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import HYPERGEOMETRIC, ONE_MULTIPLIER, UNPAID_PERCENTILES, UNSTABLE_LISTS
 
 
 class FixedBatchTrees(FixedBatches):

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
+from dpgraph.privacy.accountants.steps import MOMENTS, MOST_MOMENTS, moments, poisson_gaussian
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import RELEASED_MLP, NoisySteps, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, Lists
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import MOMENTS, MOST_MOMENTS, POISSON_GAUSSIAN
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
@@ -38,10 +38,8 @@ class Lots(NoisySteps):
 
     def published(self) -> Guarantee:
         """Moments accountant (Abadi et al. 2016) with q = L / N: Table 5 of the paper at T = 100 / q."""
-        from dpgraph.privacy.accountants.renyi import moments_epsilon
-
         steps, noise = self.closed()
-        epsilon = moments_epsilon(rate=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
+        epsilon = moments(q=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
         stated = MOMENTS_OF_LOTS.filled({"lambda_max": MOST_MOMENTS, "q": f"{self.rate:.6g}"})
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(RELEASED_MLP))
 
@@ -53,7 +51,7 @@ class PoissonLots(PoissonBatches, Lots):
     laws ((1 - q) N(0) + q N(1), N(0)) in units of C dominates it (docs/privacy.md, Theorem 2 with R = 1).
     """
 
-    relation: ClassVar[Relation] = POISSON_GAUSSIAN.relation
+    relation: ClassVar[Relation] = poisson_gaussian.statement.relation
 
     prepared: ClassVar[str] = "dpgraph.families.trees.prepared:PreparedTrees"
     kind: Literal["poisson-lots"] = "poisson-lots"
@@ -74,7 +72,7 @@ class PoissonLots(PoissonBatches, Lots):
         return steps * pair_rdp(self._pair(1, noise), orders) + np.asarray(orders) * self.release_mu**2 / 2
 
     def rigorous(self) -> Guarantee:
-        return self._proved(POISSON_GAUSSIAN.filled({"q": f"{self.sampling_rate:.6g}"}), self._epsilon())
+        return self._proved(poisson_gaussian.statement.filled({"q": f"{self.sampling_rate:.6g}"}), self._epsilon())
 
     def _epsilon(self) -> float:
         from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair

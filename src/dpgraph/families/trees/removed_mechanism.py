@@ -8,19 +8,19 @@ from typing import ClassVar, Literal
 from pydantic import model_validator
 
 from dpgraph.core.errors import invalid
+from dpgraph.families.trees.accountant import double_mixture
 from dpgraph.families.trees.mechanism import PoissonTrees
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.relation import PredictionInput, Relation
-from dpgraph.privacy.statements import DOUBLE_MIXTURE, Statement
+from dpgraph.privacy.statements import Statement
 
 REMOVED_RECORDS = replace(
-    DOUBLE_MIXTURE,
-    relation=Relation.NODE_REMOVE,
+    double_mixture.statement, relation=Relation.NODE_REMOVE,
     assumptions=(
         "a gradient and a prediction read one record's features, and no list: edges of a node that leaves move nothing",
         "no feature is made from edges, and which ids train is public",
     ),
-)
+)  # fmt: skip
 
 
 class RemovedRecords(PoissonTrees):

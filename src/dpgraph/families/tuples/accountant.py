@@ -1,155 +1,94 @@
-"""DP-SGD over relations (Huang et al. 2025): the coupled-sampling bound as published, and static clipping proved.
-
-m relations, n nodes, degree cap K, k negatives per positive, Poisson rate q over relations; noise multipliers are noise
-std / sensitivity (published) or noise std / clip norm (rigorous).
-"""
+"""Accountants of DP-SGD over relations by name (Huang et al. 2025)."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Annotated, Literal
 
-import numpy as np
-from scipy.interpolate import make_interp_spline
-from scipy.special import logsumexp
-from scipy.stats import binom
+from dpgraph.privacy.accountants import parameters as par
+from dpgraph.privacy.accountants.declaration import accountant, reference
+from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.statements import PUBLIC, Statement
 
-from dpgraph.privacy.accountants.composition import pair_rdp
-from dpgraph.privacy.accountants.double_mixture import Mixture, MixturePair, RevealedPair
-from dpgraph.privacy.accountants.renyi import SMALLEST_RDP, Orders, epsilon_from_rdp
-
-ORDERS: Orders = tuple(order / 10 for order in range(11, 110)) + tuple(map(float, range(12, 64)))
-QUADRATURE_STEP = 0.1  # of a standard normal; the integrands are analytic, so the trapezoid rule is exact to rounding
-# Batch sizes, in standard deviations from the mean, between which divergences are interpolated by chords. Chances of
-# being drawn as a negative; of more, moments, which are smooth in it, are interpolated: densely where the first
-# chances raise those of high orders.
-MOST_EVALUATED = 40
-MOST_NODES = 1 << 17  # of a grid, times the terms of a mixture
+MOST_RELATIONS = 10**8  # batch sizes are summed over: their number grows with the square root
 NOISE_GUESS = 1.0  # noise multipliers of relations are near it: rates are small and few tuples change
-NODES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.5])
+Nodes = Annotated[int, par.count("n")]
+Relations = Annotated[int, par.count("m", most=MOST_RELATIONS)]
+Negatives = Annotated[int, par.count("k, negatives per positive")]
+OverSensitivity = Annotated[float, par.noise("noise std / sensitivity", least=0.1)]
+OrdersName = Annotated[Literal["1.1..10.9 step 0.1 and 12..63"], par.Parameter("of Renyi")]
+Standard = Annotated[bool, par.Parameter("Theorem C.1, tuples clipped one by one; sigma is noise std / clip norm")]
 
 
-def _batch_sizes(relations: float, rate: float) -> tuple[np.ndarray, np.ndarray]:
-    """Positives in a batch and their probabilities; what is left out has probability below 1e-20."""
-    low, high = 0, 20  # of a mean below 1, at which the quantile function may fail
-    if relations * rate >= 1:
-        low, high = (int(binom.ppf(tail, relations, rate)) for tail in (1e-15, 1 - 1e-15))
-    sizes = np.arange(max(0, low - 5), high + 15)
-    return sizes, binom.pmf(sizes, relations, rate)
+@accountant(
+    "published",
+    Statement(method="Theorem 3, RDP of coupled sampling", relation=Relation.ENTITY,
+              sampling="Poisson, rate {q}, over tuples; {k} negatives each, without replacement",
+              assumptions=("every entity is in at most {K} tuples",
+                           "one entity moves a batch's sum by at most {C} (Prop. 4.1)")),
+    noise="sigma_over_sensitivity", rate="q", units="nodes", guess=NOISE_GUESS,
+    unproved="Proposition 4.1 is false for adaptive clipping: see relational_static",
+    references=(reference(8.978417, 2e-7, "RDP summed over all batch sizes, Balle et al.'s conversion", tolerance=5e-3,
+                          nodes=1_000_000, relations=5_000_000, max_degree=5, negatives=4, q=1.28e-5,
+                          sigma_over_sensitivity=0.42, steps=7812),),
+)  # fmt: skip
+def relational_coupled(
+    *, nodes: Nodes, relations: Relations, max_degree: par.MaxDegree, negatives: Negatives, q: par.Rate,
+    sigma_over_sensitivity: OverSensitivity, steps: par.Steps, delta: float,
+    orders: OrdersName = "1.1..10.9 step 0.1 and 12..63", standard_clipping: Standard = False,
+) -> float:  # fmt: skip
+    """Return Theorem 3 of Huang et al., or Theorem C.1, with the conversion of the released accountant."""
+    from dpgraph.families.tuples.epsilon import ORDERS, coupled_rdp
+    from dpgraph.privacy.accountants.renyi import epsilon_from_rdp
+
+    rdp = coupled_rdp(nodes=nodes, relations=relations, max_degree=max_degree, negatives=negatives, rate=q,
+                      noise=sigma_over_sensitivity, standard_clipping=standard_clipping)  # fmt: skip
+    return epsilon_from_rdp(ORDERS, steps * rdp, delta)
 
 
-def _log_moments(
-    log_weights: np.ndarray, shifts: np.ndarray, noise: float, orders: np.ndarray, reverse: bool
-) -> np.ndarray:
-    """(orders,): ln E_Q (P/Q)^alpha for P = sum_i w_i N(shift_i, noise^2), Q = N(0, noise^2).
+@accountant(
+    "published",
+    relational_coupled.statement,
+    name="relational_coupled", quantity="rdp_per_step", units="nodes",
+    references=(reference(0.092381444, 0, "by hand: order 2 has a closed form", nodes=200, relations=40,
+                          max_degree=3, negatives=2, q=0.05, sigma_over_sensitivity=0.8, order=2),),
+)  # fmt: skip
+def relational_coupled_rdp(
+    *, nodes: Nodes, relations: Relations, max_degree: par.MaxDegree, negatives: Negatives, q: par.Rate,
+    sigma_over_sensitivity: OverSensitivity, order: Annotated[float, par.Parameter("Renyi order", above=1, most=1e6)],
+    standard_clipping: Standard = False,
+) -> float:  # fmt: skip
+    """Return the divergence of one step in Theorem 3, or C.1, at one order."""
+    from dpgraph.families.tuples.epsilon import coupled_rdp
 
-    reverse: ln E_P (Q/P)^alpha = ln E_Q (P/Q)^(1 - alpha).
-    """
-    tilt = orders.max() * shifts.max() / noise
-    x = np.arange(-12 - (tilt if reverse else 0), 12 + (0 if reverse else tilt), QUADRATURE_STEP)
-    ratio = _log_sums(log_weights + x[:, None] * shifts / noise - shifts**2 / (2 * noise**2))
-    log_normal = -(x**2) / 2 - np.log(2 * np.pi) / 2 + np.log(QUADRATURE_STEP)
-    powers = orders[:, None]
-    exponents = (1 - powers if reverse else powers) * ratio
-    exponents += log_normal
-    return _log_sums(exponents)
-
-
-def _log_sums(exponents: np.ndarray) -> np.ndarray:
-    """(n, m) -> (n,): ln sum exp of each row, which it overwrites; not all of a row are -inf. Faster than scipy's."""
-    largest = exponents.max(axis=1)
-    exponents -= largest[:, None]
-    return np.log(np.exp(exponents, out=exponents).sum(axis=1)) + largest
+    rdp = coupled_rdp(nodes=nodes, relations=relations, max_degree=max_degree, negatives=negatives, rate=q,
+                      noise=sigma_over_sensitivity, standard_clipping=standard_clipping, orders=(order,))  # fmt: skip
+    return float(rdp[0])
 
 
-def coupled_rdp(
-    *,
-    nodes: float,
-    relations: float,
-    max_degree: int,
-    negatives: int,
-    rate: float,
-    noise: float,
-    orders: Orders = ORDERS,
-    standard_clipping: bool = False,
-) -> np.ndarray:
-    """RDP of one step: Theorem 3 (`noise` is std / sensitivity), or Theorem C.1, standard clipping (std / clip norm).
+@accountant(
+    "rigorous",
+    replace(relational_coupled.statement,
+            method="double mixture over tuples, batch sizes revealed, privacy loss distribution",
+            assumptions=("stable tuples: at most {K + D} leave with an entity, and at most {D} take their places",
+                         "the negatives of a batch are one uniformly random ordered sample without replacement"),
+            not_covered=(PUBLIC,)),
+    premises=(*par.SGD, par.STABLE), noise="sigma_over_clip", rate="q", units="nodes", guess=NOISE_GUESS,
+    references=(reference(1.176223, 1e-5, "one step by quadrature, averaged over all batch sizes", tolerance=1e-2,
+                          nodes=100, relations=200, max_degree=2, negatives=1, q=0.05, sigma_over_clip=3, steps=1,
+                          refill=1),),
+)  # fmt: skip
+def relational_static(
+    *, nodes: Nodes, relations: Relations, max_degree: par.MaxDegree, negatives: Negatives, q: par.Rate,
+    sigma_over_clip: par.OverClip, steps: par.Steps, delta: float,
+    refill: Annotated[int, par.count("D, relations that the stable sampler lets in", 0, 100)] = 0,
+) -> float:  # fmt: skip
+    """Return the epsilon of stable tuples that are clipped one by one: docs/privacy.md, Theorem 7."""
+    from dpgraph.families.tuples.epsilon import static_pair
+    from dpgraph.privacy.accountants.composition import composed_epsilon
 
-    Theorem 3: with l positives the node enters with probability 1 - (1 - q)^K (1 - l k / n) and shifts the sum by its
-    sensitivity. Theorem C.1: it shifts by Bin(K, q), plus 2 if drawn as a negative; larger of both directions. Orders
-    that would need too long a grid get inf: where noise is so small, low orders are the best.
-    """
-    largest = max_degree + 2 if standard_clipping else 1
-    terms = 2 * (max_degree + 1) if standard_clipping else 2
-    kept = np.asarray(orders) * largest / noise <= MOST_NODES * QUADRATURE_STEP / terms
-    rdp = np.full(len(orders), np.inf)
-    if not kept.any():
-        return rdp
-    chosen = np.asarray(orders)[kept]
-    sizes, probabilities = _batch_sizes(relations, rate)
-    as_negative = np.minimum(sizes * negatives / nodes, 1.0)
-    asked = np.unique(as_negative)
-    if len(asked) > MOST_EVALUATED:
-        asked = asked[0] + (asked[-1] - asked[0]) * np.linspace(0, 1, MOST_EVALUATED) ** 3
-    log_moments = []
-    with np.errstate(divide="ignore"):
-        for probability in asked:
-            if standard_clipping:
-                counts = np.arange(max_degree + 1)
-                drawn = binom.pmf(counts, max_degree, rate)
-                weights = np.concatenate([drawn * (1 - probability), drawn * probability])
-                shifts = np.concatenate([counts, counts + 2]).astype(float)
-            else:
-                enters = -np.expm1(max_degree * np.log1p(-rate) + np.log1p(-probability))
-                weights, shifts = np.array([1 - enters, enters]), np.array([0.0, 1.0])
-            directions = (False, True) if standard_clipping else (False,)
-            log_moments.append([_log_moments(np.log(weights), shifts, noise, chosen, back) for back in directions])
-        per_asked = np.asarray(log_moments)  # (asked, directions, orders)
-        per_size = (
-            per_asked if len(asked) == 1 else make_interp_spline(asked, per_asked, min(3, len(asked) - 1))(as_negative)
-        )
-        totals = logsumexp(np.log(probabilities)[:, None, None] + per_size, axis=0)
-    rdp[kept] = np.maximum(totals.max(axis=0) / (chosen - 1), SMALLEST_RDP)  # rounding may go below zero
-    return rdp
-
-
-def coupled_epsilon(*, steps: int, delta: float, orders: Orders = ORDERS, **step: Any) -> float:
-    """Theorem 3, or C.1, with the improved conversion, as the released accountant; `step` as in `coupled_rdp`."""
-    return epsilon_from_rdp(orders, steps * coupled_rdp(**step, orders=orders), delta)
-
-
-def static_pair(
-    *, nodes: int, relations: int, max_degree: int, refill: int, negatives: int, rate: float, noise: float
-) -> RevealedPair:
-    """Static clipping: every tuple is clipped to norm 1, `noise` is std / clip norm; the batch size l is revealed.
-
-    Given l unaffected positives: one side shifts by Bin(K + D, q) + 2 Bern(l k / n), the other by Bin(D, q), with D the
-    relations that the stable sampler lets in when others leave. Divergences are convex in the Bernoulli probability, so
-    chords between a few batch sizes bound their average from above.
-    """
-    sizes, probabilities = _batch_sizes(relations, rate)
-    probabilities[-1] += max(0.0, 1 - probabilities.sum())
-    mean, std = relations * rate, np.sqrt(relations * rate)
-    inner = (mean + std * NODES).round().clip(sizes[0], sizes[-1])
-    nodes_at = np.unique([sizes[0], *inner, sizes[-1]])
-    right = np.searchsorted(nodes_at, sizes, side="left").clip(1, len(nodes_at) - 1)
-    share = (sizes - nodes_at[right - 1]) / (nodes_at[right] - nodes_at[right - 1])
-    weights = np.bincount(right, probabilities * share, len(nodes_at))
-    weights += np.bincount(right - 1, probabilities * (1 - share), len(nodes_at))
-    lost, entered = Mixture.binomial(count=max_degree + refill, rate=rate), Mixture.binomial(count=refill, rate=rate)
-    pairs = [
-        MixturePair(
-            lost.plus(Mixture.binomial(count=1, rate=min(1.0, size * negatives / nodes), unit=2.0)), entered, noise
-        )
-        for size in nodes_at
-    ]
-    kept = weights > 0
-    return RevealedPair(
-        tuple((weights[kept] / weights.sum()).tolist()), tuple(pair for pair, keep in zip(pairs, kept) if keep)
-    )
-
-
-def static_rdp(pair: RevealedPair, orders: Orders = ORDERS) -> np.ndarray:
-    """RDP of one step with static clipping: moments, which are convex, too, averaged over revealed batch sizes."""
-    scale = np.asarray(orders) - 1
-    moments = np.stack([scale * pair_rdp(one, orders) for one in pair.pairs])
-    return logsumexp(np.log(pair.weights)[:, None] + moments, axis=0) / scale
+    pair = static_pair(
+        nodes=nodes, relations=relations, max_degree=max_degree, refill=refill, negatives=negatives, rate=q,
+        noise=sigma_over_clip,
+    )  # fmt: skip
+    return composed_epsilon(pair, steps=steps, delta=delta)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,6 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.families.tuples.accountant import relational_coupled, relational_static
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import Count, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
@@ -22,13 +24,21 @@ from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import COUPLED, COUPLED_STANDARD, STATIC_TUPLES, UNSTABLE_TUPLES
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import RevealedPair
     from dpgraph.privacy.accountants.renyi import Orders
 
 BEYOND = 8  # standard deviations of a batch's size for which the entities have to suffice: less than 1e-14 is left
+COUPLED_STANDARD = replace(
+    relational_coupled.statement,
+    method="Theorem C.1, RDP of coupled sampling",
+    assumptions=(relational_coupled.statement.assumptions[0], "one tuple moves a batch's sum by at most C"),
+)
+UNSTABLE_TUPLES = (
+    "capping each degree by a random choice of neighbours is not stable: one entity changes an unbounded number of "
+    "tuples that do not name it"
+)
 
 
 class TupleSteps(PoissonBatches):
@@ -91,8 +101,8 @@ class TupleSteps(PoissonBatches):
             "relations": self.num_roots,
             "max_degree": self.degree,
             "negatives": self.negatives,
-            "rate": self.sampling_rate,
-            "noise": noise,
+            "q": self.sampling_rate,
+            "sigma_over_sensitivity": noise,
             "steps": steps,
             "delta": self.delta,
         }
@@ -102,9 +112,7 @@ class TupleSteps(PoissonBatches):
         return {"q": f"{self.sampling_rate:.6g}", "K": f"K = {self.degree}", "k": self.negatives}
 
     def _theorem_c1(self) -> Guarantee:
-        from dpgraph.families.tuples.accountant import coupled_epsilon
-
-        epsilon = coupled_epsilon(**self._coupled, standard_clipping=True)
+        epsilon = relational_coupled(**self._coupled, standard_clipping=True)
         stated = COUPLED_STANDARD.filled(self._numbers).also(*remark_on_zero(epsilon))
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(THEOREM_C1))
 
@@ -140,7 +148,7 @@ class StaticTuples(TupleSteps):
     @property
     def dominating_pair(self) -> RevealedPair:
         """Of one step, in units of the clip norm."""
-        from dpgraph.families.tuples.accountant import static_pair
+        from dpgraph.families.tuples.epsilon import static_pair
 
         return static_pair(
             nodes=self.num_entities,
@@ -161,10 +169,10 @@ class StaticTuples(TupleSteps):
         steps, _ = self.closed()
         numbers = {**self._numbers, "K + D": self.degree, "D": self.list_cap}
         epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
-        return self._proved(STATIC_TUPLES.filled(numbers), epsilon)
+        return self._proved(relational_static.statement.filled(numbers), epsilon)
 
     def rdp(self, orders: Orders) -> np.ndarray:
-        from dpgraph.families.tuples.accountant import static_rdp
+        from dpgraph.families.tuples.epsilon import static_rdp
 
         return self.closed()[0] * static_rdp(self.dominating_pair, orders)
 
@@ -185,7 +193,7 @@ class StandardTuples(TupleSteps):
         return self._theorem_c1()
 
     def rigorous(self) -> Guarantee:
-        return self._none("rigorous", UNSTABLE_TUPLES, STATIC_TUPLES.filled(self._numbers).sampling)
+        return self._none("rigorous", UNSTABLE_TUPLES, relational_static.statement.filled(self._numbers).sampling)
 
 
 class AdaptiveTuples(TupleSteps):
@@ -211,11 +219,9 @@ class AdaptiveTuples(TupleSteps):
         return Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT_COUNTS)
 
     def published(self) -> Guarantee:
-        from dpgraph.families.tuples.accountant import coupled_epsilon
-
-        epsilon = coupled_epsilon(**self._coupled)
+        epsilon = relational_coupled(**self._coupled)
         numbers = {**self._numbers, "C": f"{self.SENSITIVITY:g} C"}
-        stated = COUPLED.filled(numbers).also(*remark_on_zero(epsilon))
+        stated = relational_coupled.statement.filled(numbers).also(*remark_on_zero(epsilon))
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(THEOREM_3))
 
     def rigorous(self) -> Guarantee:
@@ -223,7 +229,7 @@ class AdaptiveTuples(TupleSteps):
             "Proposition 4.1 is false: limits of tuples without the entity depend on it, and a batch's sum moves by up "
             f"to C (1 + K (1 + k) / 2) = {1 + self.max_degree * (1 + self.negatives) / 2:g} C; {UNSTABLE_TUPLES}"
         )
-        return self._none("rigorous", reason, STATIC_TUPLES.filled(self._numbers).sampling)
+        return self._none("rigorous", reason, relational_static.statement.filled(self._numbers).sampling)
 
 
 class ReleasedTuples(AdaptiveTuples):

@@ -17,19 +17,36 @@ from pydantic import Field
 
 from dpgraph.core.errors import invalid
 from dpgraph.families.trees.records import PoissonLots
+from dpgraph.families.units.accountant import THEOREM_5, class_dp_theorem5
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Rate, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, Lists
 from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import CLASSES, SUBCLASSES, THEOREM_5, Statement
+from dpgraph.privacy.statements import PUBLIC, Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
 
 PREPARED = "dpgraph.families.units.prepared:PreparedUnits"
 IMAGES = ("images of units",)
+CLASSES = Statement(
+    method="Poisson-subsampled Gaussian, a unit replaced, privacy loss distribution", relation=Relation.CLASS,
+    sampling="Poisson, rate {q}, of {K} classes", not_covered=(PUBLIC,),
+    assumptions=(
+        "a class is one vector of norm at most S, whatever its images and however many they are",
+        "which classes there are, and their number, is public",
+    ),
+)  # fmt: skip
+SUBCLASSES = replace(
+    CLASSES, relation=Relation.SUBCLASS, sampling="Poisson, rate {q}, of {K} subclasses",
+    assumptions=(
+        "a subclass is one vector of norm at most S, whatever its images and however many they are",
+        "an image's subclass is a public function of the image and its class alone; the other images of the class are "
+        "not protected with it",
+    ),
+)  # fmt: skip
 
 
 class RecordUnits(PoissonLots):
@@ -85,10 +102,8 @@ class ClassUnits(PoissonBatches):
 
     def published(self) -> Guarantee:
         """Theorem 5 (Corollary 2 of subclasses): 4 q sqrt(T ln(1 / delta)) / sigma, with the premises that fail."""
-        from dpgraph.families.units.accountant import theorem5_epsilon
-
         steps, noise = self.closed()
-        epsilon = theorem5_epsilon(rate=self.sampling_rate, noise_multiplier=noise, steps=steps, delta=self.delta)
+        epsilon = class_dp_theorem5(q=self.sampling_rate, noise_multiplier=noise, steps=steps, delta=self.delta)
         limit = 1 / (16 * noise)
         unmet = () if self.sampling_rate < limit else (f"q = {self.sampling_rate:g} is not below {limit:.3g}",)
         stated = self._stated(replace(THEOREM_5, relation=self.STATED.relation))

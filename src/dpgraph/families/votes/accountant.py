@@ -1,122 +1,109 @@
-"""Epsilon of private votes: steps on own records, Gaussian releases and one choice (docs/privacy.md, section 12)."""
+"""Accountants of private votes by name."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import Annotated, Any
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.votes.sensitivity import edge_votes, replaced_votes
-from dpgraph.privacy.accountants.composition import Pair, Together, composed_epsilon, gaussian_pair
-from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
-from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
-from dpgraph.privacy.accountants.quantile import PureDp
+from dpgraph.families.votes.sensitivity import UNLIKELY, VotesRelation
+from dpgraph.families.votes.sensitivity import capped_votes as moved_by_receivers
+from dpgraph.families.votes.sensitivity import most_voters as fewest_voters
+from dpgraph.privacy.accountants import parameters as par
+from dpgraph.privacy.accountants.declaration import accountant, reference
+from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.statements import PUBLIC, Statement
 
-if TYPE_CHECKING:
-    import numpy as np
+OverNorm = Annotated[float, par.noise("noise std of the buckets / B, B the largest norm of a vote")]
+MeanNoise = Annotated[float, par.noise("noise std of the sum of rows of norm 1 (default: it is not released)")]
+Choice = Annotated[float, par.price(
+    "price of a choice by the exponential mechanism, monotone utilities of sensitivity 1", least=0)]  # fmt: skip
+Mass = Annotated[float, par.Parameter("a: what a vote adds to the coordinate that counts voters", above=0, most=1000)]
+ReaderNoise = Annotated[float, par.noise(
+    "noise std of a step of the reader, whose gradients have norm 1 (default: none is learnt)")]  # fmt: skip
+ReaderSteps = Annotated[int, par.count("T_r: steps in which a reader of votes is learnt", most=par.MOST_STEPS)]
+Margin = Annotated[float, par.Parameter(
+    "z: a cap is the noisy degree plus z standard deviations of its noise", least=0, most=100)]  # fmt: skip
+HubsNoise = Annotated[float, par.noise(
+    "noise std of receivers' numbers of voters, by which hubs are found (default: they are not)")]  # fmt: skip
+HubLimit = Annotated[float, par.Parameter(
+    "H: receivers of a larger noisy number of voters receive nothing", least=1, most=par.MOST_COUNT)]  # fmt: skip
+DegreeFloor = Annotated[int, par.count("m: votes weigh 1 / sqrt(max(d + 1, m))")]
+_RUN: dict[str, Any] = {"q": 1, "noise_multiplier": 20, "steps": 40, "sigma_votes_over_norm": 6, "sigma_mean": 30}
+_FORMULA = "Theorem R's formula in 40 digits, with a binomial quantile of its own"
 
-HALVINGS = 60  # of the interval that holds an epsilon
-VotesRelation = Literal["node-null", "record-replace", "edge"]
 
+@accountant(
+    "rigorous",
+    Statement(method="Poisson-subsampled Gaussian steps, Gaussian releases and a choice, privacy loss distribution",
+              relation=Relation.NODE_NULL, sampling="Poisson, rate {q}",
+              assumptions=("a gradient, a row of the mean and a vote read one record each",
+                           "the votes of a record move the buckets by at most B, whatever its degree",
+                           "noise, batches and the choice are drawn in secret",
+                           "a node's own prediction reads its own record: nothing is said of publishing it"),
+              not_covered=(PUBLIC,), scope=Scope.JOINT),
+    premises=par.SGD, noise="noise_multiplier", rate="q",
+    relations=("votes_relation", {"node-null": Relation.NODE_NULL, "record-replace": Relation.RECORD_REPLACE,
+                                  "edge": Relation.EDGE}),
+    references=(reference(1.527, 1e-5, "privacy-loss distribution by FFT, grid 1e-4", tolerance=3e-3, **_RUN,
+                          eps_choice=0.2, mass=0.3, degree_floor=8),),
+)  # fmt: skip
+def private_votes(
+    *, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, sigma_votes_over_norm: OverNorm,
+    mass: Mass, degree_floor: DegreeFloor, eps_choice: Choice, delta: float, sigma_mean: MeanNoise | None = None,
+    votes_relation: Annotated[VotesRelation, par.Parameter("adjacency")] = "node-null",
+    sigma_reader: ReaderNoise | None = None, reader_steps: ReaderSteps | None = None,
+) -> float:  # fmt: skip
+    """Return the epsilon of Theorem V, with Theorem L where a reader is learnt; also of a record replaced, or an edge.
 
-def votes_epsilon(
-    *,
-    rate: float,
-    noise_multiplier: float,
-    steps: int,
-    mean_mu: float,
-    votes_mu: float,
-    reader_mu: float = 0.0,
-    choice_epsilon: float,
-    mass: float,
-    degree_floor: int,
-    delta: float,
-    relation: VotesRelation = "node-null",
-) -> float:
-    """Of the whole run at `delta`. `mean_mu`, `votes_mu`: 1 / noise std per unit of sensitivity; 0: no release.
-    `reader_mu`: of all steps in which a reader is learnt together, per clip norm.
-
-    A record that becomes null moves each part by one unit and all utilities in one direction; one that is replaced,
-    steps and mean by two, votes by sqrt(2 (1 + r)) and utilities in any direction. An edge moves votes only, and the
-    utilities and gradients of its two ends, each of the latter by two units.
+    docs/privacy.md, sections 12.2, 12.3 and 12.13.
     """
-    moved, mu, choice = moved_parts(
-        mean_mu=mean_mu, votes_mu=votes_mu, reader_mu=reader_mu, choice_epsilon=choice_epsilon,
-        mass=mass, degree_floor=degree_floor, relation=relation,
+    from dpgraph.families.votes.epsilon import votes_epsilon
+
+    if (sigma_reader is None) != (reader_steps is None):
+        raise invalid("reader_steps", reader_steps, "a number exactly with sigma_reader")
+    return votes_epsilon(
+        rate=q, noise_multiplier=noise_multiplier, steps=steps, mean_mu=1 / sigma_mean if sigma_mean else 0.0,
+        votes_mu=1 / sigma_votes_over_norm, reader_mu=math.sqrt(reader_steps or 0) / (sigma_reader or 1.0),
+        choice_epsilon=eps_choice, mass=mass, degree_floor=degree_floor, delta=delta, relation=votes_relation,
     )  # fmt: skip
-    pure: tuple[Pair, ...] = (PureDp(choice),) if choice else ()
-    if moved and rate < 1:
-        once = (*((gaussian_pair(mu),) if mu else ()), *pure)
-        step = affected_roots_pair(
-            affected_roots=1, rate=rate, noise_std=noise_multiplier, own_root_removed=relation == "node-null"
-        )
-        together = Together(once) if len(once) > 1 else once[0] if once else None
-        return composed_epsilon(step, steps=steps, delta=delta, once=together)
-    mu = math.hypot(moved * math.sqrt(steps) / noise_multiplier, mu)
-    return released_epsilon(mu=mu, choice=choice, delta=delta)
 
 
-def moved_parts(
-    *,
-    mean_mu: float,
-    votes_mu: float,
-    reader_mu: float,
-    choice_epsilon: float,
-    mass: float,
-    degree_floor: int,
-    relation: VotesRelation,
-) -> tuple[int, float, float]:
-    """Return by how many units a step moves, and mu and choice of the other parts (`votes_epsilon`)."""
-    if relation == "edge":
-        mu = math.hypot(edge_votes(mass=mass, degree_floor=degree_floor) * votes_mu, 4 * reader_mu)
-        return 0, mu, 4 * choice_epsilon
-    if relation == "record-replace":
-        mu = math.hypot(2 * mean_mu, replaced_votes(mass) * votes_mu, 2 * reader_mu)
-        return 2, mu, 2 * choice_epsilon
-    if relation == "node-null":
-        return 1, math.hypot(mean_mu, votes_mu, reader_mu), choice_epsilon
-    raise invalid("relation", relation, "node-null, record-replace or edge")
+@accountant(
+    "rigorous",
+    replace(private_votes.statement, relation=Relation.NODE_REMOVE, assumptions=(
+        "edges count that are in both ends' lists; a node has at most {T0} of them: {why}",
+        "a gradient, a row of the mean and a vote read one record each; a node reads its own bucket, and no list",
+        "training nodes vote and others receive, by a public split; epsilon is the larger one of both sides'",
+        "noisy degrees of voters are released; given them, a receiver that leaves moves votes by at most {S} B, but "
+        "for {failure} of delta", *private_votes.statement.assumptions[2:],
+    )),
+    premises=par.SGD, noise="noise_multiplier", rate="q",
+    references=(reference(2.00906, 1e-5, _FORMULA, tolerance=3e-3, **_RUN, eps_choice=0.2, degree_floor=64,
+                          cap_margin=1.5, most_voters=2000, most_receivers=900, sigma_degrees=111.803398875),),
+)  # fmt: skip
+def capped_votes(
+    *, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, sigma_votes_over_norm: OverNorm,
+    sigma_degrees: Annotated[float, par.noise("noise std of voters' degrees")],
+    cap_margin: Margin, degree_floor: DegreeFloor, most_voters: Annotated[int, par.count("T_r: voters of a receiver")],
+    most_receivers: Annotated[int, par.count("T_0: receivers of a voter")], eps_choice: Choice, delta: float,
+    sigma_mean: MeanNoise | None = None, sigma_hubs: HubsNoise | None = None, hub_limit: HubLimit | None = None,
+) -> float:  # fmt: skip
+    """Return the epsilon of Theorem R, the larger one of a voter's and a receiver's side: docs/privacy.md, 12.7."""
+    from dpgraph.families.votes.epsilon import released_epsilon, votes_epsilon
 
-
-def released_epsilon(*, mu: float, choice: float, delta: float) -> float:
-    """Of a Gaussian mechanism of `mu` and a pure mechanism of `choice`, composed; 0: there is none of that kind."""
-    if not mu or not choice:
-        return gaussian_epsilon(mu=mu, delta=delta) if mu else choice
-    return gaussian_and_choice_epsilon(mu=mu, choice=choice, delta=delta)
-
-
-def gaussian_and_choice_epsilon(*, mu: float, choice: float, delta: float) -> float:
-    """Of a Gaussian mechanism of `mu` and a pure mechanism of `choice`, composed: never below the exact one.
-
-    The pure mechanism is dominated by randomised response, whose loss is +choice with probability p = e^choice / (1 +
-    e^choice) and -choice else: delta(eps) = p d(eps - choice) + (1 - p) d(eps + choice), d that of the Gaussian.
-    """
-    yes = 1 / (1 + math.exp(-choice))
-
-    def excess(epsilon: float) -> float:
-        first, second = (float(gaussian_delta(mu=mu, epsilon=epsilon + shift)) for shift in (-choice, choice))
-        return yes * first + (1 - yes) * second - delta
-
-    # at most what both cost apart
-    low, high = 0.0, gaussian_epsilon(mu=mu, delta=delta) + choice
-    if excess(low) <= 0:
-        return 0.0
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return high
-
-
-def released_errors(*, mu: float, choice: float, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of type I and II of the likelihood ratio tests with these `thresholds` (n,) of the loss, each (n,).
-
-    For a Gaussian mechanism of `mu` > 0 composed with randomised response of `choice`, which dominates every mechanism
-    that `gaussian_and_choice_epsilon` is about: no test has smaller errors of both types (Dong et al. 2022).
-    """
-    from scipy.special import ndtr
-
-    yes = 1 / (1 + math.exp(-choice))
-    less, more = ((thresholds + shift) / mu + mu / 2 for shift in (-choice, choice))
-    first = yes * ndtr(-more) + (1 - yes) * ndtr(-less)
-    second = yes * ndtr(less - mu) + (1 - yes) * ndtr(more - mu)
-    return first, second
+    failure, most, flags, failures = UNLIKELY * delta, most_voters, 0.0, 1
+    if (sigma_hubs is None) != (hub_limit is None):
+        raise invalid("hub_limit", hub_limit, "a number exactly with sigma_hubs")
+    if sigma_hubs is not None and hub_limit is not None:
+        most = fewest_voters(hub_limit=hub_limit, hubs_noise=sigma_hubs, failure=failure, most=most)
+        flags, failures = math.sqrt(most_receivers) / sigma_hubs, 2
+    mean, votes = 1 / sigma_mean if sigma_mean else 0.0, 1 / sigma_votes_over_norm
+    sent = votes_epsilon(
+        rate=q, noise_multiplier=noise_multiplier, steps=steps, mean_mu=mean, votes_mu=math.hypot(votes, flags),
+        choice_epsilon=eps_choice, mass=1.0, degree_floor=degree_floor, delta=delta,
+    )  # fmt: skip
+    above = moved_by_receivers(degree_bound=most, margin=cap_margin, degree_floor=degree_floor, failure=failure)
+    mu = math.hypot(mean, math.sqrt(most) / sigma_degrees, float(above) * votes)
+    return max(sent, released_epsilon(mu=mu, choice=eps_choice, delta=delta - failure * failures))

@@ -14,22 +14,32 @@ from pydantic import Field, model_validator
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.families.trees.records import PoissonLots
+from dpgraph.families.votes import accountant as named_votes
 from dpgraph.families.votes.sensitivity import UNLIKELY, bounded_edge_votes, capped_votes, most_voters
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Count, Noise, NotNegative
 from dpgraph.privacy.procedure import Release
+from dpgraph.privacy.public_numbers import Counted
 from dpgraph.privacy.relation import Relation
-from dpgraph.privacy.statements import BOUNDED_VOTES, CAPPED_VOTES, VOTES, Statement
+from dpgraph.privacy.statements import Statement
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from dpgraph.families.votes.accountant import VotesRelation
+    from dpgraph.families.votes.sensitivity import VotesRelation
     from dpgraph.privacy.accountants.renyi import Orders
 
 MEAN, BUCKETS, READER = "mean of the rows", "votes", "choice of the reader"
 LEARNT = "steps of the reader"
 HUBS, DEGREES = "who is a hub", "degrees"
+BOUNDED_VOTES = replace(
+    named_votes.private_votes.statement, relation=Relation.NODE_REMOVE,
+    assumptions=(
+        "a public schema bounds every list by {D} ids; edges count that are in both ends' lists",
+        *named_votes.capped_votes.statement.assumptions[1:2],
+        *named_votes.private_votes.statement.assumptions[2:],
+    ),
+)  # fmt: skip
 
 
 class PoissonVotes(PoissonLots):
@@ -39,7 +49,8 @@ class PoissonVotes(PoissonLots):
     utilities of the choice by 1 in one direction, which exp(choice_epsilon * utility) makes choice_epsilon-DP.
     """
 
-    relation: ClassVar[Relation] = VOTES.relation
+    relation: ClassVar[Relation] = named_votes.private_votes.statement.relation
+    counted: ClassVar[Counted] = Counted.EVERYBODY
     release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {HUBS: ("degrees", 1), DEGREES: ("degrees", 1)}
     several_rounds: ClassVar[bool] = True  # whether they are proved
 
@@ -131,7 +142,7 @@ class PoissonVotes(PoissonLots):
         return records, self._proved(edge, self._epsilon_under("edge"), both_ends)
 
     def _epsilon_under(self, relation: VotesRelation) -> float:
-        from dpgraph.families.votes.accountant import votes_epsilon
+        from dpgraph.families.votes.epsilon import votes_epsilon
 
         steps, noise = self.closed()
         return votes_epsilon(
@@ -202,7 +213,7 @@ class PoissonVotes(PoissonLots):
 
     @property
     def _stated(self) -> Statement:
-        return VOTES.filled({"q": f"{self.sampling_rate:.6g}"})
+        return named_votes.private_votes.statement.filled({"q": f"{self.sampling_rate:.6g}"})
 
 
 class BoundedVotes(PoissonVotes):
@@ -260,9 +271,9 @@ class CappedVotes(PoissonVotes):
     A voter that leaves moves training, (a) and (c); a receiver (b) and, by S B, (c). So epsilon is the larger of two.
     """
 
-    relation: ClassVar[Relation] = CAPPED_VOTES.relation
+    relation: ClassVar[Relation] = named_votes.capped_votes.statement.relation
     several_rounds: ClassVar[bool] = False
-    says: ClassVar[Statement] = CAPPED_VOTES
+    says: ClassVar[Statement] = named_votes.capped_votes.statement
 
     kind: Literal["capped-votes"] = "capped-votes"  # type: ignore[assignment]
     degree_bound: Count = Field(description="D, public: most edges of a node")
@@ -336,7 +347,7 @@ class CappedVotes(PoissonVotes):
         )
 
     def _epsilon_under(self, relation: VotesRelation) -> float:
-        from dpgraph.families.votes.accountant import released_epsilon
+        from dpgraph.families.votes.epsilon import released_epsilon
 
         mu = math.hypot(self.mean_mu, self.received_mu)
         receiver = released_epsilon(mu=mu, choice=self.choice_epsilon, delta=self.delta_left)

@@ -7,11 +7,12 @@ A vote is V = (l - 1 / C, a) for a probability vector l of C classes; a node wit
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 Numbers = float | np.ndarray
+VotesRelation = Literal["node-null", "record-replace", "edge"]
 UNLIKELY = 1 / 20  # of delta, for each event that Theorem R leaves out
 FEWEST_CLASSES = 2  # bounds that depend on the number of classes are taken where they are largest
 

@@ -13,11 +13,36 @@ from typing import ClassVar, Literal, Self
 from pydantic import model_validator
 
 from dpgraph.core.errors import invalid
+from dpgraph.families.votes.accountant import capped_votes, private_votes
 from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.families.votes.sensitivity import bounded_null_votes
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
-from dpgraph.privacy.statements import CAPPED_STRANGER_VOTES, STRANGER_VOTES, Statement
+from dpgraph.privacy.statements import Statement
+
+TWO_HOPS = (
+    "a node reads its own bucket and those of its own list, so that what neighbours of the protected node predict is "
+    "not covered under this relation; no reader is chosen by data"
+)
+STRANGER_VOTES = replace(
+    private_votes.statement, relation=Relation.NODE_REMOVE, scope=Scope.STRANGERS,
+    assumptions=(
+        "a public schema bounds every list, and the lists that name one node, by {D}; an edge is in both ends' lists, "
+        "but where an end has no list, or where all votes weigh the same",
+        private_votes.statement.assumptions[0],
+        TWO_HOPS,
+        *private_votes.statement.assumptions[2:],
+    ),
+)  # fmt: skip
+CAPPED_STRANGER_VOTES = replace(
+    capped_votes.statement, scope=Scope.STRANGERS,
+    assumptions=(
+        "a node lists at most {T0} others, and is in as many lists: {why}",
+        private_votes.statement.assumptions[0],
+        TWO_HOPS,
+        *capped_votes.statement.assumptions[2:],
+    ),
+)  # fmt: skip
 
 
 class _ForStrangers(PoissonVotes):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpgraph.families.votes.accountant import released_errors
+from dpgraph.families.votes.epsilon import released_errors
 
 FALSE_ALARMS = 0.01  # share of absent records that a test may take for present
 LEAST_MU = 1e-9  # what no Gaussian part is taken for: more than it leaks

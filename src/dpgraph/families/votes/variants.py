@@ -10,7 +10,6 @@ from dpgraph.engine.methods.asked import Asked
 from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.families.votes.readers import NOISE_READERS, READERS
 from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes
-from dpgraph.privacy.public_numbers import usual_delta
 
 
 def poisson_votes(asked: Asked) -> PoissonVotes:
@@ -54,7 +53,7 @@ def capped_stranger_votes(asked: Asked) -> CappedStrangerVotes:
 
 def _capped(asked: Asked) -> dict[str, Any]:
     privacy = asked.privacy
-    ids = _everybody(asked)
+    ids = asked.counts.num_protected or asked.num_train
     shares = (privacy.hub_share or 0.0,)  # of what voters pay; degrees are for receivers to pay
     return {
         **_fields(asked, shares, len(NOISE_READERS)),
@@ -66,10 +65,6 @@ def _capped(asked: Asked) -> dict[str, Any]:
         "hubs_ratio": _ratio(asked, privacy.hub_share, shares),
         "hub_limit": privacy.hub_limit,
     }
-
-
-def _everybody(asked: Asked) -> int:
-    return asked.counts.num_protected or asked.num_train
 
 
 def _ratio(asked: Asked, share: float | None, others: tuple[float, ...]) -> float | None:
@@ -90,11 +85,8 @@ def _fields(asked: Asked, shares: tuple[float, ...] = (), readers: int = len(REA
     choice, epsilon = privacy.choice_epsilon, privacy.epsilon
     if choice is not None and epsilon is not None and choice >= epsilon:
         raise invalid("choice_epsilon", choice, f"a number < epsilon = {epsilon:g}, of which it is a part")
-    common = asked.common(asked.num_train)
-    if privacy.delta is None:  # everybody votes, so everybody is protected
-        common["delta"] = usual_delta(_everybody(asked))
     return {
-        **common,
+        **asked.common(asked.num_train),
         "sampling_rate": asked.rate,
         "mean_ratio": _ratio(asked, privacy.mean_share, shares),
         "votes_ratio": _ratio(asked, privacy.votes_share, shares),

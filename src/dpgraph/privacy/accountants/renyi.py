@@ -95,19 +95,6 @@ def least_epsilon(orders: Orders, rdp: Callable[[Orders], np.ndarray], delta: fl
     return min(epsilon, bounds(orders[max(place - 2 * SPACING, 0) : place + 2 * SPACING + 1])[0])
 
 
-def moments_epsilon(*, rate: float, noise_multiplier: float, steps: int, delta: float, lambda_max: int = 32) -> float:
-    """Moments accountant (Abadi et al. 2016) as Igamberdiev & Habernal report it: integer lambda up to lambda_max.
-
-    eps = min over lambda of (T mu(lambda) + ln(1/delta)) / lambda with mu(lambda) = lambda * RDP(lambda + 1).
-
-    >>> round(moments_epsilon(rate=1.0, noise_multiplier=26, steps=2000, delta=1e-5), 3)
-    9.755
-    """
-    orders = tuple(float(moment + 1) for moment in range(1, lambda_max + 1))
-    rdp = steps * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise_multiplier, orders=orders)
-    return epsilon_from_rdp(orders, rdp, delta, "classic")
-
-
 @lru_cache(maxsize=256)
 def theorem1_rdp(
     *, num_roots: int, batch_size: int, affected_roots: int, noise_multiplier: float, orders: Orders = GNN_ORDERS

@@ -15,8 +15,6 @@ import dp_accounting
 import numpy as np
 
 from dpgraph.core.errors import invalid
-from dpgraph.privacy.accountants.composition import pair_rdp
-from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.renyi import Orders
 
 SHAPES = {"geometric": 1.0, "poisson": math.inf}  # of the truncated negative binomial law of the number of runs
@@ -68,18 +66,11 @@ def paid_epsilon(
     if repeats < 1:
         raise invalid("repeats", repeats, "an integer >= 1")
     curves = [repeats * one.rdp(ORDERS) for one in mechanisms]
-    return _best_of_runs(np.max(curves, axis=0), distribution, mean_runs, delta)
+    return best_of_runs(np.max(curves, axis=0), distribution, mean_runs, delta)
 
 
-def repeat_and_select_epsilon(
-    *, rate: float, noise_multiplier: float, steps: int, runs: str, mean_runs: float, delta: float
-) -> float:
-    """The same for `steps` of the Poisson-subsampled Gaussian, add or remove one record."""
-    rdp = steps * pair_rdp(affected_roots_pair(affected_roots=1, rate=rate, noise_std=noise_multiplier), ORDERS)
-    return _best_of_runs(rdp, runs, mean_runs, delta)
-
-
-def _best_of_runs(rdp: np.ndarray, distribution: str, mean_runs: float, delta: float) -> float:
+def best_of_runs(rdp: np.ndarray, distribution: str, mean_runs: float, delta: float) -> float:
+    """Return the epsilon of the best of a random number of runs of these divergences, at `ORDERS`."""
     if distribution not in SHAPES:
         raise invalid("distribution", distribution, f"one of {', '.join(SHAPES)}")
     if not 1 <= mean_runs < math.inf:

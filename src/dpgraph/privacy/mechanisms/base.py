@@ -13,19 +13,20 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 from dpgraph.config.config import parse
 from dpgraph.config.frozen import Frozen
 from dpgraph.core.errors import UserError, invalid
+from dpgraph.families.trees.published_accountant import HYPERGEOMETRIC
+from dpgraph.privacy.accountants.parameters import LEAST_NOISE, MOST_NOISE, MOST_STEPS
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
 from dpgraph.privacy.public import DataFact, private_numbers
-from dpgraph.privacy.public_numbers import noise_std
+from dpgraph.privacy.public_numbers import Counted, meaningful_delta, noise_std
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
-from dpgraph.privacy.statements import HYPERGEOMETRIC, PUBLIC, Statement
+from dpgraph.privacy.statements import PUBLIC, Statement
 
 if TYPE_CHECKING:
     import numpy as np
 
 PUBLIC_SETTINGS = f"{PUBLIC}, but for the steps that the result lists as uncovered"
-MOST_STEPS = 10**6  # beyond, no accountant that composes step by step answers in time, or exactly
-NOISE_RANGE = (1e-6, 1e12)  # noise std / clip norm; beyond, floating point answers nothing
+NOISE_RANGE = (LEAST_NOISE, MOST_NOISE)  # noise std / clip norm; beyond, floating point answers nothing
 
 
 def _allowed(expected: str, good: Callable[[Any], bool]) -> AfterValidator:
@@ -128,6 +129,7 @@ class NoisySteps(Mechanism):
     # of a kind of release: the random stream, and its draws; None: as many as the release counts
     release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {}
     more_streams: ClassVar[tuple[str, ...]] = ()  # beside steps and releases: keyed by ids, or of private length
+    counted: ClassVar[Counted] = Counted.ROOTS  # in the delta of a run that asks for none
     roots_are_protected: ClassVar[bool] = True  # False: roots are tuples of those who are
     # the facts that each number comes from which is called public, by its name
     numbers_from: ClassVar[Mapping[str, DataFact]] = MappingProxyType(
@@ -166,12 +168,9 @@ class NoisySteps(Mechanism):
 
     @property
     def meaningless_delta(self) -> str | None:
-        """What delta should be where it is 1 / N or more: then publishing a whole record would be allowed."""
-        protected = self.num_protected or self.num_roots
-        if self.delta < 1 / protected:
-            return None
+        """What delta should be where it is 1 / N or more."""
         name = "num_roots" if self.num_protected is None else "num_protected"
-        return f"a number < 1 / {name} = {1 / protected:.3g}"
+        return meaningful_delta(self.delta, self.num_protected or self.num_roots, name)
 
     @property
     def shape(self) -> Shape:

@@ -19,7 +19,7 @@ def printed_budgets_of_classes() -> Verdict:
     By Theorem 5, and by the moments accountant of the same sampling at sensitivity 1, steps are solved for at each
     printed (sigma, q, delta).
     """
-    from dpgraph.families.units.accountant import theorem5_epsilon
+    from dpgraph.families.units.accountant import class_dp_theorem5
 
     sentences, fits, count = [], [], 0
     for section, setting in SECTIONS.items():
@@ -28,7 +28,7 @@ def printed_budgets_of_classes() -> Verdict:
         for row in rows:
             told, epsilon, delta = parameters_of(row["other_params"]), float(row["epsilon"]), float(row["delta"])
             rate, noise = float(told["q"]), float(told["noise"])
-            one = theorem5_epsilon(rate=rate, noise_multiplier=noise, steps=1, delta=delta)
+            one = class_dp_theorem5(q=rate, noise_multiplier=noise, steps=1, delta=delta)
             by_theorem.append(round((epsilon / one) ** 2))
             by_moments.append(_steps(rate, noise, delta, epsilon))
             count += 1

@@ -112,9 +112,9 @@ def lot_size_accounting() -> Verdict:
 
 def moments(rate: float, noise: float, steps: int, delta: float = DELTA) -> float:
     """Return the papers' epsilon, by the moments accountant."""
-    from dpgraph.privacy.accountants.renyi import moments_epsilon  # loading it takes a second
+    from dpgraph.privacy.accountants.steps import moments
 
-    return moments_epsilon(rate=rate, noise_multiplier=noise, steps=steps, delta=delta)
+    return moments(q=rate, noise_multiplier=noise, steps=steps, delta=delta)
 
 
 def _noise_for_one(rate: float, steps: int) -> float:

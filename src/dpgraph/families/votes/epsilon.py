@@ -1,0 +1,121 @@
+"""Epsilon of private votes: steps on own records, Gaussian releases and one choice (docs/privacy.md, section 12)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dpgraph.core.errors import invalid
+from dpgraph.families.votes.sensitivity import VotesRelation, edge_votes, replaced_votes
+from dpgraph.privacy.accountants.composition import Pair, Together, composed_epsilon, gaussian_pair
+from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
+from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
+from dpgraph.privacy.accountants.quantile import PureDp
+
+if TYPE_CHECKING:
+    import numpy as np
+
+HALVINGS = 60  # of the interval that holds an epsilon
+
+
+def votes_epsilon(
+    *,
+    rate: float,
+    noise_multiplier: float,
+    steps: int,
+    mean_mu: float,
+    votes_mu: float,
+    reader_mu: float = 0.0,
+    choice_epsilon: float,
+    mass: float,
+    degree_floor: int,
+    delta: float,
+    relation: VotesRelation = "node-null",
+) -> float:
+    """Of the whole run at `delta`. `mean_mu`, `votes_mu`: 1 / noise std per unit of sensitivity; 0: no release.
+    `reader_mu`: of all steps in which a reader is learnt together, per clip norm.
+
+    A record that becomes null moves each part by one unit and all utilities in one direction; one that is replaced,
+    steps and mean by two, votes by sqrt(2 (1 + r)) and utilities in any direction. An edge moves votes only, and the
+    utilities and gradients of its two ends, each of the latter by two units.
+    """
+    moved, mu, choice = moved_parts(
+        mean_mu=mean_mu, votes_mu=votes_mu, reader_mu=reader_mu, choice_epsilon=choice_epsilon,
+        mass=mass, degree_floor=degree_floor, relation=relation,
+    )  # fmt: skip
+    pure: tuple[Pair, ...] = (PureDp(choice),) if choice else ()
+    if moved and rate < 1:
+        once = (*((gaussian_pair(mu),) if mu else ()), *pure)
+        step = affected_roots_pair(
+            affected_roots=1, rate=rate, noise_std=noise_multiplier, own_root_removed=relation == "node-null"
+        )
+        together = Together(once) if len(once) > 1 else once[0] if once else None
+        return composed_epsilon(step, steps=steps, delta=delta, once=together)
+    mu = math.hypot(moved * math.sqrt(steps) / noise_multiplier, mu)
+    return released_epsilon(mu=mu, choice=choice, delta=delta)
+
+
+def moved_parts(
+    *,
+    mean_mu: float,
+    votes_mu: float,
+    reader_mu: float,
+    choice_epsilon: float,
+    mass: float,
+    degree_floor: int,
+    relation: VotesRelation,
+) -> tuple[int, float, float]:
+    """Return by how many units a step moves, and mu and choice of the other parts (`votes_epsilon`)."""
+    if relation == "edge":
+        mu = math.hypot(edge_votes(mass=mass, degree_floor=degree_floor) * votes_mu, 4 * reader_mu)
+        return 0, mu, 4 * choice_epsilon
+    if relation == "record-replace":
+        mu = math.hypot(2 * mean_mu, replaced_votes(mass) * votes_mu, 2 * reader_mu)
+        return 2, mu, 2 * choice_epsilon
+    if relation == "node-null":
+        return 1, math.hypot(mean_mu, votes_mu, reader_mu), choice_epsilon
+    raise invalid("relation", relation, "node-null, record-replace or edge")
+
+
+def released_epsilon(*, mu: float, choice: float, delta: float) -> float:
+    """Of a Gaussian mechanism of `mu` and a pure mechanism of `choice`, composed; 0: there is none of that kind."""
+    if not mu or not choice:
+        return gaussian_epsilon(mu=mu, delta=delta) if mu else choice
+    return gaussian_and_choice_epsilon(mu=mu, choice=choice, delta=delta)
+
+
+def gaussian_and_choice_epsilon(*, mu: float, choice: float, delta: float) -> float:
+    """Of a Gaussian mechanism of `mu` and a pure mechanism of `choice`, composed: never below the exact one.
+
+    The pure mechanism is dominated by randomised response, whose loss is +choice with probability p = e^choice / (1 +
+    e^choice) and -choice else: delta(eps) = p d(eps - choice) + (1 - p) d(eps + choice), d that of the Gaussian.
+    """
+    yes = 1 / (1 + math.exp(-choice))
+
+    def excess(epsilon: float) -> float:
+        first, second = (float(gaussian_delta(mu=mu, epsilon=epsilon + shift)) for shift in (-choice, choice))
+        return yes * first + (1 - yes) * second - delta
+
+    # at most what both cost apart
+    low, high = 0.0, gaussian_epsilon(mu=mu, delta=delta) + choice
+    if excess(low) <= 0:
+        return 0.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return high
+
+
+def released_errors(*, mu: float, choice: float, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Errors of type I and II of the likelihood ratio tests with these `thresholds` (n,) of the loss, each (n,).
+
+    For a Gaussian mechanism of `mu` > 0 composed with randomised response of `choice`, which dominates every mechanism
+    that `gaussian_and_choice_epsilon` is about: no test has smaller errors of both types (Dong et al. 2022).
+    """
+    from scipy.special import ndtr
+
+    yes = 1 / (1 + math.exp(-choice))
+    less, more = ((thresholds + shift) / mu + mu / 2 for shift in (-choice, choice))
+    first = yes * ndtr(-more) + (1 - yes) * ndtr(-less)
+    second = yes * ndtr(less - mu) + (1 - yes) * ndtr(more - mu)
+    return first, second
