@@ -26,6 +26,7 @@ LAYERS = [  # from below
 RESTS_ON = {
     "aggregates": {"trees", "votes"},
     "lots": {"trees"},
+    "pagerank": {"trees"},
     "residual": {"trees"},
     "units": {"trees"},
     "votes": {"trees"},

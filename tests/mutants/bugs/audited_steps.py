@@ -15,7 +15,7 @@ ROWS = "dpgraph.families.pagerank.prepared:"
 STEPS, NOISE, KIPF = (f"dpgraph.engine.training.{name}:" for name in ("steps", "noise", "kipf"))
 RELEASE, COMPONENTS = "dpgraph.families.pagerank.release:", "dpgraph.families.lots.components:"
 STREAMS = "dpgraph.config.streams:"
-MECHANISMS = "dpgraph.privacy.mechanisms."
+MECHANISMS = "dpgraph.families."
 Cases = Callable[[Any], bool]
 
 
@@ -95,13 +95,18 @@ LARGER_BATCHES = (
     Edit(ROWS + "PreparedRows.__init__", "FixedSizeSampler(len(roots), mechanism.batch_size)",
          "FixedSizeSampler(len(roots), min(len(roots), 2 * mechanism.batch_size))"),
 )  # fmt: skip
-WITH_NOISE = ("trees:PoissonTrees", "trees:ResidualTrees", "trees:FixedSizeStableTrees",
-              "published_trees:FixedBatchTrees", "lots:Lots", "subgraphs:GraphSplits", "pagerank:PoissonPagerank",
-              "pagerank:FixedBatchPagerank")  # fmt: skip
-WITH_PAIRS = ("trees:PoissonTrees", "trees:ResidualTrees", "subgraphs:PoissonSubgraphs", "pagerank:PoissonPagerank")
+WITH_NOISE = ("trees.mechanism:PoissonTrees", "trees.mechanism:ResidualTrees", "trees.mechanism:FixedSizeStableTrees",
+              "trees.published:FixedBatchTrees", "trees.records:Lots", "subgraphs.mechanism:GraphSplits", "pagerank.mechanism:PoissonPagerank",
+              "pagerank.mechanism:FixedBatchPagerank")  # fmt: skip
+WITH_PAIRS = (
+    "trees.mechanism:PoissonTrees",
+    "trees.mechanism:ResidualTrees",
+    "subgraphs.mechanism:PoissonSubgraphs",
+    "pagerank.mechanism:PoissonPagerank",
+)
 FEWER_ROOTS = tuple(
     Swap(f"{MECHANISMS}{name}.affected_roots", broken.one_less)
-    for name in ("trees:StableTrees", "pagerank:PoissonPagerank")
+    for name in ("trees.mechanism:StableTrees", "pagerank.mechanism:PoissonPagerank")
 )
 HALF_THE_RATE = tuple(Swap(f"{MECHANISMS}{name}.dominating_pair", broken.at_half_the_rate) for name in WITH_PAIRS)
 UNCAPPED_COLUMNS = (
@@ -180,16 +185,16 @@ BUGS = (
     Bug("accounted: one affected root fewer", FEWER_ROOTS,
         accounted(lambda kind: (kind.hops > 0 and kind.ego_trees and not kind.percentiles and kind.neighbours)
                   or with_neighbours(kind))),
-    swap("accounted: half of the affected roots", MECHANISMS + "trees:StableTrees.affected_roots",
+    swap("accounted: half of the affected roots", MECHANISMS + "trees.mechanism:StableTrees.affected_roots",
          lambda plain: property(lambda self: plain.fget(self) // 2),
          accounted(lambda kind: one_hop(kind) and kind.neighbours)),
-    edit("accounted: components without a charge", MECHANISMS + "lots:ComponentLots.release_mu",
+    edit("accounted: components without a charge", MECHANISMS + "lots.mechanism:ComponentLots.release_mu",
          "1 / self.components_noise", "0.0", accounted(lambda kind: kind.components)),
-    edit("accounted: one affected node for all of a part", MECHANISMS + "subgraphs:NodeClippedSubgraphs.most_nodes",
+    edit("accounted: one affected node for all of a part", MECHANISMS + "subgraphs.mechanism:NodeClippedSubgraphs.most_nodes",
          "math.ceil(self.num_roots / self.num_splits)", "1", accounted(lambda kind: kind.each_node)),
     Bug("accounted: dominating pair at half the rate", HALF_THE_RATE,
         accounted(lambda kind: kind.poisson and kind.reads != "records")),
-    edit("accounted: epsilon of one step fewer", MECHANISMS + "base:NoisySteps.closed",
+    edit("accounted: epsilon of one step fewer", "dpgraph.privacy.mechanisms.base:NoisySteps.closed",
          "return (self.steps, self.noise_multiplier)", "return (max(1, self.steps - 1), self.noise_multiplier)",
          accounted(lambda kind: kind.clipped and not kind.partition)),
     swap("self-terms: self terms read their neighbours", TREES + "_alone", broken.whole_trees,

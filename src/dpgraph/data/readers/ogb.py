@@ -45,7 +45,7 @@ def read(
     raw, kind = raw_dir / "raw", node_type or ""
     if (raw / "data.npz").is_file():
         graph = _one_graph("read_binary_graph_raw", {"data.npz": raw / "data.npz"})
-        with reading(path := raw / "node-label.npz"), np.load(path) as arrays:
+        with reading(path := raw / "node-label.npz"), np.load(path, allow_pickle=False) as arrays:
             labels = arrays["node_label"].reshape(-1)
     else:
         graph = _csv_graph(raw, relation, kind, with_features)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from dpgraph.core.errors import invalid
 from dpgraph.families.trees.accountant import double_mixture, residual_clipping
-from dpgraph.families.trees.published_accountant import HYPERGEOMETRIC
+from dpgraph.families.trees.published_accountant import HYPERGEOMETRIC, published_theorem1
 from dpgraph.families.trees.sizes import tree_size
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.mechanisms import base
@@ -72,7 +72,7 @@ class StableTrees(base.NoisySteps):
         run: dict[str, Any] = {"steps": self.closed()[0], "delta": self.delta}
         if self.hops == 0:
             return base.published_mlp(rate=rate, noise=noise, unmet=self._unmet(base.RELEASED_MLP), **run)
-        return base.published_theorem1(
+        return published_theorem1(
             num_roots=self.num_roots,
             batch_size=batch_size,
             reach=self.reach,

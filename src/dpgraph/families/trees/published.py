@@ -12,6 +12,7 @@ from dpgraph.families.trees.published_accountant import (
     ONE_MULTIPLIER,
     UNPAID_PERCENTILES,
     UNSTABLE_LISTS,
+    published_theorem1,
 )
 from dpgraph.families.trees.sizes import tree_size
 from dpgraph.privacy.guarantee import Guarantee
@@ -68,7 +69,7 @@ class FixedBatchTrees(FixedBatches):
             return base.published_mlp(
                 rate=rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(base.RELEASED_MLP)
             )
-        return base.published_theorem1(
+        return published_theorem1(
             num_roots=self.num_roots,
             batch_size=self.batch_size,
             reach=self.affected_roots,

@@ -8,6 +8,7 @@ from dpgraph.core.errors import invalid
 from dpgraph.families.trees.sizes import tree_size
 from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference
+from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
 
@@ -79,3 +80,16 @@ def check_batch(batch_size: int, num_train: int) -> None:
     """Raises UserError for a batch of more than all."""
     if batch_size > num_train:
         raise invalid("batch_size", batch_size, f"at most num_train = {num_train}")
+
+
+def published_theorem1(
+    *, reach: int, steps: int, delta: float, remark: str, unmet: tuple[str, ...], **batches: Any
+) -> Guarantee:
+    """Theorem 1 of Daigavane et al. at N(K, r) = `reach`, as in the released code; `batches` as in `theorem1_rdp`."""
+    from dpgraph.privacy.accountants.renyi import theorem1_epsilon
+
+    epsilon = theorem1_epsilon(affected_roots=reach, steps=steps, delta=delta, **batches)
+    stated = HYPERGEOMETRIC.filled({"m": batches["batch_size"], "N(K, r)": f"N(K, r) = {reach}"}).also(
+        remark, "orders 1.1 to 9.9, improved conversion, as in the released code", *remark_on_zero(epsilon)
+    )
+    return stated.guarantee("published", epsilon=epsilon, delta=delta, unmet=unmet)

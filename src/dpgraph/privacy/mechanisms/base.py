@@ -13,9 +13,8 @@ from pydantic import AfterValidator, Field, ValidationInfo, model_validator
 from dpgraph.config.config import parse
 from dpgraph.config.frozen import Frozen
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.families.trees.published_accountant import HYPERGEOMETRIC
 from dpgraph.privacy.accountants.parameters import LEAST_NOISE, MOST_NOISE, MOST_STEPS
-from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement, remark_on_zero
+from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
 from dpgraph.privacy.public import DataFact, private_numbers
 from dpgraph.privacy.public_numbers import Counted, meaningful_delta, noise_std
@@ -335,19 +334,6 @@ def published_mlp(*, rate: float, noise: float, steps: int, delta: float, unmet:
         epsilon=poisson_gaussian_epsilon(rate=rate, noise_multiplier=noise, steps=steps, delta=delta),
         delta=delta,
     )
-
-
-def published_theorem1(
-    *, reach: int, steps: int, delta: float, remark: str, unmet: tuple[str, ...], **batches: Any
-) -> Guarantee:
-    """Theorem 1 of Daigavane et al. at N(K, r) = `reach`, as in the released code; `batches` as in `theorem1_rdp`."""
-    from dpgraph.privacy.accountants.renyi import theorem1_epsilon
-
-    epsilon = theorem1_epsilon(affected_roots=reach, steps=steps, delta=delta, **batches)
-    stated = HYPERGEOMETRIC.filled({"m": batches["batch_size"], "N(K, r)": f"N(K, r) = {reach}"}).also(
-        remark, "orders 1.1 to 9.9, improved conversion, as in the released code", *remark_on_zero(epsilon)
-    )
-    return stated.guarantee("published", epsilon=epsilon, delta=delta, unmet=unmet)
 
 
 # what the published formulas presume
