@@ -102,7 +102,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["nothing"], "error: audit=nothing: expected one of facts, "),
+        (["nothing"], "error: audit=nothing: expected one of accounted, "),
         (["votes", "--trials", "3"], "error: --trials=3: expected an integer >= 4"),
         (["lists", "--figure", "x"], "error: --figure=x: expected --out, too"),
     ],

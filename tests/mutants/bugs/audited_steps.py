@@ -95,14 +95,21 @@ LARGER_BATCHES = (
     Edit(ROWS + "PreparedRows.__init__", "FixedSizeSampler(len(roots), mechanism.batch_size)",
          "FixedSizeSampler(len(roots), min(len(roots), 2 * mechanism.batch_size))"),
 )  # fmt: skip
-WITH_NOISE = ("trees.mechanism:PoissonTrees", "trees.mechanism:ResidualTrees", "trees.mechanism:FixedSizeStableTrees",
-              "trees.published:FixedBatchTrees", "trees.records:Lots", "subgraphs.mechanism:GraphSplits", "pagerank.mechanism:PoissonPagerank",
-              "pagerank.mechanism:FixedBatchPagerank")  # fmt: skip
 WITH_PAIRS = (
     "trees.mechanism:PoissonTrees",
     "trees.mechanism:ResidualTrees",
     "subgraphs.mechanism:PoissonSubgraphs",
     "pagerank.mechanism:PoissonPagerank",
+)
+WITH_NOISE = (
+    "trees.mechanism:PoissonTrees",
+    "trees.mechanism:ResidualTrees",
+    "trees.mechanism:FixedSizeStableTrees",
+    "trees.published:FixedBatchTrees",
+    "trees.records:Lots",
+    "subgraphs.mechanism:GraphSplits",
+    "pagerank.mechanism:PoissonPagerank",
+    "pagerank.mechanism:FixedBatchPagerank",
 )
 FEWER_ROOTS = tuple(
     Swap(f"{MECHANISMS}{name}.affected_roots", broken.one_less)
@@ -190,7 +197,8 @@ BUGS = (
          accounted(lambda kind: one_hop(kind) and kind.neighbours)),
     edit("accounted: components without a charge", MECHANISMS + "lots.mechanism:ComponentLots.release_mu",
          "1 / self.components_noise", "0.0", accounted(lambda kind: kind.components)),
-    edit("accounted: one affected node for all of a part", MECHANISMS + "subgraphs.mechanism:NodeClippedSubgraphs.most_nodes",
+    edit("accounted: one affected node for all of a part",
+         MECHANISMS + "subgraphs.mechanism:NodeClippedSubgraphs.most_nodes",
          "math.ceil(self.num_roots / self.num_splits)", "1", accounted(lambda kind: kind.each_node)),
     Bug("accounted: dominating pair at half the rate", HALF_THE_RATE,
         accounted(lambda kind: kind.poisson and kind.reads != "records")),
