@@ -267,7 +267,7 @@ def test_suites_of_votes_take_their_settings_from_rules() -> None:
         assert unequal(plan) == []
         ruled = {entry.method_id for entry in plan.entries if entry.cell.slug in plan.by_public_rule}
         strangers = {"votes-strangers", "votes-remove-strangers"} if suite == "votes-full" else set()
-        assert ruled == {"own", "votes", "votes-remove", "votes-schema"} | strangers
+        assert ruled == {"own", "raw-graph", "votes", "votes-remove", "votes-schema"} | strangers
         entries = [
             one for one in plan.entries_of("votes/accuracy") if (one.method_id, one.task_id) == ("votes", "cora-ml")
         ]

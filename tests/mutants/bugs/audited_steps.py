@@ -10,7 +10,7 @@ from tests.mutants.bugs.shorthand import edit, swap
 from tests.mutants.planting import Audit, Bug, Edit, Swap
 
 BASE = "dpgraph.engine.preparation.base:"
-TREES, LOTS, PARTS = (f"dpgraph.engine.preparation.{name}:" for name in ("trees", "lots", "parts"))
+TREES, LOTS, PARTS = (f"dpgraph.families.{name}.prepared:" for name in ("trees", "lots", "subgraphs"))
 ROWS = "dpgraph.families.pagerank.prepared:"
 STEPS, NOISE, KIPF = (f"dpgraph.engine.training.{name}:" for name in ("steps", "noise", "kipf"))
 RELEASE, COMPONENTS = "dpgraph.families.pagerank.release:", "dpgraph.families.lots.components:"

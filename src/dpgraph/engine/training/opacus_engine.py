@@ -99,7 +99,7 @@ def checked_epsilon(calibration: Calibration) -> float:
     Both are of the Poisson-subsampled Gaussian mechanism, with one record more or less.
     """
     run: Any = calibration.mechanism
-    return _checked(run.sampling_rate, *run.closed(), run.delta, calibration.statement.rigorous.epsilon or 0.0)
+    return _checked(run.sampling_rate, *run.closed(), run.delta, run.rigorous().epsilon or 0.0)
 
 
 @lru_cache(maxsize=256)  # once for all seeds

@@ -13,7 +13,7 @@ from dpgraph.core.errors import UserError, invalid
 from dpgraph.privacy.accountants.declaration import EPSILON, Accountant
 from dpgraph.privacy.guarantee import Mode
 
-PACKAGE = Path(outside.__file__).parent
+PACKAGE = Path(outside.__file__).parents[1]
 DECLARES = b"\n@accountant("
 Accountants = dict[tuple[str, Mode, str], Accountant]
 
