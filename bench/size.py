@@ -89,7 +89,7 @@ def _jobs(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
         yield "calibrate", bundle.task.folder, _run(plan, paths.calibrated(name))
     methods = {entry.cell.slug: entry.method_id for entry in reversed(plan.entries)}
     for name, bundle in training_bundles(plan).items():
-        members = ", ".join(dict.fromkeys(methods[slug] for slug in bundle.members))
+        members = ", ".join(dict.fromkeys(methods[slug] for slug in bundle.runs))
         yield "train", f"{bundle.task.folder}: {members}", _run(plan, paths.trained(name))
     yield "aggregate", "tables", _run(plan, "tables")
 

@@ -3,22 +3,20 @@
 
 rule aggregate:
     input:
-        SUITE_FILES,
-        results=aggregate_inputs(PLAN, TRAINED, CALIBRATED),
+        FLOW.files,
+        results=FLOW.aggregate_inputs,
     output:
-        results=PATHS.results,
-        columns=PATHS.results.with_suffix(".columns.csv"),
+        results=FLOW.paths.results,
+        columns=FLOW.paths.results.with_suffix(".columns.csv"),
     log:
-        f"logs/{CONFIG.suite}/aggregate.log",
+        FLOW.log("aggregate"),
     benchmark:
-        f"benchmarks/{CONFIG.suite}/aggregate.jsonl"
+        FLOW.benchmark("aggregate")
     conda:
         "../envs/cpu.yaml"
     params:
-        sources=sources_digest("aggregate"),
-        checks=checks_noted(entry.cell.method for entry in PLAN.entries),
-        plan=PLAN_ARGUMENTS,
-    message:
-        "Aggregate {CONFIG.suite}"
+        sources=FLOW.sources("aggregate"),
+        checks=FLOW.checks,
+        plan=FLOW.arguments,
     shell:
-        "python -m dpgraph aggregate {params.plan} --out {output.results} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        FLOW.logged("python -m dpgraph aggregate {params.plan} --out {output.results}")

@@ -3,9 +3,9 @@
 
 rule preprocess:
     input:
-        manifest=PATHS.data / "raw/{dataset}/manifest.json",
+        manifest=FLOW.paths.data / "raw/{dataset}/manifest.json",
     output:
-        PATHS.data / "graphs/{dataset}/{task}/graph.json",
+        FLOW.paths.data / "graphs/{dataset}/{task}/graph.json",
     log:
         "logs/preprocess/{dataset}.{task}.log",
     benchmark:
@@ -13,14 +13,14 @@ rule preprocess:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=lambda wildcards, attempt: attempt
-        * memory_mb(Task.from_folder(f"{wildcards.dataset}/{wildcards.task}")),
+        mem_mb=FLOW.task_memory,
         runtime=lambda wildcards, attempt: 60 * attempt,
     params:
-        sources=lambda wildcards: preprocess_digest(wildcards.dataset),
+        sources=FLOW.preprocess_sources,
     message:
         "Preprocess {wildcards.dataset}, {wildcards.task}"
     shell:
-        "python -m dpgraph preprocess {wildcards.dataset}/{wildcards.task}"
-        " --raw $(dirname {input.manifest}) --out $(dirname {output})"
-        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        FLOW.logged(
+            "python -m dpgraph preprocess {wildcards.dataset}/{wildcards.task}"
+            " --raw $(dirname {input.manifest}) --out $(dirname {output})"
+        )

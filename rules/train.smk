@@ -4,40 +4,28 @@
 
 rule train:
     input:
-        graph=lambda wildcards: PATHS.graph_record(
-            TRAINING_BUNDLES[wildcards.bundle].task
-        ),
-        calibrated=lambda wildcards: sorted(
-            {
-                CALIBRATED[key]
-                for key in calibrations_of(PLAN, TRAINING_BUNDLES[wildcards.bundle])
-            }
-        ),
+        graph=FLOW.train.graph,
+        calibrated=FLOW.calibrations_of,
     output:
-        SUITE / "trained/{bundle}.json",
+        FLOW.suite / "trained/{bundle}.json",
     log:
-        f"logs/{CONFIG.suite}/train/{{bundle}}.log",
+        FLOW.log("train/{bundle}"),
     benchmark:
-        f"benchmarks/{CONFIG.suite}/train/{{bundle}}.jsonl"
+        FLOW.benchmark("train/{bundle}")
     conda:
-        CONDA
+        FLOW.conda
     threads: 1
     resources:
-        gpu=1 if CONFIG.device == "cuda" else 0,
-        mem_mb=lambda wildcards, attempt: TRAINING_BUNDLES[wildcards.bundle].memory_mb(
-            attempt
-        ),
-        runtime=lambda wildcards, attempt: TRAINING_BUNDLES[wildcards.bundle].minutes(
-            attempt
-        ),
+        gpu=1 if FLOW.config.device == "cuda" else 0,
+        mem_mb=FLOW.train.memory,
+        runtime=FLOW.train.minutes,
     params:
-        sources=lambda wildcards: bundle_digest(
-            PLAN.cells[name] for name in TRAINING_BUNDLES[wildcards.bundle].members
-        ),
-        device=CONFIG.device,
+        sources=FLOW.train.sources,
+        runs=FLOW.train.runs,
+        device=FLOW.config.device,
     message:
         "Train {wildcards.bundle}"
     shell:
-        'python -m dpgraph train --bundle {wildcards.bundle} --config "$DPGRAPH_CONFIG"'
-        " --device {params.device} --workers {threads}"
-        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        FLOW.logged(
+            "python -m dpgraph train {params.runs} --device {params.device} --workers {threads}"
+        )

@@ -1,14 +1,12 @@
 """The command line: listings, stages alone, and mistakes answered in one line with status 2."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from dpgraph.cli import main
 from dpgraph.config.config import Config
-from dpgraph.config.shell import export_config
 from dpgraph.data.store import save_graph
 from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph
@@ -104,10 +102,8 @@ def test_bad_json_is_one_line(capsys, tmp_path):
     assert "not valid JSON" in capsys.readouterr().err
 
 
-def test_a_config_may_be_text(capsys, monkeypatch):
-    export_config(Config(suite="demo", papers=("daigavane",)))
-    text = os.environ["DPGRAPH_CONFIG"]
-    monkeypatch.delenv("DPGRAPH_CONFIG")
+def test_a_config_may_be_text(capsys):
+    text = Config(suite="demo", papers=("daigavane",)).model_dump_json()
     assert main(["list", "papers", "--config", text, "--json"]) == 0
     assert [row["paper"] for row in json.loads(capsys.readouterr().out)] == ["daigavane"]
     for wrong, message in (
@@ -120,8 +116,8 @@ def test_a_config_may_be_text(capsys, monkeypatch):
         assert said.count("\n") == 1
 
 
-def test_only_a_known_bundle_can_be_trained(capsys):
-    assert main(["train", "--bundle", "nope", "--config", '{"suite": "demo"}']) == 2
-    assert capsys.readouterr().err == (
-        "error: --bundle=nope: expected a training bundle of suite demo with this config\n"
-    )
+@pytest.mark.parametrize("stage", ["calibrate", "train"])
+def test_only_a_file_of_runs_that_is_there_can_be_run(capsys, stage):
+    assert main([stage, "nope.json"]) == 2
+    expected = "expected the runs of a bundle; `dpgraph run` writes it before its first job"
+    assert capsys.readouterr().err == f"error: nope.json: no such file: {expected}\n"

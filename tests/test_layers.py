@@ -120,7 +120,7 @@ def test_planning_loads_nothing_heavy():
         "from dpgraph.pipeline.bundles import training_bundles\n"
         "from dpgraph.pipeline.fingerprints import bundle_digest\n"
         "plan = load_plan(Config())\n"
-        "for bundle in training_bundles(plan).values(): bundle_digest(plan.cells[name] for name in bundle.members)\n"
+        "for bundle in training_bundles(plan).values(): bundle_digest(bundle.runs.values())\n"
         "from dpgraph.data.registry import entry\n"
         "from dpgraph.data.fetch import mirrors_from\n"
         "from dpgraph.reporting.inputs import front_page\n"
@@ -131,6 +131,29 @@ def test_planning_loads_nothing_heavy():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+def rule_files():
+    root = PACKAGE.parents[1]
+    return {path.name: path.read_text() for path in (root / "Snakefile", *sorted((root / "rules").glob("*.smk")))}
+
+
+def test_the_snakefile_takes_all_from_one_object():
+    found = [
+        line for text in rule_files().values() for line in re.findall(r"^.*import .*$", text, re.M) if "dpgraph" in line
+    ]
+    assert found == ["from dpgraph.pipeline.workflow import Workflow"]
+
+
+def test_a_rule_is_called_like_its_command():
+    called = {}
+    for text in rule_files().values():
+        for rule in re.split(r"^(?=rule |    rule:|use rule )", text, flags=re.M)[1:]:
+            if command := re.search(r'"python -m (?:dpgraph|(?=bench\.))(?: page)? ?([a-z{}.]+)', rule):
+                called[re.match(r" *rule ?([a-z_]*)", rule)[1]] = command[1]
+    named = {name: name for name in ("aggregate", "audit", "calibrate", "fetch", "preprocess", "references", "train")}
+    # the other pages inherit from the first one; a job of artefacts has their paper's name
+    assert called == {**named, "claims": "{params.page}", "": "artefacts", "bench_steps": "bench.{params.module}"}
 
 
 def test_help_loads_nothing_but_the_parser():

@@ -23,11 +23,12 @@ from dpgraph.families.registry import method, outside_of, specs
 from dpgraph.pipeline.fingerprints import (
     bundle_digest,
     calibrations_digest,
-    download_digest,
+    fetch_digest,
     preprocess_digest,
     training_digest,
 )
 from dpgraph.planning.resolve import resolve
+from dpgraph.planning.run import Run
 from dpgraph.planning.schemas import models
 from dpgraph.problems.preprocess import preprocess
 from dpgraph.problems.registry import size_of
@@ -89,11 +90,11 @@ def test_the_example_is_read_and_stored(own, tmp_path):
     assert main(["fetch", "mine", "--out", str(raw)]) == 0
     preprocess(task, raw, tmp_path / "graph")
     assert json.loads((tmp_path / "graph/graph.json").read_text())["name"] == "mine"
-    before = download_digest("mine"), download_digest("cora")
+    before = fetch_digest("mine"), fetch_digest("cora")
     with (own.parent / "edges.csv").open("a") as file:
         file.write("n0,n1\nn0,unknown\n")
-    assert download_digest("mine") != before[0]
-    assert download_digest("cora") == before[1]
+    assert fetch_digest("mine") != before[0]
+    assert fetch_digest("cora") == before[1]
     assert main(["fetch", "mine", "--out", str(raw)]) == 0  # the copy is taken again
     with pytest.raises(UserError, match=r"reader.py: edges.csv, row \d+, column target: unknown: expected an id"):
         read(entry("mine"), raw)
@@ -104,11 +105,11 @@ def test_an_edit_plans_its_own_cells_again_and_nothing_else(own):
         cell_of(own),
         cell_of(own, method="dp-mlp", training={"sampling_rate": 0.1, "steps": 3, "learning_rate": 0.1}),
     )
-    made = [training_digest, lambda cell: bundle_digest([cell]), lambda cell: calibrations_digest([cell])]
-    before = [[one(cell) for one in made] for cell in (mine, other)]
+    made = [training_digest, lambda run: bundle_digest([run]), lambda run: calibrations_digest([run])]
+    before = [[one(Run.of(cell)) for one in made] for cell in (mine, other)]
     with (own / "train.py").open("a") as file:
         file.write("\n# edited\n")
-    after = [[one(cell) for one in made] for cell in (mine, other)]
+    after = [[one(Run.of(cell)) for one in made] for cell in (mine, other)]
     assert all(one != two for one, two in zip(before[0], after[0]))
     assert after[1] == before[1]
     data = preprocess_digest("mine"), preprocess_digest("cora")

@@ -160,7 +160,7 @@ def test_reference_entries(plan):
     fig6 = plan.entries_of("igamberdiev/fig6")
     for entry in fig6:
         reference = plan.reference_entry(entry)
-        assert (reference.method_id, reference.task_id, reference.epsilon) == ("sgd", entry.task_id, None)
+        assert (reference.method_id, reference.task_id, reference.target_epsilon) == ("sgd", entry.task_id, None)
 
 
 def test_a_missing_reference_is_one_line(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.resources import files
 from random import Random
 
@@ -15,6 +16,8 @@ from dpgraph.data.manifest import read_manifest
 from dpgraph.data.registry import parse as parse_registry
 from dpgraph.data.store import load_graph, load_status, save_graph
 from dpgraph.families.trees.mechanism import PoissonTrees
+from dpgraph.pipeline.markers import name_of, trained
+from dpgraph.pipeline.run_files import RunFile, read_runs
 from dpgraph.privacy.calibration import Calibration, calibrated
 from dpgraph.privacy.mechanisms.none import NonPrivate
 from dpgraph.reporting.aggregate import COLUMNS, blocks, rows_of
@@ -55,6 +58,15 @@ RECORD = json.loads(
         ),
     ).model_dump_json()
 )
+CELL = toy_cell("dp-gnn", 1, "rigorous")
+RUNS = RunFile(
+    stage="train",
+    bundle=name_of({CELL.slug: CELL}, trained),
+    suite="toy",
+    data="data",
+    results="results",
+    cells={CELL.slug: CELL.model_dump(mode="json")},
+).model_dump(mode="json")
 REGISTRY = files("dpgraph.data").joinpath("registry.yaml").read_text(encoding="utf-8").partition("\nciteseer:")[0]
 
 
@@ -85,6 +97,15 @@ def test_calibrations(place, seed):
     path.write_bytes(spoilt(NOISY, Random(seed)))
     line = told(lambda: Calibration.read(path, PoissonTrees))
     assert line is None or line.startswith(str(path))
+
+
+@fuzzed(400, seed=SEEDS)
+def test_files_of_runs(place, seed):
+    path = place / "runs.json"
+    path.write_bytes(spoilt(RUNS, Random(seed)))
+    line = told(lambda: read_runs(path, "train"))
+    os.environ.pop("DPGRAPH_REGISTRY", None)  # what a spoilt file names stays named
+    assert line is None or str(path) in line or line.startswith("registry=")
 
 
 @fuzzed(400, seed=SEEDS)
@@ -151,6 +172,8 @@ def test_what_they_damage_is_good(tmp_path):
     (tmp_path / "noisy.json").write_text(json.dumps(NOISY))
     assert Calibration.read(tmp_path / "noisy.json", PoissonTrees).mechanism == TREES
     assert read_manifest(tmp_path).dataset == "toy"
+    (tmp_path / "runs.json").write_text(json.dumps(RUNS))
+    assert [run.cell for run in read_runs(tmp_path / "runs.json", "train").runs.values()] == [CELL]
     assert list(parse_registry(REGISTRY)) == ["cora"]
 
 

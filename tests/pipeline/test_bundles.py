@@ -15,23 +15,17 @@ from dpgraph.config.config import Config
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_json, write_text
-from dpgraph.pipeline.bundles import (
-    Bundle,
-    _bundled,
-    calibration_bundles,
-    content,
-    forget_unfinished,
-    is_forced,
-    last_asked,
-    training_bundles,
-)
+from dpgraph.pipeline.bundles import Bundle, _bundled, calibration_bundles, forget_unfinished, training_bundles
+from dpgraph.pipeline.markers import content, is_forced, last_asked
 from dpgraph.planning.cost import memory_mb, train_seconds
 from dpgraph.planning.plan import load_plan
+from dpgraph.planning.run import Run
 from dpgraph.problems.registry import size_of
 from tests.contract.cells import cell as toy_cell
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 CELL = toy_cell("gnn", 1, None).model_copy(update={"task": Task(dataset="cora")})
+RUN = Run.of(CELL)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +44,7 @@ def test_every_cell_and_calibration_is_in_one_bundle(plan):
         (training_bundles(plan), {slug: cell.task for slug, cell in plan.cells.items()}),
         (calibration_bundles(plan), {key: cell.task for key, cell in plan.calibrations.items()}),
     ):
-        members = [(member, bundle.task) for bundle in bundles.values() for member in bundle.members]
+        members = [(member, bundle.task) for bundle in bundles.values() for member in bundle.runs]
         assert len(members) == len(expected)
         assert dict(members) == expected
         assert all(name == bundle.name for name, bundle in bundles.items())
@@ -63,7 +57,7 @@ def test_long_cells_stand_alone_and_more_minutes_make_fewer_jobs(plan):
         config = Config(suite="demo", minutes_per_job=minutes)
         bundles = training_bundles(load_plan(config, WORKFLOW))
         counts.append(len(bundles))
-        assert all(len(bundle.members) == 1 for bundle in bundles.values() if bundle.seconds > 60 * minutes * 20)
+        assert all(len(bundle.runs) == 1 for bundle in bundles.values() if bundle.seconds > 60 * minutes * 20)
     assert counts[0] == len(plan.cells)
     assert counts[0] > counts[1] > counts[2]
     searched = any(artefact.view == "search" for artefact in plan.artefacts.values())
@@ -81,10 +75,10 @@ def test_a_suite_says_how_long_jobs_are_and_the_config_overrides_it(plan):
 @given(names=st.sets(st.text("abcdef", min_size=1, max_size=6), min_size=1, max_size=40), seconds=st.floats(0.1, 50))
 def test_one_more_cell_changes_one_bundle_unless_their_number_doubles(names, seconds):
     def bundled(chosen):
-        return {b.name: b for b in _bundled(((n, CELL, seconds) for n in chosen), 60.0, lambda name, _: name)}
+        return {b.name: b for b in _bundled(((n, RUN, seconds) for n in chosen), 1.0, lambda name, _: name)}
 
     before, after = bundled(sorted(names)), bundled([*sorted(names), "z"])
-    assert sorted(m for b in after.values() for m in b.members) == sorted([*names, "z"])
+    assert sorted(m for b in after.values() for m in b.runs) == sorted([*names, "z"])
     shares = [1 << max((int(seconds * n / 60.0 - 1e-12)).bit_length(), 0) for n in (len(names), len(names) + 1)]
     if shares[0] == shares[1]:
         assert len(set(after) - set(before)) == 1
@@ -95,26 +89,31 @@ def test_one_more_cell_changes_one_bundle_unless_their_number_doubles(names, sec
 def test_names_say_the_seeds_too():
     more = CELL.model_copy(update={"seeds": (*CELL.seeds, 99)})
     plain, longer = (
-        next(iter(_bundled([(c.slug, c, 1.0)], 60.0, lambda s, c: f"{s}{c.seeds}"))).name for c in (CELL, more)
+        next(iter(_bundled([(c.slug, Run.of(c), 1.0)], 1.0, lambda s, c: f"{s}{c.seeds}"))).name for c in (CELL, more)
     )
     assert plain != longer
 
 
 def test_estimates_grow_with_the_work():
     def longer(**training):
-        return CELL.model_copy(update={"training": CELL.training.model_copy(update=training)})
+        return Run.of(CELL.model_copy(update={"training": CELL.training.model_copy(update=training)}))
 
     assert train_seconds(longer(steps=10_000)) > 5 * train_seconds(longer(steps=10))
-    both = CELL.model_copy(update={"seeds": (0, 1)})
-    assert train_seconds(both) == pytest.approx(2 * train_seconds(CELL.model_copy(update={"seeds": (0,)})))
+    one, both = (Run.of(CELL.model_copy(update={"seeds": seeds})) for seeds in ((0,), (0, 1)))
+    assert train_seconds(both) == pytest.approx(2 * train_seconds(one))
     cora, products = Task(dataset="cora"), Task(dataset="ogbn-products")
     assert size_of(cora).train_nodes == 140
     assert size_of(Task(dataset="cora", split="train-rest")).train_nodes == 2708 - 1500
     assert size_of(Task(dataset="cora", features="project-64")).features == 64
     assert memory_mb(cora) < 2000 < 8000 < memory_mb(products) < 20000
-    bundle = Bundle("x", products, ("a",), 600.0)
+    bundle = Bundle("x", products, {"a": RUN}, 600.0)
     assert bundle.memory_mb(2) == 2 * bundle.memory_mb(1)
     assert bundle.minutes(2) == 2 * bundle.minutes(1) == 2 * (10 + 40)
+
+
+def member_of(bundle):
+    """Return the cell of the first of a bundle's runs."""
+    return next(iter(bundle.runs.values())).cell
 
 
 def test_markers_stand_only_while_their_members_do(tmp_path):
@@ -138,19 +137,19 @@ def test_markers_stand_only_while_their_members_do(tmp_path):
 
     assert standing() == (set(bundles), set(calibrations))
     first, second, *_ = bundles
-    paths.result(plan.cells[bundles[first].members[0]]).unlink()
-    newer = paths.result(plan.cells[bundles[second].members[0]])
+    paths.result(member_of(bundles[first])).unlink()
+    newer = paths.result(member_of(bundles[second]))
     os.utime(newer, (paths.trained(second).stat().st_mtime + 10,) * 2)
     key = next(iter(calibrations))
-    (paths.privacy / f"{calibrations[key].members[0]}.json").unlink()
+    (paths.privacy / f"{next(iter(calibrations[key].runs))}.json").unlink()
     assert standing() == (set(bundles) - {first, second}, set(calibrations) - {key})
 
 
 def test_a_touched_member_is_no_other_member(tmp_path):
     plan = load_plan(Config(suite="demo", results=str(tmp_path)), WORKFLOW)
     paths = Paths(plan.config)
-    name, bundle = next((name, bundle) for name, bundle in training_bundles(plan).items() if len(bundle.members) > 1)
-    results = {member: paths.result(plan.cells[member]) for member in bundle.members}
+    name, bundle = next((name, bundle) for name, bundle in training_bundles(plan).items() if len(bundle.runs) > 1)
+    results = {member: paths.result(run.cell) for member, run in bundle.runs.items()}
     for member, path in results.items():
         write_text(path, member)
     marker = paths.trained(name)
@@ -188,8 +187,8 @@ def test_a_forced_rerun_is_one_of_a_bundle_that_ended_before_the_plan(tmp_path, 
     marker, last = paths.trained(name), last_asked(paths.trained(name))
 
     def end():
-        for member in bundle.members:
-            write_text(paths.result(plan.cells[member]), "{}")
+        for run in bundle.runs.values():
+            write_text(paths.result(run.cell), "{}")
         write_text(marker, "{}")
         write_text(last, "asked")
 

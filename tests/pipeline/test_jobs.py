@@ -1,17 +1,24 @@
 """Jobs of several cells: existing files are not changed, a failure affects one cell, forcing trains again."""
 
 import json
+import os
+import pickle
 from pathlib import Path
 
 import pytest
 
+from dpgraph.cli import main
 from dpgraph.config.config import Config
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.data.store import save_graph
+from dpgraph.families import registry
 from dpgraph.pipeline import jobs
 from dpgraph.pipeline.bundles import calibration_bundles, training_bundles
+from dpgraph.pipeline.fingerprints import bundle_digest
 from dpgraph.pipeline.jobs import calibrate_bundle, train_bundle
+from dpgraph.pipeline.run_files import read_runs, write_runs
+from dpgraph.planning import resolve as resolve_module
 from dpgraph.planning.plan import load_plan
 from tests.contract.conftest import toy_graph
 
@@ -48,12 +55,22 @@ def plan(tmp_path, monkeypatch):
     return plan
 
 
+def jobs_of(plan):
+    """Write the files of runs, as the workflow does, and return those of each stage."""
+    calibrations, training = calibration_bundles(plan), training_bundles(plan)
+    write_runs(plan, training.values(), calibrations.values())
+    paths = Paths(plan.config)
+    return [paths.runs("calibrate", name) for name in calibrations], [paths.runs("train", name) for name in training]
+
+
 def run(plan):
-    for bundle in calibration_bundles(plan).values():
-        calibrate_bundle(plan, bundle)
-    for bundle in training_bundles(plan).values():
-        Paths(plan.config).trained(bundle.name).unlink(missing_ok=True)  # as Snakemake does before a job
-        train_bundle(plan, bundle, "cpu", 1)
+    calibrations, training = jobs_of(plan)
+    for path in calibrations:
+        calibrate_bundle(read_runs(path, "calibrate"))
+    for path in training:
+        bundle = read_runs(path, "train")
+        bundle.paths.trained(bundle.name).unlink(missing_ok=True)  # as Snakemake does before a job
+        train_bundle(bundle, "cpu", 1)
 
 
 def stamps(plan):
@@ -67,18 +84,18 @@ def records(plan):
 
 def refuse(reason, unless):
     """Calibration that meets targets of at least `unless` only."""
-    real = jobs.calibrate_cell
+    real = jobs.calibrate_run
 
-    def calibrate(cell, graph, out, evaluations):
-        if cell.privacy.epsilon < unless:
+    def calibrate(run, out, evaluations):
+        if run.target.target_epsilon < unless:
             raise UserError(reason)
-        real(cell, graph, out)
+        real(run, out)
 
     return calibrate
 
 
 def test_a_budget_that_cannot_be_met_is_a_result_of_its_cells_only(plan, monkeypatch):
-    monkeypatch.setattr(jobs, "calibrate_cell", refuse("epsilon=0.0001: out of reach", 1))
+    monkeypatch.setattr(jobs, "calibrate_run", refuse("epsilon=0.0001: out of reach", 1))
     run(plan)
     found = records(plan)
     (failed,) = [record for record in found.values() if record["status"] == "failed"]
@@ -90,7 +107,7 @@ def test_a_budget_that_cannot_be_met_is_a_result_of_its_cells_only(plan, monkeyp
 
 
 def test_only_what_is_gone_is_trained_and_a_forced_rerun_trains_all(plan, monkeypatch):
-    monkeypatch.setattr(jobs, "calibrate_cell", refuse("out of reach", 1))
+    monkeypatch.setattr(jobs, "calibrate_run", refuse("out of reach", 1))
     run(plan)
     before, content = stamps(plan), records(plan)
     slug = next(slug for slug, record in content.items() if record["status"] == "ok")
@@ -109,21 +126,100 @@ def test_only_what_is_gone_is_trained_and_a_forced_rerun_trains_all(plan, monkey
 
 
 def test_one_failing_cell_does_not_keep_the_others_from_training(plan, monkeypatch):
-    monkeypatch.setattr(jobs, "calibrate_cell", refuse("out of reach", 1))
-    for bundle in calibration_bundles(plan).values():
-        calibrate_bundle(plan, bundle)
-    (bundle,) = training_bundles(plan).values()
-    real, broken = jobs.train_cell, bundle.members[0]
+    monkeypatch.setattr(jobs, "calibrate_run", refuse("out of reach", 1))
+    calibrations, (training,) = jobs_of(plan)
+    for path in calibrations:
+        calibrate_bundle(read_runs(path, "calibrate"))
+    bundle = read_runs(training, "train")
+    real, broken = jobs.train_run, next(iter(bundle.runs))
 
-    def train_cell(cell, *arguments, **options):
-        if cell.slug == broken:
+    def train_run(run, *arguments):
+        if run.cell.slug == broken:
             raise ZeroDivisionError("a bug")
-        return real(cell, *arguments, **options)
+        return real(run, *arguments)
 
-    monkeypatch.setattr(jobs, "train_cell", train_cell)
+    monkeypatch.setattr(jobs, "train_run", train_run)
     with pytest.raises(UserError, match=rf"1 of 3 failed, the first {broken}: ZeroDivisionError: a bug"):
-        train_bundle(plan, bundle, "cpu", 1)
+        train_bundle(bundle, "cpu", 1)
     paths = Paths(plan.config)
     assert not paths.trained(bundle.name).exists()
-    there = [paths.result(plan.cells[name]).exists() for name in bundle.members]
+    there = [paths.result(run.cell).exists() for run in bundle.runs.values()]
     assert there == [False, True, True]
+
+
+def test_the_registry_is_asked_once_per_plan_and_once_per_job(plan, tmp_path, monkeypatch):
+    """Every question to the registry goes through `_specs`; before a run was resolved once, a cell asked 14 times."""
+    asked, real = [], registry._specs
+    monkeypatch.setattr(registry, "_specs", lambda places: asked.append(places) or real(places))
+    resolve_module._keys_of_others()  # kept for the process
+    asked.clear()
+    again = load_plan(plan.config, tmp_path)
+    calibrations, training = jobs_of(again)
+    bundle_digest(again.runs.values())
+    assert len(asked) == 1
+    for path in calibrations:
+        asked.clear()
+        calibrate_bundle(read_runs(path, "calibrate"))
+        assert len(asked) == 1
+    (path,) = training
+    asked.clear()
+    train_bundle(read_runs(path, "train"), "cpu", 1)
+    assert len(asked) == 1 < len(again.cells)
+
+
+def test_a_job_reads_its_runs_and_plans_nothing(plan, monkeypatch):
+    calibrations, (training,) = jobs_of(plan)
+    monkeypatch.setattr("dpgraph.planning.plan.load_plan", lambda *given: pytest.fail("a job planned the suite"))
+    for path in calibrations:
+        assert main(["calibrate", str(path)]) == 0
+    assert main(["train", str(training), "--device", "cpu"]) == 0
+    assert len(records(plan)) == len(plan.cells)
+    read = read_runs(training, "train")
+    assert {name: run.cell for name, run in read.runs.items()} == plan.cells
+    assert {name: run.paths for name, run in read.runs.items()} == {slug: run.paths for slug, run in plan.runs.items()}
+
+
+def test_files_that_would_be_the_same_are_left_alone(plan):
+    (training,) = jobs_of(plan)[1]
+    os.utime(training, (0, 0))
+    jobs_of(plan)
+    assert training.stat().st_mtime == 0
+    training.write_text("cut off")
+    jobs_of(plan)
+    assert json.loads(training.read_text())["stage"] == "train"
+
+
+EDITED = "edited, or written by another version of dpgraph"
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "message"),
+    [
+        pytest.param(("sweet",), 1, "sweet=1: unknown key", id="key"),
+        pytest.param(("stage",), "calibrate", "stage=calibrate: expected train, or the command `dpgraph", id="stage"),
+        pytest.param(("cells",), {}, "cells={}: expected ", id="no cell"),
+        pytest.param(("cells", "SLUG", "seeds"), [0, 1, 2], EDITED, id="seeds"),
+        pytest.param(("cells", "SLUG", "training", "steps"), 5, EDITED, id="steps"),
+        pytest.param(("cells", "SLUG", "training", "stepz"), 5, "cells.SLUG: training.stepz=5", id="setting"),
+        pytest.param(("cells", "SLUG", "method"), "magic", "cells.SLUG: method=magic: expected ", id="method"),
+        pytest.param(("data",), "", "data=: expected ", id="folder"),
+    ],
+)
+def test_a_file_of_runs_that_is_wrong_is_refused_in_one_line(plan, capsys, path, to, message):
+    (file,) = jobs_of(plan)[1]
+    value = inner = json.loads(file.read_text())
+    slug = next(iter(value["cells"]))
+    for key in path[:-1]:
+        inner = inner[key.replace("SLUG", slug)]
+    inner[path[-1]] = to
+    file.write_text(json.dumps(value))
+    assert main(["train", str(file), "--device", "cpu"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {file}: ")
+    assert message.replace("SLUG", slug) in said
+    assert said.count("\n") == 1
+
+
+def test_a_run_goes_to_another_process_as_its_cell(plan):
+    for run in plan.runs.values():
+        assert pickle.loads(pickle.dumps(run)) == run

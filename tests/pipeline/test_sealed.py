@@ -9,11 +9,12 @@ import pytest
 from dpgraph.config.cell import Cell
 from dpgraph.data.store import save_graph
 from dpgraph.families.trees.mechanism import PoissonTrees
-from dpgraph.pipeline import stages
 from dpgraph.pipeline.stages import calibrate_cell, train_cell
-from dpgraph.planning.resolve import calibrate, is_calibration, resolve
+from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.planning.run import Run
 from dpgraph.privacy import cache, calibration
 from dpgraph.privacy.calibration import Calibration
+from dpgraph.problems.base import Counts
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
 
@@ -59,7 +60,7 @@ def test_a_private_training_imports_no_accountant(folder, path, tmp_path):
 
 def test_no_accountant_is_asked_and_the_record_is_the_same(folder, path, tmp_path, monkeypatch):
     evaluated = train_cell(asked(), tmp_path / "evaluated", folder, device="cpu")
-    monkeypatch.setattr(stages, "calibrate", refuse)
+    monkeypatch.setattr(Run, "calibrate", refuse)
     monkeypatch.setattr(PoissonTrees, "rigorous", refuse)
     monkeypatch.setattr(PoissonTrees, "published", refuse)
     record = train_cell(asked(), tmp_path / "sealed", folder, path, device="cpu")
@@ -88,28 +89,28 @@ def test_an_edited_budget_is_evaluated_again(folder, path, tmp_path):
 
 def test_what_a_seal_is_for(path, monkeypatch):
     """The mechanism, its target and mode, the accountants, their libraries, and every field of the answer."""
-    stored = Calibration.read(path, PoissonTrees)
-    assert is_calibration(stored, asked(), 40, 60)
-    for num_train, protected in ((41, 60), (40, 61)):
-        assert not is_calibration(stored, asked(), num_train, protected)
+    stored, counts = Calibration.read(path, PoissonTrees), Counts(40, 60)
+    assert Run.of(asked()).accepts(stored, counts)
+    for other_counts in (Counts(41, 60), Counts(40, 61)):
+        assert not Run.of(asked()).accepts(stored, other_counts)
     for change in ({"epsilon": 5.0}, {"max_degree": 2}, {"delta": 2e-3}):
         privacy = asked().privacy.model_copy(update=change)
-        assert not is_calibration(stored, asked().model_copy(update={"privacy": privacy}), 40, 60), change
+        assert not Run.of(asked().model_copy(update={"privacy": privacy})).accepts(stored, counts), change
     other = calibrate(asked().model_copy(update={"privacy": asked().privacy.model_copy(update={"epsilon": 5.0})}), 40)
     for name in ("mechanism", "target_epsilon", "statement", "budgets"):
         changed = {name: getattr(other, name)}
         assert getattr(stored, name) != getattr(other, name), name
-        assert not is_calibration(stored.model_copy(update=changed), asked(), 40, 60), name
+        assert not Run.of(asked()).accepts(stored.model_copy(update=changed), counts), name
     monkeypatch.setattr(calibration, "accountants_digest", lambda: "of other code")
-    assert not is_calibration(stored, asked(), 40, 60)
+    assert not Run.of(asked()).accepts(stored, counts)
     assert cache.accountants_digest() != "of other code"
 
 
 def test_a_file_of_other_accountants_is_solved_again(folder, path, tmp_path, monkeypatch):
     """It agrees, so it is taken; the accountants are asked, which the seal would have spared them."""
     asked_again = []
-    real = stages.calibrate
+    real = Run.calibrate
     monkeypatch.setattr(calibration, "accountants_digest", lambda: "of other code")
-    monkeypatch.setattr(stages, "calibrate", lambda *args, **options: asked_again.append(1) or real(*args, **options))
+    monkeypatch.setattr(Run, "calibrate", lambda *args, **options: asked_again.append(1) or real(*args, **options))
     assert train_cell(asked(), tmp_path / "out", folder, path, device="cpu").status == "ok"
     assert asked_again == [1]

@@ -158,7 +158,7 @@ def test_out_of_memory_is_a_result(folder, tmp_path, monkeypatch):
         def run(self, job, observe):
             raise MemoryError("no room")
 
-    monkeypatch.setattr(execute, "method", lambda name: Hungry())
+    monkeypatch.setattr(execute, "trainer_of", lambda known: Hungry())
     record = train_cell(toy_cell("gnn", 1, None), tmp_path / "out", folder, device="cpu")
     assert (record.status, record.reason) == ("failed", "out of memory: no room")
 
@@ -172,7 +172,7 @@ def test_one_failed_seed_does_not_hide_the_others(folder, tmp_path, monkeypatch)
                 raise Diverged(3)
             return real.run(job, observe)
 
-    monkeypatch.setattr(execute, "method", lambda name: Half())
+    monkeypatch.setattr(execute, "trainer_of", lambda known: Half())
     record = train_cell(with_seeds(toy_cell("gnn", 1, None), 0, 1), tmp_path / "out", folder, device="cpu")
     assert record.status == "ok"
     assert [seed.status for seed in record.seeds] == ["ok", "failed"]

@@ -37,6 +37,7 @@ from dpgraph.planning.cost import (
     write_throughputs,
 )
 from dpgraph.planning.plan import load_plan
+from dpgraph.planning.run import Run
 from dpgraph.problems.registry import size_of
 from tests.contract.cells import changed
 
@@ -169,11 +170,11 @@ def test_what_is_no_table_of_throughputs_is_one_line(tmp_path, text, message):
 
 def test_parts_of_a_cell_are_its_planned_seconds():
     plan = load_plan(Config(suite="demo"), WORKFLOW)
-    for cell, parts in zip(plan.cells.values(), parts_of(plan.cells.values()), strict=True):
+    for run, parts in zip(plan.runs.values(), parts_of(plan.runs.values()), strict=True):
         assert min(parts) >= 0
-        assert parts.total <= train_seconds(cell) * (1 + 1e-9)
-        if cell.method not in ("pate", "dp-pate"):
-            assert parts.total == pytest.approx(train_seconds(cell))
+        assert parts.total <= train_seconds(run) * (1 + 1e-9)
+        if run.cell.method not in ("pate", "dp-pate"):
+            assert parts.total == pytest.approx(train_seconds(run))
 
 
 def test_teachers_that_cells_share_are_counted_once():
@@ -184,21 +185,23 @@ def test_teachers_that_cells_share_are_counted_once():
     student = changed("dp-pate-co-teaching", training={**many, "learning_rate": 0.01})
     longer = changed("dp-pate-co-teaching", training={"teacher_steps": 30_001})
     others = [longer, first.model_copy(update={"seeds": (1,)})]
-    alone = [train_seconds(cell) for cell in (first, student, *others)]
-    parts = [part.total for part in parts_of([first, student, *others])]
+    runs = [Run.of(cell) for cell in (first, student, *others)]
+    alone = [train_seconds(run) for run in runs]
+    parts = [part.total for part in parts_of(runs)]
     assert parts[0] == pytest.approx(alone[0])
     assert parts[1] == pytest.approx(alone[1] - teachers_seconds(first.training, size_of(first.task)))
     assert parts[1] < 0.5 * alone[1]
     assert parts[2:] == pytest.approx(alone[2:])  # other teachers; another random split
-    again = [part.total for part in parts_of([first, first])]
+    again = [part.total for part in parts_of([runs[0], runs[0]])]
     assert again == pytest.approx([parts[0], parts[1]])
     public = first.model_copy(update={"task": first.task.model_copy(update={"split": "public"}), "seeds": (0, 1, 2)})
     one = public.model_copy(update={"seeds": (0,)})
-    (whole,), (single,) = parts_of([public]), parts_of([one])
-    assert train_seconds(public) == pytest.approx(3 * train_seconds(one))
-    assert whole.total < train_seconds(public)
+    three, alone_run = Run.of(public), Run.of(one)
+    (whole,), (single,) = parts_of([three]), parts_of([alone_run])
+    assert train_seconds(three) == pytest.approx(3 * train_seconds(alone_run))
+    assert whole.total < train_seconds(three)
     known = learnt([row(PlannedParts(1.0, 1.0, 1.0), 3.0)])
-    hours = hours_of({"public": public, "one": one}, known)
+    hours = hours_of({"public": three, "one": alone_run}, known)
     assert 3600 * hours["public"].mid == pytest.approx(whole.total)
     assert 3600 * hours["one"].mid == pytest.approx(single.total - (3 * single.total - whole.total) / 2)
     assert not hours["one"].measured
@@ -244,13 +247,13 @@ def test_texts_are_as_long_as_their_layouts_say():
 
 
 def test_a_cell_s_hours_are_the_plan_s_times_the_method_s_factor(plan):
-    slug, cell = next(iter(plan.cells.items()))
-    planned, part = train_seconds(cell) / 3600, PlannedParts(1.0, 2.0, 7.0)
-    rows = [row(part, 20.0, cell.method, "somewhere", high=3.0), row(part, 70.0, "other")]
-    own = hours_of({slug: cell}, learnt(rows))[slug]
+    slug, run = next(iter(plan.runs.items()))
+    planned, part = train_seconds(run) / 3600, PlannedParts(1.0, 2.0, 7.0)
+    rows = [row(part, 20.0, run.cell.method, "somewhere", high=3.0), row(part, 70.0, "other")]
+    own = hours_of({slug: run}, learnt(rows))[slug]
     assert (own.mid, own.low, own.high) == pytest.approx((2 * planned, planned / 2, 3 * planned))
     assert own.measured
-    other = hours_of({slug: cell}, learnt(rows[1:]))[slug]
+    other = hours_of({slug: run}, learnt(rows[1:]))[slug]
     assert other.mid == pytest.approx(7 * planned)
     assert not other.measured
 
@@ -260,12 +263,12 @@ def test_rows_share_cells_and_the_last_has_each_once(plan):
     assert whole.artefact == ALL
     assert whole.cells == whole.unmeasured == len(plan.cells)
     assert whole.runs == sum(len(cell.seeds) for cell in plan.cells.values())
-    assert whole.hours == pytest.approx(sum(map(train_seconds, plan.cells.values())) / 3600)
+    assert whole.hours == pytest.approx(sum(map(train_seconds, plan.runs.values())) / 3600)
     assert whole.wall_hours == pytest.approx((whole.hours + whole.longest_hours) / 2)
     for one in rows:
         slugs = {entry.cell.slug for entry in plan.entries_of(one.artefact) if entry.cell.slug in plan.cells}
         assert one.cells == len(slugs)
-        assert one.hours == pytest.approx(sum(train_seconds(plan.cells[slug]) for slug in slugs) / 3600)
+        assert one.hours == pytest.approx(sum(train_seconds(plan.runs[slug]) for slug in slugs) / 3600)
 
 
 @pytest.mark.parametrize("places", [1, 2, 3])
@@ -290,13 +293,14 @@ def test_what_is_learnt_from_a_run_gives_its_hours(plan):
     rows = {(one.method, one.dataset): one for one in measured(plan, results)}
     assert set(rows) == {(cell.method, cell.task.dataset) for cell in plan.cells.values()}
     for (method, dataset), one in rows.items():
-        cells = [cell for cell in plan.cells.values() if (cell.method, cell.task.dataset) == (method, dataset)]
+        runs = [run for run in plan.runs.values() if (run.cell.method, run.cell.task.dataset) == (method, dataset)]
+        cells = [run.cell for run in runs]
         spent = sum(len(cell.seeds) * (1.0 if method == "mlp" else 3.0) for cell in cells)
         assert (one.cells, one.runs) == (len(cells), sum(len(cell.seeds) for cell in cells))
         assert one.measured_s == pytest.approx(spent)
-        assert one.parts == pytest.approx(PlannedParts(*(sum(part) for part in zip(*parts_of(cells), strict=True))))
+        assert one.parts == pytest.approx(PlannedParts(*(sum(part) for part in zip(*parts_of(runs), strict=True))))
         assert one.low <= one.measured_s / one.parts.total <= one.high
-    estimated = sum(one.mid for one in hours_of(plan.cells, learnt(rows.values())).values())
+    estimated = sum(one.mid for one in hours_of(plan.runs, learnt(rows.values())).values())
     assert 3600 * estimated == pytest.approx(sum(one.measured_s for one in rows.values()))
 
 
@@ -314,7 +318,7 @@ def test_cells_that_did_not_end_teach_nothing(plan):
 
 def test_a_run_replaces_the_rows_of_its_own_suite(plan, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    results = results_of(plan, lambda cell: 4 * train_seconds(cell) / len(cell.seeds))
+    results = results_of(plan, lambda cell: 4 * train_seconds(plan.run_of(cell)) / len(cell.seeds))
     monkeypatch.setattr("dpgraph.reporting.results.read_results", lambda path: results)
     out = tmp_path / "throughputs.csv"
     other = row(SMALL[0], 3.0, "other", suite="search")

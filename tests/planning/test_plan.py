@@ -35,7 +35,9 @@ def test_every_suite_expands(suite):
 
 def test_a_place_that_one_grid_runs_is_not_left_out_by_a_later_one():
     plan = load_plan(Config(suite="text-cpu"), WORKFLOW)
-    places = {(entry.method_id, entry.task_id, entry.epsilon): entry for entry in plan.entries_of("huang/table1")}
+    places = {
+        (entry.method_id, entry.task_id, entry.target_epsilon): entry for entry in plan.entries_of("huang/table1")
+    }
     assert places["dp-encoder", "m10-cora", 10].not_run is None
     assert places["dp-encoder", "m10-cora", 4].not_run == "compute"
     assert places["dp-encoder", "m10-cora", 10].cell.slug in plan.cells
@@ -91,7 +93,7 @@ def test_a_rule_may_be_for_some_target_epsilons_only(tmp_path):
     suite["papers"] = {"votes": {"artefacts": {"accuracy": [grid]}, "rules": [*rules, rate | {"epsilons": [8]}]}}
     (workflow / "suites" / "votes.yaml").write_text(yaml.safe_dump(suite, sort_keys=False))
     plan = load_plan(Config(suite="votes"), workflow)
-    assert {entry.epsilon: entry.cell.training.learning_rate for entry in plan.entries} == {1: 0.01, 8: 0.125}
+    assert {entry.target_epsilon: entry.cell.training.learning_rate for entry in plan.entries} == {1: 0.01, 8: 0.125}
 
 
 def test_rules_do_not_override_what_makes_a_row():

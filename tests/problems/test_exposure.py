@@ -152,7 +152,7 @@ def exposing(monkeypatch):
         def run(self, job, observe):
             return dataclasses.replace(real.run(job, observe), exposure=exposure_of(job.graph, job.seed))
 
-    monkeypatch.setattr(execute, "method", lambda name: Exposing())
+    monkeypatch.setattr(execute, "trainer_of", lambda known: Exposing())
 
 
 def test_the_stage_stores_exposures_and_records_their_metrics(exposing, tmp_path):
@@ -183,7 +183,7 @@ def test_a_forced_rerun_leaves_nothing_of_the_last_one(exposing, monkeypatch, tm
         def run(self, job, observe):
             raise MemoryError("no room")
 
-    monkeypatch.setattr(execute, "method", lambda name: Hungry())
+    monkeypatch.setattr(execute, "trainer_of", lambda known: Hungry())
     assert train_cell(CELL, out, tmp_path / "graph", device="cpu", again=True).status == "failed"
     assert not list(out.glob("*.np?"))
 

@@ -51,9 +51,9 @@ def result_rows(entry: Entry, mean: float | None = None, std: float = 0.01, **ch
     cell, privacy = entry.cell, entry.cell.privacy
     variant = "none" if privacy is None else privacy.variant
     claimed = variant.removesuffix("-text")  # both readings of DP-MLP are the paper's own
-    target = math.nan if entry.epsilon is None else entry.epsilon
+    target = math.nan if entry.target_epsilon is None else entry.target_epsilon
     private = privacy is not None
-    bound = BASE[cell.method] + (0.02 * math.log(entry.epsilon or 1.0) if private else 0.0)
+    bound = BASE[cell.method] + (0.02 * math.log(entry.target_epsilon or 1.0) if private else 0.0)
     generator = numpy_generator("test", entry.paper, cell.slug)
     rows = []
     for seed in cell.seeds:
@@ -284,7 +284,7 @@ def splits_rows(entry: Entry, mean: float | None = None, std: float = 0.01) -> l
     """As `result_rows`; what is proved of a subgraph is weaker than what is published, of pure noise it is 0."""
     changed: dict[str, object] = {}
     if entry.cell.privacy is not None:
-        target = entry.epsilon or 1.0
+        target = entry.target_epsilon or 1.0
         factor = {"dp-pure-noise": 0.0, "dp-lots": 0.8}.get(entry.cell.method, 1.7 * parts_of(entry))
         if entry.cell.privacy.variant != "published":
             factor = 1.0
@@ -310,7 +310,7 @@ def splits_results(splits_plan: Plan) -> pd.DataFrame:
     for entry in first_entries(splits_plan):
         share, parts = getattr(entry.cell.training, "train_share", 1.0), parts_of(entry)
         mean = BASE[entry.cell.method] + 0.05 * math.log10(share * parts) * (entry.cell.method != "dp-pure-noise")
-        rows += splits_rows(entry, mean + 0.01 * math.log(entry.epsilon or 1.0))
+        rows += splits_rows(entry, mean + 0.01 * math.log(entry.target_epsilon or 1.0))
     return frame_of(rows)
 
 

@@ -60,7 +60,7 @@ def exposure(seed: int, leak: float, difficulty: float = 1.0, separation: float 
 def expose(plan: Plan, leak: float, artefact: str = "zhang/members") -> None:
     """Files of every seed of the artefact; the leak grows with the target epsilon, without privacy it is largest."""
     for entry in plan.entries_of(artefact):
-        share = 1.0 if entry.epsilon is None else entry.epsilon / 10
+        share = 1.0 if entry.target_epsilon is None else entry.target_epsilon / 10
         for seed in entry.cell.seeds:
             path = Paths(plan.config).exposure(entry.cell, seed)
             exposure(seed, leak * share, separation=3 * share).save(path)

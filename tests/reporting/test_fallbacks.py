@@ -65,7 +65,7 @@ def results(shown: list[Entry]) -> pd.DataFrame:
     """Votes under node-remove at epsilon 1 have no votes."""
     rows = []
     for entry in shown:
-        nobody = entry.method_id == "votes-remove" and entry.epsilon == 1
+        nobody = entry.method_id == "votes-remove" and entry.target_epsilon == 1
         rows += result_rows(entry, fallback=TEXT if nobody else "")
     return frame_of(rows)
 

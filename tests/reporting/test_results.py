@@ -31,7 +31,7 @@ def test_only_the_last_step_of_the_metric_counts(plan, results):
     assert outcome.ok
     assert len(outcome.values) == 3
     assert outcome.values.min() > 0.5  # steps before the last and validation have 0.01 and 0.02 in the fixture
-    assert outcome.eps_rigorous == pytest.approx(0.999 * entry.epsilon)
+    assert outcome.eps_rigorous == pytest.approx(0.999 * entry.target_epsilon)
 
 
 def test_failure_carries_its_reason(plan, results):

@@ -304,7 +304,7 @@ class Run:
                 words = (path / "cmdline").read_bytes().decode().split("\0")
                 if words[1:4] != ["-m", "dpgraph", "train"] or (path / "cwd").resolve() != self.folder:
                     continue
-                if not words[words.index("--bundle") + 1].startswith(f"{task}."):
+                if not Path(words[4]).name.startswith(f"{task}."):
                     continue
                 pid = int(path.name)
                 os.kill(pid, signal.SIGSTOP)

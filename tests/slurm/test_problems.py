@@ -27,7 +27,7 @@ def records(run, task):
 
 
 def test_every_task_is_trained_by_a_job_of_its_own(problems):
-    for stage in ("download", "preprocess", "calibrate", "train", "table"):
+    for stage in ("fetch", "preprocess", "calibrate", "train", "table"):
         assert {job["JobState"] for job in problems.jobs(stage)} == {"COMPLETED"}
     tasks = sorted(job["Comment"].split("_wildcards_")[1].split(".")[0] for job in problems.jobs("train"))
     assert tasks == ["demo-images-transductive", "demo-relations-transductive", "own-texts-transductive"]

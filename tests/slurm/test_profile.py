@@ -47,7 +47,7 @@ def test_every_job_ran_once(finished):
     comments = [job["Comment"] for job in finished.jobs()]
     assert len(comments) == len(set(comments))
     rules = {comment.removeprefix("rule_").split("_wildcards_")[0] for comment in comments}
-    made = {"download", "preprocess", "calibrate", "train", "audit", "aggregate", "artefacts_daigavane", "claims"}
+    made = {"fetch", "preprocess", "calibrate", "train", "audit", "aggregate", "artefacts_daigavane", "claims"}
     assert rules >= made
 
 

@@ -20,7 +20,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 # all audits take half a minute: tests/audits runs each of them, and a suite of the tests one
-ALL_AUDITS = "dpgraph audit all {params.quick} --out"
+ALL_AUDITS = "dpgraph audit all {params.more} --out"
 ONE_AUDIT = "dpgraph audit votes --trials 500 --out"
 
 TINY = """

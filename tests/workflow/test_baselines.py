@@ -3,7 +3,7 @@
 
 def test_references_of_each_task_and_one_table(finished):
     """Of the tiny suite: MLP and GCN on one graph, an MLP where there are no data; Table 7 trains nothing."""
-    assert finished.jobs(targets=("baselines",)) == {"reference": 2, "baselines": 1, "total": 3}
+    assert finished.jobs(targets=("baselines",)) == {"references": 2, "baselines": 1, "total": 3}
     run = finished.snakemake("--quiet", "all", targets=("baselines",))
     assert run.returncode == 0, run.stdout + run.stderr
     lines = (finished.folder / "results/tiny/baselines.csv").read_text().splitlines()

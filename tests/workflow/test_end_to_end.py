@@ -85,7 +85,7 @@ def test_named_targets_are_known(finished):
 def test_forcing_an_early_stage_reruns_the_later_ones(finished):
     jobs = finished.jobs("--forcerun", "preprocess")
     assert {"preprocess", "calibrate", "train"} <= set(jobs)
-    assert "download" not in jobs
+    assert "fetch" not in jobs
 
 
 def test_no_download_is_asked_for_twice_but_a_new_mirror_is_tried(finished, tmp_path):

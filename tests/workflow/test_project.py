@@ -42,7 +42,7 @@ def test_a_new_project_has_few_files_and_plans_its_suite(tmp_path):
     assert files_in(club) == WRITTEN
     assert sum(len((club / name).read_text().splitlines()) for name in WRITTEN if not name.endswith(".csv")) < 120
     planned = dpgraph(club, "run", "-n")
-    for rule in ("download", "preprocess", "calibrate", "train", "artefacts_mine", "index"):
+    for rule in ("fetch", "preprocess", "calibrate", "train", "artefacts_mine", "index"):
         assert f"\n{rule} " in planned
     assert "baselines" not in planned
     own = (club / "workflow/suites/mine.yaml").read_text().replace("demonstration: true", "demonstration: false")

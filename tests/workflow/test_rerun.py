@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 import time
 
 import pytest
@@ -78,6 +80,22 @@ def test_a_forced_rerun_trains_everything_and_finds_the_same(finished):
     assert [line.split(",")[:6] for line in again.splitlines()] == keep
 
 
+@pytest.mark.slow
+def test_a_job_by_hand_trains_what_is_gone(finished):
+    cell = next((finished.folder / "results/tiny/cells").glob("demo-sbm-*.dp-gnn-1hop.rigorous.eps4-*"))
+    before = trained(finished)
+    (cell / "seed=1.json").unlink()
+    (cell / "result.json").unlink()
+    files = (finished.folder / "results/tiny/runs/train").glob("*.json")
+    (file,) = [path for path in files if cell.name in path.read_text()]
+    command = [sys.executable, "-m", "dpgraph", "train", str(file.relative_to(finished.folder)), "--device", "cpu"]
+    run = subprocess.run(command, cwd=finished.folder, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    after = trained(finished)
+    assert [name for name in before if after[name] != before[name]] == [f"{cell.name}/seed=1.json"]
+    assert finished.jobs(targets=("cells",)) == {}
+
+
 def test_changed_code_reruns_its_stages_and_a_touched_file_does_not(finished):
     link = finished.folder / "src"
     target = link.resolve()
@@ -89,7 +107,7 @@ def test_changed_code_reruns_its_stages_and_a_touched_file_does_not(finished):
     jobs = finished.jobs()
     assert jobs["train"] == 2
     assert {"aggregate", "audit", "artefacts_daigavane", "claims"} <= set(jobs)
-    assert not {"download", "preprocess", "calibrate"} & set(jobs)
+    assert not {"fetch", "preprocess", "calibrate"} & set(jobs)
 
 
 @pytest.mark.slow

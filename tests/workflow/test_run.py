@@ -164,7 +164,7 @@ def test_a_folder_that_may_not_be_written_and_a_full_disk_are_named(project, cap
 
 def test_named_targets_are_the_snakefile_s():
     text = "\n".join(path.read_text() for path in (ROOT / "Snakefile", *(ROOT / "rules").glob("*.smk")))
-    rules = set(re.findall(r"^rule (\w+):", text, re.M))
+    rules = set(re.findall(r"^(?:use rule \w+ as|rule) (\w+)\b", text, re.M))
     assert set(NAMED) <= rules
 
 
@@ -172,7 +172,7 @@ def test_a_second_run_is_one_line_and_the_lock_of_a_killed_one_goes(workflow):
     """The job of the killed run goes on; that of the next run waits for it. Nothing is made twice."""
     folder = workflow.folder
     command = ("run", "data/raw/demo-sbm/manifest.json", "--suite", "tiny", "--cores", "1")
-    raw, log = folder / "data/raw/demo-sbm", folder / "logs/download/demo-sbm.log"
+    raw, log = folder / "data/raw/demo-sbm", folder / "logs/fetch/demo-sbm.log"
     with locked(raw):
         first = subprocess.Popen(
             [sys.executable, "-m", "dpgraph", *command], cwd=folder, env=environment(), stderr=subprocess.DEVNULL,
@@ -206,7 +206,7 @@ def test_snakemake_itself_names_a_cluster_that_is_not_there_and_leaves_no_lock(w
     assert run.returncode == 2, run.stderr
     assert run.stderr.splitlines()[-1].startswith("error: executor slurm: no cluster: this machine reaches no cluster")
     assert not (workflow.folder / ".snakemake/locks").exists()
-    assert not (workflow.folder / "logs/download").exists()
+    assert not (workflow.folder / "logs/fetch").exists()
 
 
 OPTIONS = "error: options of Snakemake: "

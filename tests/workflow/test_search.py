@@ -35,7 +35,7 @@ def test_only_the_cells_of_searches_are_trained(workflow):
     assert text.count("\nartefacts:\n") == 1
     experiment.write_text(text.replace("\nartefacts:\n", f"\nartefacts:{ARTEFACT}", 1))
     jobs = workflow.jobs(suite="sought", targets=("search",))
-    once = ("download", "preprocess", "calibrate", "train", "search_daigavane_sought", "search")
+    once = ("fetch", "preprocess", "calibrate", "train", "search_daigavane_sought", "search")
     assert jobs == dict.fromkeys(once, 1) | {"total": 6}
     # the MLP is in the table only: a bundle of its own, while the GCN at its own rate is in both
     everything = workflow.jobs(suite="sought", targets=("tables",))

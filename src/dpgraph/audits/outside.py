@@ -50,10 +50,10 @@ def _statement(cells: list[Cell]) -> bool:
     """What ran is what the mechanism states, and its epsilon meets the target."""
     for cell in cells:
         _logits(cell, _graph())
-        target, mode, _ = target_of(cell)
-        if target is not None:
-            reached = getattr(calibrate(cell, 40).statement, mode).epsilon
-            if reached is None or not reached <= target:
+        asked = target_of(cell)
+        if asked.target_epsilon is not None:
+            reached = getattr(calibrate(cell, 40).statement, asked.mode).epsilon
+            if reached is None or not reached <= asked.target_epsilon:
                 return False
     return True
 

@@ -42,7 +42,8 @@ def snakemake_command(
     Raises UserError for a folder without a Snakefile, a target of another name, options that Snakemake cannot take.
     """
     from dpgraph.config.paths import no_project
-    from dpgraph.planning.plan import load_plan, suite_artefacts
+    from dpgraph.planning.plan import WORKFLOW, load_plan
+    from dpgraph.planning.suites import suite_artefacts
     from dpgraph.reporting.inputs import artefact_outputs
 
     if not Path("Snakefile").is_file():
@@ -52,7 +53,7 @@ def snakemake_command(
     config = PlanOptions(changes=changes, suite=suite).read()
     for folder in (Path(), Path(config.results, config.suite), Path("logs", config.suite)):
         _check_writable(folder)
-    known = suite_artefacts(config)
+    known = suite_artefacts(config, WORKFLOW)
     artefacts, others = _sort_out(targets, known, config.results, config.suite)
     files: list[str] = []
     if artefacts:

@@ -14,7 +14,6 @@ from dpgraph.core.errors import UserError, invalid
 if TYPE_CHECKING:
     from dpgraph.config.cell import Cell
     from dpgraph.config.record import CellRecord
-    from dpgraph.pipeline.bundles import Bundle
     from dpgraph.planning.plan import Plan
 
 log = logging.getLogger("dpgraph")
@@ -61,58 +60,60 @@ def preprocess(task: str, /, *, raw: Path | None = None, out: Path | None = None
 
 
 def calibrate(
+    runs: Path | None = None,
+    /,
     *,
     cell: str | None = None,
-    bundle: str | None = None,
     graph: Path | None = None,
     out: Path | None = None,
-    suite: PlanOptions = ANY_SUITE,
 ) -> None:
     """Solve a cell's privacy target for noise or steps, with both guarantees.
 
     Args:
-        cell: Cell: a JSON file, or JSON text.
-        bundle: Cells that share a job of the workflow, in place of --cell.
+        runs: Cells that share a job of the workflow, which writes the file: results/SUITE/runs/calibrate/BUNDLE.json.
+        cell: One cell instead: a JSON file, or JSON text.
         graph: With --cell: folder of the graph (default: data/graphs/...).
         out: With --cell: JSON file.
     """
     from dpgraph.pipeline.jobs import calibrate_bundle
+    from dpgraph.pipeline.run_files import read_runs
     from dpgraph.pipeline.stages import calibrate_cell
 
-    only_one({"--cell": cell, "--bundle": bundle})
-    if bundle is not None:
-        return calibrate_bundle(*_bundle(suite, bundle, "calibration"))
+    only_one({"RUNS": runs, "--cell": cell})
+    if runs is not None:
+        return calibrate_bundle(read_runs(runs, "calibrate"))
     read, folder, out = _cell(cell, graph, out)
     calibrate_cell(read, folder, out)
 
 
 def train(
+    runs: Path | None = None,
+    /,
     *,
     cell: str | None = None,
-    bundle: str | None = None,
     graph: Path | None = None,
     out: Path | None = None,
     calibration: Path | None = None,
     device: Device = "auto",
     workers: Whole = 1,
-    suite: PlanOptions = ANY_SUITE,
 ) -> None:
-    """Train a cell, or a bundle of cells, with all seeds.
+    """Train a cell, or the cells of a bundle, with all seeds.
 
     Args:
-        cell: Cell: a JSON file, or JSON text.
-        bundle: Cells that share a job of the workflow, in place of --cell.
+        runs: Cells that share a job of the workflow, which writes the file: results/SUITE/runs/train/BUNDLE.json.
+        cell: One cell instead: a JSON file, or JSON text.
         graph: With --cell: folder of the graph (default: data/graphs/...).
         out: With --cell: folder of the results.
         calibration: With --cell: its calibration (default: calibrate now).
         workers: Seeds at a time, one single-threaded process each.
     """
     from dpgraph.pipeline.jobs import train_bundle
+    from dpgraph.pipeline.run_files import read_runs
     from dpgraph.pipeline.stages import train_cell
 
-    only_one({"--cell": cell, "--bundle": bundle})
-    if bundle is not None:
-        return train_bundle(*_bundle(suite, bundle, "training"), device, workers)
+    only_one({"RUNS": runs, "--cell": cell})
+    if runs is not None:
+        return train_bundle(read_runs(runs, "train"), device, workers)
     read, folder, out = _cell(cell, graph, out)
     record = train_cell(read, out, graph_folder=folder, calibration_path=calibration, device=device, workers=workers)
     print(outcome_in_words(read, record))
@@ -144,16 +145,6 @@ def outcome_in_words(cell: Cell, record: CellRecord) -> str:
         else:
             lines.append(f"epsilon, {called}: {epsilon:.4g} ({where}) at delta {one.get('delta'):.3g}")
     return "\n".join(lines)
-
-
-def _bundle(suite: PlanOptions, name: str, kind: str) -> tuple[Plan, Bundle]:
-    from dpgraph.pipeline.bundles import calibration_bundles, training_bundles
-
-    plan = suite.plan()
-    bundles = training_bundles(plan) if kind == "training" else calibration_bundles(plan)
-    if name not in bundles:
-        raise invalid("--bundle", name, f"a {kind} bundle of suite {plan.suite.name} with this config")
-    return plan, bundles[name]
 
 
 def _cell(cell: str | None, graph: Path | None, out: Path | None) -> tuple[Cell, Path, Path]:

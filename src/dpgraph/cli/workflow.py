@@ -77,7 +77,7 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
     """
     from dpgraph.cli.catalogue import ANYWHERE, OF_THE_PACKAGE, catalogue, inventory, print_rows
     from dpgraph.config.paths import no_project
-    from dpgraph.planning.plan import suite_papers
+    from dpgraph.planning.suites import suite_papers
 
     if what == "inventory":
         if not suite.workflow.is_dir():

@@ -61,6 +61,10 @@ class Paths:
         """Marker of a bundle of which every cell has its record."""
         return self.suite / "trained" / f"{bundle}.json"
 
+    def runs(self, stage: str, bundle: str) -> Path:
+        """File of a bundle's runs, which the workflow writes and the bundle's job reads."""
+        return self.suite / "runs" / stage / f"{bundle}.json"
+
     def cell(self, cell: Cell) -> Path:
         return self.suite / "cells" / cell.slug
 

@@ -6,8 +6,6 @@ import os
 import sys
 from pathlib import Path
 
-from dpgraph.config.config import Config
-
 
 def export_interpreter(sources: Path | None) -> None:
     """Make `python -m dpgraph` in a rule mean this interpreter and the package in `sources`; None: the installed one.
@@ -17,13 +15,6 @@ def export_interpreter(sources: Path | None) -> None:
     _prepend("PATH", Path(sys.executable).parent)
     if sources is not None:
         _prepend("PYTHONPATH", sources)
-
-
-def export_config(config: Config) -> None:
-    """Put the config at `$DPGRAPH_CONFIG`, for jobs that need the plan but are not to run again when another part of it
-    changes, as they would if it were a parameter of their rule.
-    """
-    os.environ["DPGRAPH_CONFIG"] = config.model_dump_json()
 
 
 def _prepend(variable: str, folder: Path) -> None:

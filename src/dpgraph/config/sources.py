@@ -37,7 +37,7 @@ class Stage:
 _REPORT = ("reporting.*",)  # drawing is cheap: any change of the package redraws
 STAGES: dict[str, Stage] = {
     # with the data set's entry of the registry; a better way to fetch does not fetch again
-    "download": Stage(files=("data/fetch.py",), job=True),
+    "fetch": Stage(files=("data/fetch.py",), job=True),
     # methods and prepared steps are loaded by their names
     "audit": Stage(("audits.registry", "families.*", "engine.preparation.*"), job=True),
     # what views derive is loaded by their names
@@ -60,6 +60,7 @@ NEUTRAL: dict[str, str] = {
     "engine.methods.spec": "how a method describes itself: what it names is a root",
     "core.files": "whole files and locks; what is in a file is its writer's",
     "core.outside": "finds a user's own data sets and methods, whose files have hashes of their own",
+    "planning.run": "holds what the names of a cell stand for: each of these has its own hash",
     "core.progress": "bars on the terminal",
     "data.download": "downloads bytes; their hash shows whether they are the right ones",
     "config.cell": "settings and their limits: what is set, and the names of its streams, have their own hashes",
@@ -79,6 +80,8 @@ PLANNING: dict[str, str] = {
     "planning.plan": "which cells there are",
     "config.published": "numbers of the papers",
     "pipeline.jobs": "runs the cells of a job one by one",
+    "pipeline.markers": "names jobs, and notes their ends",
+    "pipeline.run_files": "hands cells to a job; each has its own hash",
 }
 # of what a seed trains to only: the mechanism's own numbers are part of its fingerprint, and records are written again
 ACCOUNTING: dict[str, str] = {

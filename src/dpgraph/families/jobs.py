@@ -10,8 +10,9 @@ import torch
 
 from dpgraph.config.cell import Cell
 from dpgraph.engine.methods.base import Job
+from dpgraph.engine.methods.spec import MethodSpec
 from dpgraph.engine.preparation.base import Order, PreparedStep, PrivateData, prepare
-from dpgraph.families.registry import check_runs, spec
+from dpgraph.families.registry import spec
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.mechanisms.none import NoRecord
@@ -33,18 +34,20 @@ def make_jobs(
     device: torch.device,
     checkpoint: Path | None = None,
     preparing: Preparing = prepare_seeded,
+    known: MethodSpec | None = None,
 ) -> list[Job]:
     """Jobs of one cell, whose private data are on the device once. `value` is the whole data set, test nodes included.
 
-    `preparing` is another one than the default in audits only. Raises UserError for a mechanism that the method does
-    not name.
+    `preparing` is another one than the default in audits only; `known` is the method's specification, if it was looked
+    up before. Raises UserError for a mechanism that the method does not name.
     """
     mechanism = calibration.mechanism
-    check_runs(cell.method, mechanism)
+    known = known or spec(cell.method)
+    known.check_runs(mechanism)
     problem = problem_of(cell.task).working()
     hidden = problem.blind(value)
     if not isinstance(mechanism, NoisySteps):
-        if spec(cell.method).private:
+        if known.private:
             raise TypeError(f"{cell.method}: a private method without a private mechanism")
         if isinstance(mechanism, NoRecord):
             hidden = problem.counts_only(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,6 @@ from dpgraph.core import outside
 from dpgraph.core.errors import invalid
 from dpgraph.core.loading import load, module_of
 from dpgraph.engine.methods.spec import MethodSpec
-from dpgraph.privacy.mechanisms.base import Mechanism
 from dpgraph.privacy.relation import Relation
 
 if TYPE_CHECKING:
@@ -58,14 +57,22 @@ def _families(places: outside.Places) -> Iterator[tuple[str, tuple[MethodSpec, .
 
 
 def outside_of(name: str) -> Path | None:
-    """The folder of a method from outside the package; None for the package's own and for unknown ones."""
+    """Return the folder of a method from outside the package; None for the package's own and for unknown ones."""
     known = specs().get(name)
-    family = "" if known is None else module_of(known.train).split(".")[0]
-    return outside.method_folders(outside.places()).get(family)
+    return None if known is None else folder_of(known)
+
+
+def folder_of(known: MethodSpec) -> Path | None:
+    """Return the folder of a method from outside the package; None for the package's own."""
+    return outside.method_folders(outside.places()).get(module_of(known.train).split(".")[0])
 
 
 def spec(name: str) -> MethodSpec:
-    known = specs()
+    return spec_in(specs(), name)
+
+
+def spec_in(known: Mapping[str, MethodSpec], name: str) -> MethodSpec:
+    """Raise UserError for a name that is not among `known`."""
     if name not in known:
         raise invalid("method", name, f"one of {', '.join(known)}")
     return known[name]
@@ -78,20 +85,15 @@ def floors(relation: Relation) -> dict[str, str]:
 
 
 def method(name: str) -> Method:
-    """What runs. Raises UserError for a user's method that cannot be imported."""
-    folder = outside_of(name)
-    if folder is None:
-        return load(spec(name).train)()  # type: ignore[no-any-return]
+    """Return what runs. Raises UserError for a user's method that cannot be imported."""
+    return trainer_of(spec(name))
+
+
+def trainer_of(known: MethodSpec) -> Method:
+    """Return what runs. Raises UserError for a user's method that cannot be imported."""
     try:
-        return load(spec(name).train)()  # type: ignore[no-any-return]
+        return load(known.train)()  # type: ignore[no-any-return]
     except Exception as error:
+        if (folder := folder_of(known)) is None:
+            raise
         raise outside.broken(folder, error) from None
-
-
-def check_runs(name: str, mechanism: Mechanism) -> None:
-    """Raises UserError for a mechanism that the method does not name: nothing would account for what it does."""
-    known = spec(name)
-    classes: set[type[Mechanism]] = {one.mechanism for one in known.variants.values()} or {known.without_noise}
-    if type(mechanism) not in classes:
-        kinds = sorted(kind.model_fields["kind"].default for kind in classes)
-        raise invalid("mechanism", mechanism.kind, f"{' or '.join(kinds)} for the method {name}")

@@ -15,7 +15,7 @@ from dpgraph.engine.models.network import Network
 from dpgraph.engine.preparation.base import Order, PrivateData, expected, prepare
 from dpgraph.engine.training.loop import Diverged
 from dpgraph.engine.training.steps import PrivateStep
-from dpgraph.families.registry import check_runs, method
+from dpgraph.families.registry import spec, trainer_of
 from dpgraph.families.trees.prepared import Losses
 from dpgraph.families.votes.learnt import LearntReader
 from dpgraph.families.votes.mechanism import CappedVotes
@@ -59,7 +59,8 @@ def train(own: OwnGraph, what: Budgeted, seed: int | None) -> Trained:
     split = np.where(sides(own, what.relation), TRAIN, TEST).astype(np.uint8)
     shaped = replace(graph, labels=labels, split=split)
     cell, mechanism, device = what.cell, what.mechanism, torch.device("cpu")
-    check_runs(cell.method, mechanism)
+    known = spec(cell.method)
+    known.check_runs(mechanism)
     data = PrivateData.of(shaped, device)
     if seed is None:
         prepared: PreparedVotes = SecretVotes(SecretOrder(cell, mechanism, 0, data, device))
@@ -69,7 +70,7 @@ def train(own: OwnGraph, what: Budgeted, seed: int | None) -> Trained:
     doing = f"training on {own.where}, epsilon {what.target:g}"
     job = Job(shown, cell, seed or 0, what.calibration, device, prepared, doing=doing)
     try:
-        outcome = method(cell.method).run(job, lambda step, logits: {})
+        outcome = trainer_of(known).run(job, lambda step, logits: {})
     except Diverged as error:
         raise UserError(f"training: {error}") from None
     prepared.check()

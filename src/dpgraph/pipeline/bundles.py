@@ -7,12 +7,11 @@ jobs are planned.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import time
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,10 +20,11 @@ from dpgraph.config.frozen import digest
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import cause, read_json
+from dpgraph.pipeline.markers import PLANNED, calibrated, content, last_asked, name_of, trained
 from dpgraph.planning.cost import hours_of, known_of, memory_mb, train_seconds
 from dpgraph.planning.plan import Plan
+from dpgraph.planning.run import Run
 
-PLANNED = "DPGRAPH_PLANNED"  # when the running Snakemake read the plan, for its jobs; nanoseconds
 SECONDS_PER_CALIBRATION = 4.0
 SECONDS_PER_JOB = 8.0  # an interpreter and torch
 SAFETY = 4  # time limit of a job over its estimate: measured cells are within a factor of three, slower cores exist
@@ -32,89 +32,70 @@ SAFETY = 4  # time limit of a job over its estimate: measured cells are within a
 
 @dataclass(frozen=True)
 class Bundle:
-    """`members` are slugs of cells or keys of calibrations; `seconds` is the estimate for all of them on one core."""
+    """Runs that share a job, by the slugs of cells or the keys of calibrations.
+
+    `seconds` is the estimate for all of them on one core.
+    """
 
     name: str
     task: Task
-    members: tuple[str, ...]
+    runs: Mapping[str, Run]
     seconds: float
 
     def minutes(self, attempt: int) -> int:
-        """Time limit; each attempt of a job gets more."""
+        """Return the time limit; each attempt of a job gets more."""
         return attempt * math.ceil(10 + SAFETY * self.seconds / 60)
 
     def memory_mb(self, attempt: int) -> int:
+        """Return the memory that the job requests."""
         return attempt * memory_mb(self.task)
 
 
 def training_bundles(plan: Plan) -> dict[str, Bundle]:
-    """Every cell in one bundle, by the bundle's name. A search shares none with what is not in it."""
+    """Return every cell in one bundle, by the bundle's name. A search shares none with what is not in it."""
     searched = {entry.cell.slug for entry in plan.entries if plan.artefacts[entry.artefact].view == "search"}
-    parts = ([cell for slug, cell in plan.cells.items() if slug in searched],
-             [cell for slug, cell in plan.cells.items() if slug not in searched])  # fmt: skip
-    return {
-        bundle.name: bundle
-        for cells in parts
-        for bundle in _bundled(
-            ((cell.slug, cell, train_seconds(cell)) for cell in cells), 60 * plan.minutes_per_job, _trained
-        )
-    }
+    parts = ([one for one in plan.runs.items() if one[0] in searched],
+             [one for one in plan.runs.items() if one[0] not in searched])  # fmt: skip
+    found = (_bundled([(*one, train_seconds(one[1])) for one in part], plan.minutes_per_job, trained) for part in parts)
+    return {bundle.name: bundle for bundles in found for bundle in bundles}
 
 
 def calibration_bundles(plan: Plan) -> dict[str, Bundle]:
-    """Every calibration in one bundle, by the bundle's name."""
-    items = ((key, cell, SECONDS_PER_CALIBRATION) for key, cell in plan.calibrations.items())
-    return {bundle.name: bundle for bundle in _bundled(items, 60 * plan.minutes_per_job, lambda key, _: key)}
+    """Return every calibration in one bundle, by the bundle's name."""
+    items = [(key, plan.run_of(cell), SECONDS_PER_CALIBRATION) for key, cell in plan.calibrations.items()]
+    return {bundle.name: bundle for bundle in _bundled(items, plan.minutes_per_job, calibrated)}
 
 
 def seconds_to_run(plan: Plan, training: Iterable[Bundle]) -> dict[str, float]:
     """Return the estimated seconds of the jobs of all bundles without a marker."""
-    hours = hours_of(plan.cells, known_of(plan))
+    hours = hours_of(plan.runs, known_of(plan))
     paths = Paths(plan.config)
     return {
-        bundle.name: SECONDS_PER_JOB + 3600 * sum(hours[name].mid for name in bundle.members)
+        bundle.name: SECONDS_PER_JOB + 3600 * sum(hours[name].mid for name in bundle.runs)
         for bundle in training
         if not paths.trained(bundle.name).exists()
     }
 
 
-def calibrations_of(plan: Plan, bundle: Bundle) -> list[str]:
-    """Keys of the calibrations that the cells of a training bundle need."""
-    keys = (plan.cells[name].calibration_key for name in bundle.members)
-    return list(dict.fromkeys(key for key in keys if key is not None))
-
-
-def _trained(slug: str, cell: Cell) -> str:
-    return f"{slug}:{','.join(map(str, cell.seeds))}"
-
-
 def _bundled(
-    items: Iterable[tuple[str, Cell, float]], limit: float, content: Callable[[str, Cell], str]
+    items: Iterable[tuple[str, Run, float]], minutes: float, content: Callable[[str, Cell], str]
 ) -> list[Bundle]:
-    """Members go by a hash of their name, so that one more changes one bundle; the name is a hash of the content."""
-    by_task: dict[Task, list[tuple[str, Cell, float]]] = {}
+    """Members go by a hash of their name, so that one more changes one bundle."""
+    by_task: dict[Task, list[tuple[str, Run, float]]] = {}
     for item in items:
-        by_task.setdefault(item[1].task, []).append(item)
-    bundles = []
+        by_task.setdefault(item[1].cell.task, []).append(item)
+    bundles, limit = [], 60 * minutes
     for task, members in by_task.items():
         short = sum(seconds for *_, seconds in members if seconds < limit)
         shares = 1 << max(math.ceil(math.log2(max(short, 1e-9) / limit)), 0)
-        groups: dict[str, list[tuple[str, Cell, float]]] = {}
-        for name, cell, seconds in members:
+        groups: dict[str, list[tuple[str, Run, float]]] = {}
+        for name, run, seconds in members:
             place = name if seconds >= limit else str(int(digest(name, 8), 16) % shares)
-            groups.setdefault(place, []).append((name, cell, seconds))
+            groups.setdefault(place, []).append((name, run, seconds))
         for group in groups.values():
-            ordered = sorted(group, key=lambda item: item[0])
-            mark = digest([content(name, cell) for name, cell, _ in ordered], 8)
-            count = f"{len(ordered)}-{mark}" if len(ordered) > 1 else f"{ordered[0][0].rsplit('.', 1)[-1]}-{mark}"
-            bundles.append(
-                Bundle(
-                    name=f"{task.dataset}-{task.setting}.{count}",
-                    task=task,
-                    members=tuple(name for name, *_ in ordered),
-                    seconds=sum(seconds for *_, seconds in ordered),
-                )
-            )
+            runs = {name: run for name, run, _ in sorted(group, key=lambda item: item[0])}
+            name = name_of({name: run.cell for name, run in runs.items()}, content)
+            bundles.append(Bundle(name, task, runs, sum(seconds for *_, seconds in group)))
     return bundles
 
 
@@ -130,14 +111,14 @@ def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iter
     os.environ[PLANNED] = str(time.time_ns())
     for bundle in training:
         marker = paths.trained(bundle.name)
-        stands = _stands(marker, ((name, paths.result(plan.cells[name])) for name in bundle.members))
+        stands = _stands(marker, ((name, paths.result(run.cell)) for name, run in bundle.runs.items()))
         if not stands:
             _remove(marker)
         if not stands or _begun(marker):
             _remove(last_asked(marker))
     for bundle in calibrations:
         marker = paths.calibrated(bundle.name)
-        if not _stands(marker, ((key, paths.privacy / f"{key}.json") for key in bundle.members)):
+        if not _stands(marker, ((key, paths.privacy / f"{key}.json") for key in bundle.runs)):
             _remove(marker)
 
 
@@ -161,23 +142,3 @@ def _stands(marker: Path, members: Iterable[tuple[str, Path]]) -> bool:
 def _begun(marker: Path) -> bool:
     """Return whether a Snakemake began a job for the marker and has not seen its end: killed, or at work right now."""
     return Path(".snakemake/incomplete", urlsafe_b64encode(str(marker).encode()).decode()).exists()
-
-
-def last_asked(marker: Path) -> Path:
-    """Return the file of what a bundle's last good job was asked for: Snakemake removes the marker before a rerun."""
-    return marker.with_suffix(".last")
-
-
-def is_forced(marker: Path, asked: str) -> bool:
-    """Return whether the last good job was asked for the same, and ended before the running Snakemake made its plan."""
-    last = last_asked(marker)
-    try:
-        before_plan = last.stat().st_mtime_ns <= int(os.environ.get(PLANNED) or time.time_ns())
-        return before_plan and last.read_text(encoding="utf-8") == asked
-    except OSError:
-        return False
-
-
-def content(path: Path) -> str:
-    """Hash that markers hold of each member."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]

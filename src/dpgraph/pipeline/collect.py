@@ -8,11 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dpgraph.config.cell import Cell
 from dpgraph.config.record import Metric, SeedRecord
 from dpgraph.core.files import read_json, write_array, write_json
 from dpgraph.engine.methods.base import Outcome
-from dpgraph.problems.base import Work
+from dpgraph.planning.run import CalibratedRun
 
 
 def seed_path(out: Path, seed: int) -> Path:
@@ -41,20 +40,17 @@ def seed_record(out: Path, seed: int, fingerprint: str) -> SeedRecord | None:
 
 
 def write_seed(
-    out: Path,
-    cell: Cell,
-    seed: int,
-    problem: Work,
+    calibrated: CalibratedRun,
     value: Any,
     outcome: Outcome | BaseException,
     ran: dict[str, Any] | None,
-    seconds: tuple[float, float],
-    device: str,
-    fingerprint: str,
-    steps: int,
+    common: dict[str, Any],
 ) -> None:
-    """`value` is the whole one: attacks get the true labels, methods do not. `seconds`: wall and CPU time."""
-    common: dict[str, Any] = {"seed": seed, "device": device, "seconds": seconds[0], "cpu_seconds": seconds[1]}
+    """Write what is kept of a seed.
+
+    `value` is the whole one: attacks get the true labels, methods do not. `common`: seed, device, wall and CPU time.
+    """
+    out, seed, problem = calibrated.run.paths.out, common["seed"], calibrated.run.problem.working()
     files: list[Path] = []
     for path in (predictions_path(out, seed), exposure_path(out, seed)):
         path.unlink(missing_ok=True)  # of an earlier attempt, whose record is not taken without them
@@ -65,8 +61,8 @@ def write_seed(
         attacked: tuple[Metric, ...] = ()
         notes = outcome.notes
         if outcome.exposure is not None:
-            names = ("dpgraph", cell.task.folder, seed)
-            attacked, remarks = problem.exposure_metrics(value, outcome.exposure, steps, *names)
+            names = ("dpgraph", calibrated.run.cell.task.folder, seed)
+            attacked, remarks = problem.exposure_metrics(value, outcome.exposure, calibrated.steps, *names)
             notes = notes | remarks
             outcome.exposure.save(exposure_path(out, seed))
             files.append(exposure_path(out, seed))
@@ -82,7 +78,7 @@ def write_seed(
         write_array(predictions_path(out, seed), problem.predictions(value, outcome.logits))
         files.append(predictions_path(out, seed))
     sizes = {path.name: path.stat().st_size for path in files}
-    value = {"fingerprint": fingerprint, "files": sizes, "record": json.loads(record.model_dump_json())}
+    value = {"fingerprint": calibrated.fingerprint, "files": sizes, "record": json.loads(record.model_dump_json())}
     write_json(seed_path(out, seed), value)
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from dpgraph.config.cell import Cell
 from dpgraph.config.streams import split_number
 from dpgraph.core.errors import invalid
 from dpgraph.engine.methods.base import Job, Observation, Outcome
@@ -19,11 +17,9 @@ from dpgraph.engine.training.loop import Diverged
 from dpgraph.engine.training.memory import keep_freed_memory
 from dpgraph.engine.training.precision import products_in
 from dpgraph.families.jobs import make_jobs
-from dpgraph.families.registry import method
+from dpgraph.families.registry import trainer_of
 from dpgraph.pipeline.collect import write_seed
-from dpgraph.privacy.calibration import Calibration
-from dpgraph.problems.base import Counts
-from dpgraph.problems.registry import problem_of
+from dpgraph.planning.run import CalibratedRun
 
 
 def device_of(name: str) -> torch.device:
@@ -45,50 +41,40 @@ def denormals_flushed() -> Iterator[None]:
 
 
 @denormals_flushed()
-def train_seed(
-    cell: Cell,
-    seed: int,
-    graph_folder: Path,
-    calibration: Calibration,
-    counts: Counts,
-    device: str,
-    out: Path,
-    fingerprint: str,
-) -> None:
+def train_seed(calibrated: CalibratedRun, seed: int) -> None:
     """Train one seed and write its record.
 
-    Raises TypeError for a split whose public `counts` are not those that the calibration is for.
+    Raises TypeError for a split whose public counts are not those that the calibration is for.
     """
     keep_freed_memory()
-    problem = problem_of(cell.task).working()
+    run, cell, counts = calibrated.run, calibrated.run.cell, calibrated.counts
+    problem = run.problem.working()
     split = split_number(cell, seed)
-    value = problem.load(graph_folder, verify=False, split=split)
+    value = problem.load(run.paths.graph, verify=False, split=split)
     if problem.counts(value) != counts:
         raise TypeError(f"split {split}: {problem.counts(value)}: expected {counts}, as the noise was calibrated for")
-    chosen = device_of(device)
-    checkpoint = out / f"seed={seed}.{fingerprint}.checkpoint"
+    device = device_of(calibrated.device)
+    checkpoint = run.paths.out / f"seed={seed}.{calibrated.fingerprint}.checkpoint"
     done: dict[str, Any] | None = None
-    steps = calibration.statement.steps
     start, start_cpu = time.monotonic(), time.process_time()
 
     def observe(step: int, logits: np.ndarray) -> Observation:
-        return {
-            "metrics": [metric.model_dump() for metric in problem.evaluate(value, logits, step, final=step == steps)]
-        }
+        found = problem.evaluate(value, logits, step, final=step == calibrated.steps)
+        return {"metrics": [metric.model_dump() for metric in found]}
 
-    trainer = method(cell.method)
+    trainer = trainer_of(run.spec)
     outcome: Outcome | BaseException
     try:
         with products_in(cell.training.precision):
-            (job,) = make_jobs(value, cell, [seed], calibration, chosen, checkpoint)
+            (job,) = make_jobs(value, cell, [seed], calibrated.calibration, device, checkpoint, known=run.spec)
             outcome = trainer.run(job, observe)
     except (Diverged, torch.OutOfMemoryError, MemoryError) as error:
         outcome = error
     else:
         done = _checked(job, outcome)
-    spent = time.monotonic() - start, time.process_time() - start_cpu
-    write_seed(out, cell, seed, problem, value, outcome, done, spent, str(chosen), fingerprint, steps)
-    for path in out.glob(f"{checkpoint.name}*"):
+    spent = {"seconds": time.monotonic() - start, "cpu_seconds": time.process_time() - start_cpu}
+    write_seed(calibrated, value, outcome, done, {"seed": seed, "device": str(device), **spent})
+    for path in checkpoint.parent.glob(f"{checkpoint.name}*"):
         path.unlink(missing_ok=True)
 
 

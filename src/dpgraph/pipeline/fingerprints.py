@@ -9,58 +9,50 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from dpgraph.config.cell import Cell
 from dpgraph.config.frozen import chosen, digest
 from dpgraph.config.sources import imported_by, job_digest, reaches, sources_digest
 from dpgraph.core import outside
 from dpgraph.core.loading import module_of
 from dpgraph.data.registry import entry, home_of
-from dpgraph.families.registry import outside_of, spec
+from dpgraph.families.registry import folder_of
+from dpgraph.planning.run import Run
 from dpgraph.privacy.mechanisms.base import NoisySteps
-from dpgraph.problems.registry import problem, problem_of
+from dpgraph.problems.registry import problem
 
 FETCHED = {"archive", "files", "licence", "citation"}  # of an entry of the registry, what a download writes
 ENCODER, STARTS_ENCODER = "engine.models.text_encoder", "data.text.bert"
 
 
-def training_roots(cell: Cell) -> tuple[str, ...]:
-    """The method's code, its mechanism, that mechanism's prepared step, its problem, and what runs and keeps a seed."""
-    known = spec(cell.method)
-    mechanism = known.mechanism_class(cell)
-    named = [module_of(known.train), mechanism.__module__, module_of(problem_of(cell.task).work)]
-    if issubclass(mechanism, NoisySteps):
-        named.append(module_of(mechanism.prepared))
-    return (*_roots(cell, named), "pipeline.execute", "pipeline.collect")
+def training_roots(run: Run) -> tuple[str, ...]:
+    """Return the method's code, its mechanism and prepared step, its problem, and what runs and keeps a seed."""
+    named = [module_of(run.spec.train), run.mechanism.__module__, module_of(run.problem.work)]
+    if issubclass(run.mechanism, NoisySteps):
+        named.append(module_of(run.mechanism.prepared))
+    return (*_roots(run, named), "pipeline.execute", "pipeline.collect")
 
 
-def calibration_roots(cell: Cell) -> tuple[str, ...]:
+def calibration_roots(run: Run) -> tuple[str, ...]:
     """Return what builds the mechanism from the cell, the mechanism, and what solves it."""
-    known = spec(cell.method)
-    mechanism = known.mechanism_class(cell)
-    builder = known.variant(cell).build.__module__ if known.private else mechanism.__module__
-    return (*_roots(cell, [builder, mechanism.__module__]), "planning.resolve", "privacy.calibration")
+    mechanism = run.mechanism.__module__
+    builder = run.spec.variant(run.cell).build.__module__ if run.spec.private else mechanism
+    return (*_roots(run, [builder, mechanism]), "planning.resolve", "privacy.calibration")
 
 
-def _roots(cell: Cell, modules: list[str]) -> list[str]:
+def _roots(run: Run, modules: list[str]) -> list[str]:
     """Return modules of the package, without its name; of a user's method, what its files import of the package."""
     roots = [_within(name) for name in modules if outside.is_within(name)]
-    return roots if (folder := outside_of(cell.method)) is None else [*roots, *imported_by(outside.sources(folder))]
+    return roots if (folder := folder_of(run.spec)) is None else [*roots, *imported_by(outside.sources(folder))]
 
 
-def _own(cell: Cell) -> list[str]:
-    """Hash of the files of a user's method; nothing for one of the package."""
-    folder = outside_of(cell.method)
-    return [] if folder is None else [outside.digest_of(outside.sources(folder))]
+def _job(roots: tuple[str, ...], run: Run, numbers: bool = False) -> str:
+    """Hash what the roots import, and the files of a user's method."""
+    known, folder = job_digest(roots, numbers), folder_of(run.spec)
+    return known if folder is None else digest([known, outside.digest_of(outside.sources(folder))], 16)
 
 
-def _job(roots: tuple[str, ...], cell: Cell, numbers: bool = False) -> str:
-    known, own = job_digest(roots, numbers), _own(cell)
-    return digest([known, *own], 16) if own else known
-
-
-def download_digest(dataset: str) -> str:
+def fetch_digest(dataset: str) -> str:
     """Hash what fetches a data set: its own entry of the registry; a better way to fetch does not fetch again."""
-    return digest([sources_digest("download"), chosen(entry(dataset), include=FETCHED), *_stamps(dataset)], 16)
+    return digest([sources_digest("fetch"), chosen(entry(dataset), include=FETCHED), *_stamps(dataset)], 16)
 
 
 def _stamps(dataset: str) -> list[tuple[str, int, int]]:
@@ -94,19 +86,19 @@ def preprocess_roots(dataset: str) -> tuple[str, ...]:
     return (*roots, ENCODER) if reaches(roots, STARTS_ENCODER) else roots
 
 
-def training_digest(cell: Cell) -> str:
+def training_digest(run: Run) -> str:
     """Hash what decides the numbers of a seed, whatever they cost in privacy."""
-    return _job(training_roots(cell), cell, numbers=True)
+    return _job(training_roots(run), run, numbers=True)
 
 
-def bundle_digest(cells: Iterable[Cell]) -> str:
+def bundle_digest(runs: Iterable[Run]) -> str:
     """Hash a job that trains these cells and writes down what they cost."""
-    return digest(sorted({_job(training_roots(cell), cell) for cell in cells}), 16)
+    return digest(sorted({_job(training_roots(run), run) for run in runs}), 16)
 
 
-def calibrations_digest(cells: Iterable[Cell]) -> str:
+def calibrations_digest(runs: Iterable[Run]) -> str:
     """Hash a job that calibrates these cells."""
-    return digest(sorted({_job(calibration_roots(cell), cell) for cell in cells}), 16)
+    return digest(sorted({_job(calibration_roots(run), run) for run in runs}), 16)
 
 
 def _within(module: str) -> str:

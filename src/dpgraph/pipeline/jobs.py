@@ -1,4 +1,4 @@
-"""The jobs of the workflow: calibrate or train all members of a bundle in one process, then write the bundle's marker.
+"""The jobs of the workflow: calibrate or train all runs of a bundle in one process, then write the bundle's marker.
 
 A member that is there already is left alone, and one that fails does not keep the others from running; a file system
 that fails does.
@@ -11,78 +11,58 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dpgraph.config.frozen import digest
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import read_json, write_json, write_text
-from dpgraph.pipeline.bundles import Bundle, content, is_forced, last_asked
 from dpgraph.pipeline.fingerprints import bundle_digest
-from dpgraph.pipeline.stages import calibrate_cell, train_cell
-from dpgraph.planning.plan import Plan
+from dpgraph.pipeline.markers import content, is_forced, last_asked
+from dpgraph.pipeline.run_files import BundleRuns
+from dpgraph.pipeline.stages import calibrate_run, train_run
+from dpgraph.planning.run import Run
 
 log = logging.getLogger("dpgraph")
 
 
-def calibrate_bundle(plan: Plan, bundle: Bundle) -> None:
+def calibrate_bundle(bundle: BundleRuns) -> None:
     """A budget that cannot be met is a result too: its cells will record it, those of other calibrations train."""
-    paths = Paths(plan.config)
-    evaluations: dict[str | None, set[int]] = {}  # of the cells that share a calibration
-    for trained in plan.cells.values():
-        evaluations.setdefault(trained.calibration_key, set()).add(trained.training.evaluations)
+    files = {key: bundle.paths.privacy / f"{key}.json" for key in bundle.runs}
 
-    def calibrate(key: str) -> None:
-        cell = plan.calibrations[key].for_calibration
-        if cell is None:
-            return
-        out = paths.privacy / f"{key}.json"
+    def calibrate(key: str, run: Run) -> None:
         try:
-            calibrate_cell(cell, paths.graph(bundle.task), out, evaluations.get(key, ()))
+            calibrate_run(run, files[key], bundle.evaluations.get(key, ()))
         except UserError as error:
             log.error("%s: %s", key, error)
-            write_json(out, {"status": "failed", "reason": str(error)})
+            write_json(files[key], {"status": "failed", "reason": str(error)})
 
-    _run(bundle, calibrate)
-    _mark(paths.calibrated(bundle.name), {key: paths.privacy / f"{key}.json" for key in bundle.members})
+    _each(bundle, calibrate)
+    _mark(bundle.paths.calibrated(bundle.name), files)
 
 
-def train_bundle(plan: Plan, bundle: Bundle, device: str, workers: int) -> None:
+def train_bundle(bundle: BundleRuns, device: str, workers: int) -> None:
     """A bundle that ended well and is requested once more, with nothing changed, is trained again (a forced rerun)."""
-    paths = Paths(plan.config)
-    cells = {name: plan.cells[name] for name in bundle.members}
-    marker = paths.trained(bundle.name)
+    runs, files = bundle.runs.values(), {name: bundle.paths.result(run.cell) for name, run in bundle.runs.items()}
+    marker = bundle.paths.trained(bundle.name)
     last = last_asked(marker)
-    calibrations = [content(path) for path in map(paths.calibration, cells.values()) if path is not None]
-    graph = read_json(paths.graph_record(bundle.task))
-    asked = digest(
-        [[cell.slug, cell.seeds] for cell in cells.values()] + [graph, calibrations, bundle_digest(cells.values())]
-    )
-    whole = all(paths.result(cell).is_file() for cell in cells.values())
-    again = whole and is_forced(marker, asked)
+    calibrations = [content(run.paths.calibration) for run in runs if run.paths.calibration is not None]
+    graph = read_json(next(iter(runs)).paths.graph / "graph.json")
+    asked = digest([[run.cell.slug, run.cell.seeds] for run in runs] + [graph, calibrations, bundle_digest(runs)])
+    again = all(path.is_file() for path in files.values()) and is_forced(marker, asked)
     last.unlink(missing_ok=True)
 
-    def train(name: str) -> None:
-        cell = cells[name]
-        write_json(paths.cell(cell) / "cell.json", cell.model_dump(mode="json"))
-        train_cell(
-            cell,
-            paths.cell(cell),
-            graph_folder=paths.graph(bundle.task),
-            calibration_path=paths.calibration(cell),
-            device=device,
-            workers=workers,
-            again=again,
-        )
+    def train(name: str, run: Run) -> None:
+        write_json(run.paths.out / "cell.json", run.cell.model_dump(mode="json"))
+        train_run(run, device, workers, again)
 
-    _run(bundle, train)
-    _mark(marker, {name: paths.result(cell) for name, cell in cells.items()})
+    _each(bundle, train)
+    _mark(marker, files)
     write_text(last, asked)
 
 
-def _run(bundle: Bundle, member: Callable[[str], None]) -> None:
+def _each(bundle: BundleRuns, job: Callable[[str, Run], None]) -> None:
     failed: dict[str, str] = {}
-    for number, name in enumerate(bundle.members, 1):
-        log.info("%d of %d: %s", number, len(bundle.members), name)
+    for number, (name, run) in enumerate(bundle.runs.items(), 1):
+        log.info("%d of %d: %s", number, len(bundle.runs), name)
         try:
-            member(name)
+            job(name, run)
         except UserError as error:
             log.error("%s: %s", name, error)
             failed[name] = str(error)
@@ -93,7 +73,7 @@ def _run(bundle: Bundle, member: Callable[[str], None]) -> None:
             failed[name] = f"{type(error).__name__}: {error}"
     if failed:
         name, reason = next(iter(failed.items()))
-        raise UserError(f"{bundle.name}: {len(failed)} of {len(bundle.members)} failed, the first {name}: {reason}")
+        raise UserError(f"{bundle.name}: {len(failed)} of {len(bundle.runs)} failed, the first {name}: {reason}")
 
 
 def _mark(marker: Path, files: dict[str, Path]) -> None:

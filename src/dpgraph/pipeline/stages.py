@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from dpgraph.config.cell import Cell
 from dpgraph.config.frozen import digest
@@ -20,16 +20,15 @@ from dpgraph.core.errors import DataUnavailable, UserError, invalid
 from dpgraph.core.files import locked, read_json, sweep, write_json
 from dpgraph.data.records import Described, data_dependent
 from dpgraph.engine.methods.points import evaluation_steps
-from dpgraph.families.registry import check_runs, outside_of, spec
+from dpgraph.families.registry import folder_of
 from dpgraph.pipeline.collect import seed_path, seed_record
 from dpgraph.pipeline.fingerprints import training_digest
 from dpgraph.pipeline.provenance import provenance
-from dpgraph.planning.resolve import calibrate, is_calibration
+from dpgraph.planning.run import CalibratedRun, Run, RunPaths
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration, budgets_at, check_calibration
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.problems.base import Counts
-from dpgraph.problems.registry import problem_of
 
 log = logging.getLogger("dpgraph")
 
@@ -39,28 +38,31 @@ class NoCalibration(UserError):
 
 
 def calibrate_cell(cell: Cell, graph_folder: Path, out: Path, evaluations: Iterable[int] = ()) -> None:
-    """Write the cell's calibration; where its data is not available, a record that states this.
+    """Calibrate a cell that is in no suite's plan, see `calibrate_run`."""
+    calibrate_run(Run.of(cell, RunPaths(graph_folder)), out, evaluations)
+
+
+def calibrate_run(run: Run, out: Path, evaluations: Iterable[int] = ()) -> None:
+    """Write the run's calibration; where its data is not available, a record that states this.
 
     It has the budgets at the steps of the cell's evaluations, and at those of `evaluations`, numbers of other cells
     that share it.
     """
     try:
-        problem = problem_of(cell.task).working()
-        counts = problem.counts(problem.load(graph_folder, verify=False, split=0))
+        problem = run.problem.working()
+        counts = problem.counts(problem.load(run.paths.graph, verify=False, split=0))
     except DataUnavailable as error:
         write_json(out, {"status": "unavailable", "reason": str(error)})
         return
-    numbers = {cell.training.evaluations, *evaluations}
-    calibration = calibrate(
-        cell,
-        counts.num_train,
-        default_cache(),
+    numbers = {run.cell.training.evaluations, *evaluations}
+    calibration = run.calibrate(
+        counts,
+        cache=default_cache(),
         show=True,
-        num_protected=counts.num_protected,
         evaluated=lambda steps: {step for number in numbers for step in evaluation_steps(number, steps)},
     )
     calibration.write(out)
-    log.info("%s: %s", cell.calibration_key, describe(calibration))
+    log.info("%s: %s", run.cell.calibration_key, describe(calibration))
 
 
 def describe(calibration: Calibration, proved: str = "rigorous") -> str:
@@ -74,59 +76,53 @@ def describe(calibration: Calibration, proved: str = "rigorous") -> str:
 
 
 def train_cell(
-    cell: Cell,
-    out: Path,
-    graph_folder: Path,
-    calibration_path: Path | None = None,
-    device: str = "auto",
-    workers: int = 1,
-    again: bool = False,
+    cell: Cell, out: Path, graph_folder: Path, calibration_path: Path | None = None, **options: Any
 ) -> CellRecord:
+    """Train a cell that is in no suite's plan; without a calibration, calibrate it first. `options` of `train_run`."""
+    return train_run(Run.of(cell, RunPaths(graph_folder, out, calibration_path)), **options)
+
+
+def train_run(run: Run, device: str = "auto", workers: int = 1, again: bool = False) -> CellRecord:
     """Train the seeds that are not there yet, all of them if `again`, and write `result.json` and its summary.
 
     A seed is there if its record, of this cell, mechanism, graph and source code, and the files next to it are whole. A
     job that was killed is taken up where it stopped. A result that would be the same is not written again. A second
-    process with the same `out` waits for the first, and finds its seeds. Where what ran is not what was accounted for,
+    process with the same folder waits for the first, and finds its seeds. Where what ran is not what was accounted for,
     the record states this without an epsilon, and NotAsAccounted is raised.
     """
     if workers < 1:
         raise invalid("workers", workers, "an integer >= 1")
-    with locked(out):
-        sweep(out)
-        return _train_cell(cell, out, graph_folder, calibration_path, device, workers, again)
+    with locked(run.paths.out):
+        sweep(run.paths.out)
+        return _train_run(run, device, workers, again)
 
 
-def _train_cell(
-    cell: Cell, out: Path, graph_folder: Path, calibration_path: Path | None, device: str, workers: int, again: bool
-) -> CellRecord:
+def _train_run(run: Run, device: str, workers: int, again: bool) -> CellRecord:
+    cell, out = run.cell, run.paths.out
     try:
-        problem = problem_of(cell.task).working()
-        value = problem.load(graph_folder, verify=True, split=0)
+        problem = run.problem.working()
+        value = problem.load(run.paths.graph, verify=True, split=0)
     except DataUnavailable as error:
-        return _write(
-            out,
-            cell.slug,
-            CellRecord(cell=_plain(cell), status="not run", reason=str(error), provenance=provenance()),
-        )
+        return _write(run, _without_epsilon(cell, "not run", error))
     try:
         counts = problem.counts(value)
-        calibration = _calibration(cell, counts, calibration_path)
+        calibration = _calibration(run, counts)
     except NoCalibration as error:
-        return _write(out, cell.slug, _failed(cell, error))
-    check_runs(cell.method, calibration.mechanism)
+        return _write(run, _without_epsilon(cell, "failed", error))
+    run.spec.check_runs(calibration.mechanism)
     asked = [cell.identity, stream_name(cell), cell.task.folder]
-    fingerprint = digest([*asked, calibration.mechanism.chosen, _stamp(graph_folder), training_digest(cell)], 16)
+    stamp = digest(read_json(run.paths.graph / "graph.json"), 16)
+    fingerprint = digest([*asked, calibration.mechanism.chosen, stamp, training_digest(run)], 16)
     if again:
         for seed in cell.seeds:
             seed_path(out, seed).unlink(missing_ok=True)
     todo = [seed for seed in cell.seeds if seed_record(out, seed, fingerprint) is None]
-    proved = "rigorous" if outside_of(cell.method) is None else "claimed"
+    proved = "rigorous" if folder_of(run.spec) is None else "claimed"
     log.info("%s: %s; seeds %s", cell.slug, describe(calibration, proved), todo or "all there")
-    arguments = [(cell, seed, graph_folder, calibration, counts, device, out, fingerprint) for seed in todo]
     try:
-        _run_seeds(arguments, workers)
+        _train_seeds(CalibratedRun(run, calibration, counts, fingerprint, device), todo, workers)
     except NotAsAccounted as error:
-        _write(out, cell.slug, _failed(cell, error))
+        _write(run, _without_epsilon(cell, "failed", error))
         raise
     for path in out.glob("*.checkpoint*"):  # of other code or another graph, too: nothing is left to resume
         path.unlink(missing_ok=True)
@@ -142,16 +138,15 @@ def _train_cell(
         seeds=records,
         provenance=provenance(),
     )
-    return _write(out, cell.slug, record)
+    return _write(run, record)
 
 
 def _plain(cell: Cell) -> dict[str, Any]:
     return cell.model_dump(mode="json")
 
 
-def _failed(cell: Cell, error: UserError) -> CellRecord:
-    """A record without an epsilon."""
-    return CellRecord(cell=_plain(cell), status="failed", reason=str(error), provenance=provenance())
+def _without_epsilon(cell: Cell, status: Literal["failed", "not run"], error: UserError) -> CellRecord:
+    return CellRecord(cell=_plain(cell), status=status, reason=str(error), provenance=provenance())
 
 
 def _statement(calibration: Calibration, value: Described, seeds: Sequence[SeedRecord]) -> dict[str, Any]:
@@ -161,18 +156,18 @@ def _statement(calibration: Calibration, value: Described, seeds: Sequence[SeedR
     return {**calibration.statement.model_dump(mode="json"), "procedure": ran, "uncovered": uncovered}
 
 
-def _run_seeds(arguments: Sequence[tuple[Any, ...]], workers: int) -> None:
+def _train_seeds(run: CalibratedRun, seeds: Sequence[int], workers: int) -> None:
     from dpgraph.pipeline.execute import train_seed
 
-    if workers == 1 or len(arguments) <= 1:
-        for argument in arguments:
-            train_seed(*argument)
+    if workers == 1 or len(seeds) <= 1:
+        for seed in seeds:
+            train_seed(run, seed)
         return
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited: one single-threaded process per core
-    count, context = min(workers, len(arguments)), get_context("spawn")
+    count, context = min(workers, len(seeds)), get_context("spawn")
     with ProcessPoolExecutor(count, context, initializer=_end_with_parent) as pool:
         try:
-            for future in [pool.submit(train_seed, *argument) for argument in arguments]:
+            for future in [pool.submit(train_seed, run, seed) for seed in seeds]:
                 future.result()
         except BaseException:
             for process in active_children():
@@ -203,7 +198,8 @@ def budgets(cell: Cell, calibration: Calibration) -> tuple[Budget, ...]:
     return tuple(known[step] for step in sorted(earlier))
 
 
-def _write(out: Path, slug: str, record: CellRecord) -> CellRecord:
+def _write(run: Run, record: CellRecord) -> CellRecord:
+    out = run.paths.out
     try:
         known = CellRecord.model_validate_json((out / RESULT).read_text(encoding="utf-8"))
         if known.model_copy(update={"provenance": record.provenance}) == record:
@@ -213,20 +209,20 @@ def _write(out: Path, slug: str, record: CellRecord) -> CellRecord:
     except (OSError, ValueError):
         pass
     write_record(out, record)
-    log.info("%s: %s %s", slug, record.status, record.reason)
+    log.info("%s: %s %s", run.cell.slug, record.status, record.reason)
     return record
 
 
-def _calibration(cell: Cell, counts: Counts, path: Path | None) -> Calibration:
-    num_train, everybody = counts.num_train, counts.num_protected
+def _calibration(run: Run, counts: Counts) -> Calibration:
+    path = run.paths.calibration
     if path is None:
-        return calibrate(cell, num_train, num_protected=everybody)
+        return run.calibrate(counts)
     if (reason := _failure(path)) is not None:
         raise NoCalibration(f"not calibrated: {reason}")
-    calibration = Calibration.read(path, spec(cell.method).mechanism_class(cell))
-    if is_calibration(calibration, cell, num_train, everybody):
+    calibration = Calibration.read(path, run.mechanism)
+    if run.accepts(calibration, counts):
         return calibration
-    check_calibration(path, calibration, calibrate(cell, num_train, default_cache(), num_protected=everybody))
+    check_calibration(path, calibration, run.calibrate(counts, cache=default_cache()))
     return calibration.model_copy(update={"budgets": ()})  # they were not checked: the ones needed are evaluated
 
 
@@ -237,7 +233,3 @@ def _failure(path: Path) -> str | None:
         return str(header["reason"]) if header.get("status") == "failed" else None
     except (ValueError, AttributeError, KeyError):
         return None
-
-
-def _stamp(graph_folder: Path) -> str:
-    return digest(read_json(graph_folder / "graph.json"), 16)

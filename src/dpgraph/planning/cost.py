@@ -23,13 +23,13 @@ from dpgraph.config.suite import COMPUTE
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path
 from dpgraph.engine.methods.cost import SECONDS_PER_STEP, SECONDS_TO_START, steps_of
-from dpgraph.families.registry import spec
 from dpgraph.problems.registry import size_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from dpgraph.planning.plan import Plan
+    from dpgraph.planning.run import Run
 
 FILE = Path("throughputs.csv")  # in the workflow's folder
 FARTHEST = 10.0  # the factor of a part is at most so many times that of all three, and at least so small a part of it
@@ -57,17 +57,18 @@ class PlannedParts(NamedTuple):
         return sum(self)
 
 
-def train_seconds(cell: Cell) -> float:
+def train_seconds(run: Run) -> float:
     """Return the planned seconds of all seeds on one CPU core."""
-    return len(cell.seeds) * spec(cell.method).seconds(cell, size_of(cell.task))
+    return len(run.cell.seeds) * run.spec.seconds(run.cell, size_of(run.cell.task))
 
 
-def parts_of(cells: Iterable[Cell]) -> list[PlannedParts]:
+def parts_of(runs: Iterable[Run]) -> list[PlannedParts]:
     """Return the parts of cells that are trained in this order: shared work counts for the first that needs it."""
     done: set[Hashable] = set()
     found = []
-    for cell in cells:
-        total, size, shared = train_seconds(cell), size_of(cell.task), spec(cell.method).shared
+    for run in runs:
+        cell, total, shared = run.cell, train_seconds(run), run.spec.shared
+        size = size_of(cell.task)
         for seed in cell.seeds if shared is not None else ():
             name, seconds = shared(cell, size, seed)  # type: ignore[misc]
             if name in done:
@@ -120,10 +121,10 @@ def measured(plan: Plan, results: pd.DataFrame) -> list[Throughput]:
         good = results[(results["status"] == "ok") & (results["device"] == device)]
         spent = good.drop_duplicates(["cell", "seed"]).groupby("cell")[column].agg(["sum", "count"])
         done = spent[spent["sum"] > 0].to_dict("index")
-        cells = {slug: one for slug, one in plan.cells.items() if done.get(slug, {}).get("count") == len(one.seeds)}
+        runs = {slug: one for slug, one in plan.runs.items() if done.get(slug, {}).get("count") == len(one.cell.seeds)}
         groups: dict[tuple[str, str], list[tuple[Cell, PlannedParts, float]]] = {}
-        for (slug, cell), parts in zip(cells.items(), parts_of(cells.values()), strict=True):
-            seconds = float(done[slug]["sum"])
+        for (slug, run), parts in zip(runs.items(), parts_of(runs.values()), strict=True):
+            cell, seconds = run.cell, float(done[slug]["sum"])
             groups.setdefault((cell.method, cell.task.dataset), []).append((cell, parts, seconds))
         named = [set(good[name].dropna()) for name in ("commit", "processor")]
         about = plan.suite.name, *(str(one.pop()) if len(one) == 1 else "several" for one in named)
@@ -132,8 +133,8 @@ def measured(plan: Plan, results: pd.DataFrame) -> list[Throughput]:
             total = sum(seconds for *_, seconds in group)
             low, high = np.quantile([seconds / parts.total for _, parts, seconds in group], EDGES).tolist()
             ends = min(low, total / sums.total), max(high, total / sums.total)
-            runs = sum(len(cell.seeds) for cell, *_ in group)
-            found.append(Throughput(method, dataset, device, len(group), runs, *sums, total, *ends, *about))
+            seeds = sum(len(cell.seeds) for cell, *_ in group)
+            found.append(Throughput(method, dataset, device, len(group), seeds, *sums, total, *ends, *about))
     if not found:
         raise UserError(
             f"suite {plan.suite.name}: no cell has a result of all its seeds: expected a suite that was run"
@@ -267,8 +268,8 @@ def known_of(plan: Plan) -> Known:
 
 def left_out_reasons(plan: Plan) -> dict[str, str]:
     """Return why the suite leaves a cell out, by its slug; where it takes too long, how long all its seeds would."""
-    cells = {slug: one.cell for slug, one in plan.left_out.items() if one.not_run == COMPUTE}
-    hours = hours_of(cells, learnt(read_throughputs(plan.workflow / FILE))) if cells else {}
+    runs = {slug: plan.run_of(one.cell) for slug, one in plan.left_out.items() if one.not_run == COMPUTE}
+    hours = hours_of(runs, learnt(read_throughputs(plan.workflow / FILE))) if runs else {}
     return {
         slug: str(one.not_run)
         if slug not in hours
@@ -287,11 +288,11 @@ class Hours:
     measured: bool  # whether the method was
 
 
-def hours_of(cells: Mapping[str, Cell], known: Known) -> dict[str, Hours]:
+def hours_of(runs: Mapping[str, Run], known: Known) -> dict[str, Hours]:
     """Return the hours by slug of cells that are trained in this order."""
     found = {}
-    for (slug, cell), parts in zip(cells.items(), parts_of(cells.values()), strict=True):
-        law = known.law(cell.method)
+    for (slug, run), parts in zip(runs.items(), parts_of(runs.values()), strict=True):
+        cell, law = run.cell, known.law(run.cell.method)
         mid = law.seconds(parts, cell.task.dataset) / 3600
         low, high = law.range(cell.task.dataset)
         found[slug] = Hours(mid, mid * low, mid * high, cell.method in known.laws)
@@ -316,7 +317,7 @@ class Cost:
 
 def costs(plan: Plan, known: Known, jobs: int = 1) -> list[Cost]:
     """Return one row for each artefact that trains something, and one of all cells, each of them once."""
-    hours = hours_of(plan.cells, known)
+    hours = hours_of(plan.runs, known)
     places: dict[str, dict[str, None]] = {}
     for one in plan.entries:
         if one.cell.slug in hours and one.not_run is None and plan.artefacts[one.artefact].view != "accounting":

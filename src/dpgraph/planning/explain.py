@@ -37,7 +37,7 @@ def _beginning(plan: Plan, name: str) -> list[Entry]:
 def settings(plan: Plan, entry: Entry) -> Iterator[Row]:
     """Yield the settings of the cell at one place; one that no layer gives has the method's default."""
     sources: dict[str, str] = {}
-    place = (entry.artefact, entry.method_id, entry.task_id, entry.value, entry.settings, entry.epsilon)
+    place = (entry.artefact, entry.method_id, entry.task_id, entry.value, entry.settings, entry.target_epsilon)
     for source, part in layers(plan, *place):
         for path in _paths(part):
             sources[path] = source()
@@ -48,7 +48,7 @@ def settings(plan: Plan, entry: Entry) -> Iterator[Row]:
     sources["method"] = f"experiments/{entry.paper}.yaml: {row}"
     paper, name = entry.artefact.split("/")
     sources["seeds"] = "config: seeds" if plan.config.seeds else f"{suite}: {_seeds_place(plan, entry)}"
-    if entry.epsilon is not None and "privacy.epsilon" not in sources:
+    if entry.target_epsilon is not None and "privacy.epsilon" not in sources:
         sources["privacy.epsilon"] = f"{suite}: papers.{paper}.artefacts.{name}.epsilons"
     for path, value in _values(entry.cell):
         yield {"setting": path, "value": value, "from": sources.get(path, f"default of {entry.cell.method}")}

@@ -91,7 +91,7 @@ def _chosen_by_search(plan: Plan, entry: Entry) -> Mapping[str, Any]:
     experiment = plan.experiments[entry.paper]
     chosen: dict[str, Any] = {}
     for rule in plan.suite.papers[entry.paper].rules:
-        if rule.settings is None or not rule.applies(entry.method_id, entry.task_id, entry.epsilon):
+        if rule.settings is None or not rule.applies(entry.method_id, entry.task_id, entry.target_epsilon):
             continue
         task = plan.task(entry.task_id)
         part = chosen_setting(plan.settings, experiment, rule, entry.method_id, task, entry.artefact)
@@ -159,7 +159,7 @@ def _all(declared: Difference | tuple[Difference, ...]) -> tuple[Difference, ...
 
 def _compared(one: Entry, other: Entry) -> bool:
     """At one epsilon, where both have a target, and in one direction of the grid at a time."""
-    if one.epsilon != other.epsilon and None not in (one.epsilon, other.epsilon):
+    if one.target_epsilon != other.target_epsilon and None not in (one.target_epsilon, other.target_epsilon):
         return False
     return one.method_id == other.method_id or one.value == other.value or None in (one.value, other.value)
 

@@ -14,15 +14,18 @@ from dpgraph.config.cell import Cell, Task
 from dpgraph.config.config import Config, load, parse
 from dpgraph.config.expansion import merged
 from dpgraph.config.experiment import Artefact, Experiment, MethodRow
-from dpgraph.config.paths import no_project
+from dpgraph.config.paths import Paths
 from dpgraph.config.settings import ChosenSettings, read_settings
 from dpgraph.config.streams import trial_seeds
 from dpgraph.config.suite import Grid, Rule, Suite, SuiteTask
 from dpgraph.core.errors import invalid
-from dpgraph.families.registry import spec
+from dpgraph.engine.methods.spec import MethodSpec
+from dpgraph.families.registry import spec_in, specs
 from dpgraph.planning.fallback import with_fallbacks
 from dpgraph.planning.resolve import resolve
+from dpgraph.planning.run import Run, RunPaths
 from dpgraph.planning.search_trials import trials
+from dpgraph.planning.suites import read_suite
 from dpgraph.planning.taken import chosen_setting, published_part
 from dpgraph.problems.registry import size_of
 
@@ -42,7 +45,7 @@ class Entry:
     method: MethodRow
     task_id: str
     suite_task: SuiteTask
-    epsilon: float | None
+    target_epsilon: float | None
     cell: Cell
     value: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -61,6 +64,7 @@ class Plan:
     entries: tuple[Entry, ...]
     settings: Mapping[str, ChosenSettings] = field(default_factory=dict)  # by name, those that the suite's rules read
     workflow: Path = WORKFLOW  # the folder of its files
+    methods: Mapping[str, MethodSpec] = field(default_factory=specs)  # all that there are
 
     @property
     def minutes_per_job(self) -> float:
@@ -73,9 +77,9 @@ class Plan:
         return frozenset(
             entry.cell.slug
             for entry in self.entries
-            if entry.epsilon is not None
+            if entry.target_epsilon is not None
             and any(
-                rule.public_rule is not None and rule.applies(entry.method_id, entry.task_id, entry.epsilon)
+                rule.public_rule is not None and rule.applies(entry.method_id, entry.task_id, entry.target_epsilon)
                 for rule in self.suite.papers[entry.paper].rules
             )
         )
@@ -92,6 +96,15 @@ class Plan:
                 seeds = tuple(sorted({*known.seeds, *entry.cell.seeds}))
                 by_slug[entry.cell.slug] = known.model_copy(update={"seeds": seeds})
         return by_slug
+
+    @cached_property
+    def runs(self) -> dict[str, Run]:
+        """The cells to train, resolved, by slug."""
+        return {slug: self.run_of(cell) for slug, cell in self.cells.items()}
+
+    def run_of(self, cell: Cell) -> Run:
+        """Resolve a cell of this plan."""
+        return Run.of(cell, RunPaths.of(Paths(self.config), cell), spec_in(self.methods, cell.method))
 
     @cached_property
     def left_out(self) -> dict[str, Entry]:
@@ -170,29 +183,8 @@ class Plan:
         return claims
 
 
-def _suite(config: Config, workflow: Path) -> Suite:
-    path = workflow / "suites" / f"{config.suite}.yaml"
-    if not path.parent.is_dir():
-        raise no_project(workflow)
-    if not path.is_file():
-        known = ", ".join(sorted(path.stem for path in path.parent.glob("*.yaml")))
-        raise invalid("suite", config.suite, f"one of {known or f'the files in {path.parent}'}")
-    return load(Suite, path)
-
-
-def suite_papers(config: Config, workflow: Path = WORKFLOW) -> tuple[str, ...]:
-    """Names of the suite's papers, whatever the config's are."""
-    return tuple(_suite(config, workflow).papers)
-
-
-def suite_artefacts(config: Config, workflow: Path = WORKFLOW) -> list[str]:
-    """Ids of the suite's artefacts, of the config's papers; nothing is resolved."""
-    papers = _suite(config, workflow).papers.items()
-    return [f"{name}/{one}" for name, part in papers for one in part.artefacts if name in (config.papers or [name])]
-
-
 def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
-    suite = with_fallbacks(_suite(config, workflow), config)
+    suite = with_fallbacks(read_suite(config, workflow), config)
     for paper in config.papers or ():
         if paper not in suite.papers:
             raise invalid("papers", paper, f"one of {', '.join(suite.papers)} (suite {suite.name})")
@@ -271,7 +263,7 @@ def _entries(plan: Plan, artefact: str, known: dict[str, Cell]) -> list[Entry]:
                 for position, (value, settings) in enumerate(values):
                     stream = position if independent else 0
                     for entry in _crossed(plan, artefact, method, task, grid, value, settings, stream, known):
-                        places.setdefault((index, entry.epsilon or 0.0, task, value), entry)
+                        places.setdefault((index, entry.target_epsilon or 0.0, task, value), entry)
     if described.sweep is not None:
         _check_sweep(artefact, places.values())
     order = {task: position for position, task in enumerate(plan.tasks_of(artefact))}
@@ -284,7 +276,9 @@ def _check_sweep(artefact: str, entries: Iterable[Entry]) -> None:
     paper, name = artefact.split("/")
     seen: dict[tuple[str, str, float | None, str], str | None] = {}
     for entry in entries:
-        known = seen.setdefault((entry.method_id, entry.task_id, entry.epsilon, entry.cell.identity), entry.value)
+        known = seen.setdefault(
+            (entry.method_id, entry.task_id, entry.target_epsilon, entry.cell.identity), entry.value
+        )
         if known != entry.value:
             where = f"papers.{paper}.artefacts.{name}.values"
             raise invalid(where, entry.value, f"another cell than {known} gives for {entry.method_id}")
@@ -322,7 +316,7 @@ def _crossed(
             base.pop("privacy", None)
         complete = base if epsilon is None else merged(base, {"privacy": {"epsilon": epsilon}})
         written = json.dumps(complete, default=repr)
-        cell = known[written] if written in known else known.setdefault(written, resolve(complete, where))
+        cell = known[written] if written in known else known.setdefault(written, resolve(complete, where, plan.methods))
         target = cell.privacy.epsilon if cell.privacy is not None else None
         entries.append(
             Entry(artefact, method_id, row, task_id, suite_task, target, cell, value, settings, grid.not_run)
@@ -364,7 +358,7 @@ def layers(
             chosen = chosen_setting(plan.settings, experiment, rule, method_id, plan.task(task_id), where)
             sources.append((partial(_rule_place, plan, paper, index, rule, f": settings {rule.settings}"), chosen))
         if rule.public_rule is not None:
-            by_rule = spec(row.method).by_rule(rule.public_rule, size_of(plan.task(task_id)), epsilon)
+            by_rule = spec_in(plan.methods, row.method).by_rule(rule.public_rule, size_of(plan.task(task_id)), epsilon)
             sources.append(
                 (partial(_rule_place, plan, paper, index, rule, f": public rule {rule.public_rule}"), by_rule)
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -12,6 +13,7 @@ from dpgraph.config.cell import Cell
 from dpgraph.config.config import first_line
 from dpgraph.core.errors import UserError, invalid, shown
 from dpgraph.engine.methods.asked import Asked
+from dpgraph.engine.methods.spec import MethodSpec
 from dpgraph.families.registry import spec, specs
 from dpgraph.privacy.accountants.parameters import Unknown
 from dpgraph.privacy.cache import Cache
@@ -24,31 +26,48 @@ from dpgraph.problems.base import Counts
 from dpgraph.problems.registry import problem_of
 
 
-def resolve(value: Any, where: str = "cell") -> Cell:
-    """The cell, of its method's own class; raises UserError that names the place, the value and what is allowed."""
+@dataclass(frozen=True)
+class Target:
+    """What a run is asked to cost.
+
+    `target_epsilon` is in the epsilon of `mode`; `unknown` is what is solved for it. None: no target, nothing is open.
+    """
+
+    target_epsilon: float | None = None
+    mode: Mode = "rigorous"
+    unknown: Unknown | None = None
+
+
+def resolve(value: Any, where: str = "cell", methods: Mapping[str, MethodSpec] | None = None) -> Cell:
+    """Return the cell, of its method's own class; `methods` are all that there are (None: they are looked up).
+
+    Raises UserError that names the place, the value and what is allowed.
+    """
+    methods = specs() if methods is None else methods
     if not isinstance(value, dict):
         raise UserError(f"{where}: expected a mapping of names to values")
     name = value.get("method")
     if "method" not in value:
         raise UserError(f"{where}: method: missing")
-    if not isinstance(name, str) or name not in specs():
-        raise UserError(f"{where}: method={shown(name)}: expected one of {', '.join(specs())}")
-    if value.get("privacy") is None and spec(name).private:
+    if not isinstance(name, str) or name not in methods:
+        raise UserError(f"{where}: method={shown(name)}: expected one of {', '.join(methods)}")
+    known = methods[name]
+    if value.get("privacy") is None and known.private:
         raise UserError(f"{where}: privacy=null: expected a budget for the method {name}")
-    if value.get("privacy") is not None and not spec(name).private:
+    if value.get("privacy") is not None and not known.private:
         raise UserError(f"{where}: privacy={shown(value['privacy'])}: expected null for the method {name}")
-    kind = spec(name).cell
+    kind = known.cell
     try:
         cell = kind.model_validate(_without_nulls(kind, value))
     except ValidationError as error:
         raise UserError(f"{where}: {first_line(error)}{_known_keys(name, kind, error)}") from None
-    _check_problem(cell, where)
+    _check_problem(cell, known.problems, where)
     return cell
 
 
-def _check_problem(cell: Cell, where: str) -> None:
-    """Raises UserError for data of a problem that the method does not serve, or a task that the problem has not."""
-    problem, served = problem_of(cell.task), spec(cell.method).problems
+def _check_problem(cell: Cell, served: tuple[str, ...], where: str) -> None:
+    """Raise UserError for data of a problem that the method does not serve, or a task that the problem has not."""
+    problem = problem_of(cell.task)
     if problem.name not in served:
         raise UserError(
             f"{where}: dataset={cell.task.dataset}: a data set of {problem.name}: expected one of "
@@ -113,18 +132,21 @@ def inference_of(cell: Cell) -> PredictionInput:
     return spec(cell.method).inference(cell)
 
 
-def mechanism_for(cell: Cell, num_train: int, num_protected: int | None = None) -> Mechanism:
-    """The cell's mechanism; what the cell leaves open (noise or steps) is None.
+def mechanism_for(
+    cell: Cell, num_train: int, num_protected: int | None = None, *, known: MethodSpec | None = None
+) -> Mechanism:
+    """Return the cell's mechanism; what the cell leaves open (noise or steps) is None.
 
     `num_train` is N, the training nodes, `num_protected` all whose records are protected (None: no more
-    than those); both are public. Raises UserError for a method or a variant that names no mechanism.
+    than those); both are public. `known` is the method's specification, if it was looked up before. Raises UserError
+    for a method or a variant that names no mechanism.
     """
     if num_train < 1:
         raise invalid("num_train", num_train, "an integer >= 1")
     size = getattr(cell.training, "batch_size", None)
     if size is not None and size > num_train:
         raise invalid("batch_size", size, f"at most the number of training nodes, {num_train}")
-    known = spec(cell.method)
+    known = known or spec(cell.method)
     if not isinstance(cell, known.cell):
         raise TypeError(f"cell of {cell.method}: expected {known.cell.__name__}, found {type(cell).__name__}")
     if not known.private:
@@ -153,25 +175,28 @@ def calibrate(
     num_protected: int | None = None,
     evaluated: Callable[[int], Iterable[int]] = lambda steps: (),
 ) -> Calibration:
-    """Closes what the cell leaves open, under the accountant of its variant; see `calibrated` for all but the cell."""
-    mechanism = mechanism_for(cell, num_train, num_protected)
-    epsilon, mode, unknown = target_of(cell)
+    """Close what the cell leaves open, under the accountant of its variant; see `calibrated` for all but the cell."""
+    known = spec(cell.method)
+    mechanism = mechanism_for(cell, num_train, num_protected, known=known)
     options: dict[str, Any] = {"max_steps": max_steps, "cache": cache, "show": show, "evaluated": evaluated}
-    return calibrated(mechanism, mode, unknown, epsilon=epsilon, **options)
+    return calibrate_to(target_of(cell, known), mechanism, **options)
 
 
-def is_calibration(stored: Calibration, cell: Cell, num_train: int, num_protected: int | None = None) -> bool:
-    """Return whether `stored` is what `calibrate` gave for this cell, see `is_answer`; evaluates no accountant."""
-    mechanism = mechanism_for(cell, num_train, num_protected)
-    epsilon, mode, unknown = target_of(cell)
-    return is_answer(stored, mechanism, mode, unknown, epsilon=epsilon)
+def calibrate_to(target: Target, mechanism: Mechanism, **options: Any) -> Calibration:
+    """Close what the mechanism leaves open, so that it costs what the target says; `options` as of `calibrated`."""
+    return calibrated(mechanism, target.mode, target.unknown, epsilon=target.target_epsilon, **options)
 
 
-def target_of(cell: Cell) -> tuple[float | None, Mode, Unknown | None]:
-    """Epsilon that is requested, the mode whose epsilon it is, and what is open."""
+def is_calibration(stored: Calibration, target: Target, mechanism: Mechanism) -> bool:
+    """Return whether `stored` is what `calibrate_to` gave, see `is_answer`; evaluates no accountant."""
+    return is_answer(stored, mechanism, target.mode, target.unknown, epsilon=target.target_epsilon)
+
+
+def target_of(cell: Cell, known: MethodSpec | None = None) -> Target:
+    """Return what the cell asks for: its epsilon, in which mode, and what is open."""
     if cell.privacy is None:
-        return None, "rigorous", None
+        return Target()
     unknown: Unknown | None = None
     if cell.privacy.epsilon is not None:
         unknown = "steps" if cell.training.steps == "max" else "noise"
-    return cell.privacy.epsilon, spec(cell.method).variant(cell).target, unknown
+    return Target(cell.privacy.epsilon, (known or spec(cell.method)).variant(cell).target, unknown)

@@ -86,7 +86,7 @@ def of_entry(entry: Entry, *names: str) -> dict[str, Any]:
         "optimizer": cell.training.optimizer,
         "variant": "none" if cell.privacy is None else cell.privacy.variant,
         "value": entry.value or "",
-        "epsilon_target": math.nan if entry.epsilon is None else entry.epsilon,
+        "epsilon_target": math.nan if entry.target_epsilon is None else entry.target_epsilon,
     }
     return {name: columns[name] for name in names}
 

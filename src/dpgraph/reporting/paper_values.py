@@ -225,12 +225,12 @@ def _same_budget(entry: Entry, printed: str) -> bool:
     """Whether the printed epsilon is the entry's target, which may be printed with fewer digits (9.75 as 10)."""
     if not printed or entry.cell.privacy is None:
         return printed in ("", "inf", "0")
-    if printed == "all" or printed == "inf" or entry.epsilon is None:
+    if printed == "all" or printed == "inf" or entry.target_epsilon is None:
         return printed != "inf"
     limit = epsilon_limit(printed)
     digits = len(printed.partition(".")[2])
-    rounded = round(entry.epsilon, digits) == limit and abs(entry.epsilon / limit - 1) < ROUNDED
-    return entry.epsilon == limit or rounded
+    rounded = round(entry.target_epsilon, digits) == limit and abs(entry.target_epsilon / limit - 1) < ROUNDED
+    return entry.target_epsilon == limit or rounded
 
 
 ROUNDED = 0.05  # beyond, a printed epsilon is another one, even if it rounds to the same digits

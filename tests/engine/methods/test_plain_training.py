@@ -81,10 +81,10 @@ def test_steps_that_an_early_stop_spares_are_no_speed():
     job = job_of("mlp-0-stopping", steps=50, evaluations=1)
     bench = plain.set_up(job)
     watched = Watched(bench.network, plain.initial_network(job, bench.features.shape[1]))
-    stopped = plain.Run(job, bench, lambda: 0, {}, watched=watched)
+    stopped = plain.SeedRun(job, bench, lambda: 0, {}, watched=watched)
     watched.done.fill_(20)
     assert [stopped.share_of_steps(resumed) for resumed in (0, 10, 30, 50)] == pytest.approx([0.4, 0.25, 0, 1])
-    assert plain.Run(job, bench, lambda: 0, {}).share_of_steps(0) == 1
+    assert plain.SeedRun(job, bench, lambda: 0, {}).share_of_steps(0) == 1
 
 
 def test_scores_prefer_less_loss_among_equal_accuracies():

@@ -145,13 +145,13 @@ def test_a_method_that_does_not_run_its_prepared_step_gets_no_epsilon(with_copie
 
 def test_a_method_runs_the_mechanisms_that_it_names_only():
     mechanism = calibrate(cell_of(), 40).mechanism
-    registry.check_runs("dp-gnn", mechanism)
+    registry.spec("dp-gnn").check_runs(mechanism)
     with pytest.raises(
         UserError, match=r"^mechanism=poisson-trees: expected residual-trees for the method dp-residual$"
     ):
-        registry.check_runs("dp-residual", mechanism)
+        registry.spec("dp-residual").check_runs(mechanism)
     with pytest.raises(UserError, match=r"^mechanism=poisson-trees: expected non-private for the method gnn$"):
-        registry.check_runs("gnn", mechanism)
+        registry.spec("gnn").check_runs(mechanism)
 
 
 def test_a_variant_builds_the_mechanism_that_it_names(monkeypatch):

@@ -271,7 +271,7 @@ def test_suites_of_votes_take_their_settings_from_rules() -> None:
         entries = [
             one for one in plan.entries_of("votes/accuracy") if (one.method_id, one.task_id) == ("votes", "cora-ml")
         ]
-        cells = {entry.epsilon: entry.cell for entry in entries}
+        cells = {entry.target_epsilon: entry.cell for entry in entries}
         assert cells[1].privacy.votes_share < cells[8].privacy.votes_share  # by epsilon
     (rows,) = explain(plan, cells[8].slug).values()
     source = {row["setting"]: row["from"] for row in rows}["training.steps"]
@@ -327,7 +327,7 @@ def test_peers_read_what_was_searched_for_their_epsilon(suite: str, tmp_path: Pa
         (tmp_path / f"workflow/settings/search-peers-{epsilon}.yaml").write_text(json.dumps(made), encoding="utf-8")
     plan = load_plan(Config(suite=suite), tmp_path / "workflow")
     found = {
-        (entry.method_id, entry.task_id, entry.epsilon): entry.cell.privacy.receivers  # type: ignore[union-attr]
+        (entry.method_id, entry.task_id, entry.target_epsilon): entry.cell.privacy.receivers  # type: ignore[union-attr]
         for entry in plan.entries
         if entry.method_id in ("gap", "progap", "gap-proved", "progap-proved") and entry.value is None
     }

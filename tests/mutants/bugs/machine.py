@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.bugs.shorthand import edit, swap
 
 LOCKS, START = "dpgraph.pipeline.locks:", "dpgraph.pipeline.interruptible:"
-COMMAND, CLI, PLAN = "dpgraph.cli.snakemake:", "dpgraph.cli.workflow:", "dpgraph.planning.plan:"
+COMMAND, CLI = "dpgraph.cli.snakemake:", "dpgraph.cli.workflow:"
 OF_LOCKS, OF_RUN = "tests/pipeline/test_locks.py::", "tests/workflow/test_run.py::"
 KILLED = OF_LOCKS + "test_a_lock_is_kept_while_its_run_lives_and_removed_once_it_was_killed"
 CERTAIN = OF_LOCKS + "test_only_a_run_that_has_certainly_ended_loses_its_lock[changes{}-False]"
@@ -160,7 +160,7 @@ BUGS = (
     ),
     edit(
         "a suite is looked for without a project",
-        PLAN + "_suite",
+        "dpgraph.planning.suites:read_suite",
         "if not path.parent.is_dir(): ...",
         "if False: ...",
         OUTSIDE.format("status"),

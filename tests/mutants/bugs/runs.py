@@ -14,6 +14,7 @@ CLASSIFICATION = "dpgraph.problems.classification:"
 WORK = "dpgraph.problems.node_classification.work:"
 OF_METHODS = "tests/contract/test_methods.py::"
 OF_SOUNDNESS = "tests/engine/methods/test_soundness.py::"
+OF_JOBS = "tests/pipeline/test_jobs.py::"
 OF_PROBLEMS = "tests/problems/test_problems.py::"
 
 BUGS = (
@@ -75,10 +76,38 @@ BUGS = (
     ),
     edit(
         "a method runs any mechanism",
-        REGISTRY + "check_runs",
+        "dpgraph.engine.methods.spec:MethodSpec.check_runs",
         "type(mechanism) not in classes",
         "False",
         OF_SOUNDNESS + "test_a_method_runs_the_mechanisms_that_it_names_only",
+    ),
+    edit(
+        "an edited file of runs is trained",
+        "dpgraph.pipeline.run_files:read_runs",
+        "name_of(cells, content) != file.bundle",
+        "False",
+        OF_JOBS + "test_a_file_of_runs_that_is_wrong_is_refused_in_one_line[seeds]",
+    ),
+    edit(
+        "a file of runs keeps the names of other cells",
+        "dpgraph.pipeline.run_files:read_runs",
+        "list(named) != list(cells)",
+        "False",
+        OF_JOBS + "test_a_file_of_runs_that_is_wrong_is_refused_in_one_line[steps]",
+    ),
+    edit(
+        "a file of runs of another stage is taken",
+        "dpgraph.pipeline.run_files:read_runs",
+        "file.stage != stage",
+        "False",
+        OF_JOBS + "test_a_file_of_runs_that_is_wrong_is_refused_in_one_line[stage]",
+    ),
+    edit(
+        "each run of a job asks the registry again",
+        "dpgraph.pipeline.run_files:read_runs",
+        "Run.of(cell, RunPaths.of(paths, cell), methods[cell.method])",
+        "Run.of(cell, RunPaths.of(paths, cell))",
+        OF_JOBS + "test_the_registry_is_asked_once_per_plan_and_once_per_job",
     ),
     edit(
         "a variant builds another mechanism",

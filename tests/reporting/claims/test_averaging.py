@@ -32,7 +32,7 @@ class FakeEntry:
     artefact: str
     method_id: str
     suite_task: Any
-    epsilon: float | None
+    target_epsilon: float | None
     cell: Any
     value: str | None = None
     task_id: str = field(default="")
@@ -108,7 +108,7 @@ def test_only_data_sets_with_the_same_points_are_averaged():
     (found,) = data_sets_of(at_one, tasks, knowns)
     label, known = found.label, found.knowns
     assert label == "mean of a, b and c"
-    assert {entry.epsilon for entry, _ in known["d/a"]} == {1.0}
+    assert {entry.target_epsilon for entry, _ in known["d/a"]} == {1.0}
 
 
 def test_a_mean_of_which_a_part_failed_is_not_compared():

@@ -57,7 +57,9 @@ def class_rows(entry, made, losses, std):
     private = entry.cell.privacy is not None
     rows = []
     for row in made:
-        noise = numpy_generator("test", entry.method_id, str(entry.epsilon), row["seed"]).standard_normal(len(losses))
+        noise = numpy_generator("test", entry.method_id, str(entry.target_epsilon), row["seed"]).standard_normal(
+            len(losses)
+        )
         for index, loss in enumerate(losses):
             value = 0.9 - (loss if private else 0.0) + std * noise[index]
             rows.append(row | {"metric": "class_accuracy/test", "class_id": index, "value": value})

@@ -35,7 +35,7 @@ def claim(rows_of, as_frame):
         entries = {(entry.artefact, entry.cell.slug): entry for entry in plan.entries}
         rows = {}
         for entry in entries.values():
-            mean = means.get((entry.method_id, entry.epsilon), means.get(entry.method_id, default))
+            mean = means.get((entry.method_id, entry.target_epsilon), means.get(entry.method_id, default))
             mean = mean[entry.task_id] if isinstance(mean, dict) else mean
             made = rows_of(entry, mean=mean, std=std)
             rows[entry.cell.slug] = change(entry, made) if change else made

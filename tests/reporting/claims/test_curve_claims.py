@@ -31,7 +31,7 @@ def verdict(splits_plan, splits_rows_of, as_frame):
 
     def run(test, means, std=0.001, seeds=None, without=lambda entry: False):
         def keys(entry):
-            method, value, epsilon = entry.method_id, entry.value, entry.epsilon
+            method, value, epsilon = entry.method_id, entry.value, entry.target_epsilon
             of_task = [(method, entry.task_id, epsilon), (method, entry.task_id)]
             return [(method, value, epsilon), *of_task, (method, value), (method, epsilon), value, method]
 

@@ -74,10 +74,10 @@ def test_no_dates_in_the_files(figure):
 
 def test_missing_points_and_no_results_at_all(plan, results, tmp_path):
     entries = plan.entries_of("daigavane/fig2")
-    smallest = min(entry.epsilon for entry in entries if entry.epsilon is not None)
+    smallest = min(entry.target_epsilon for entry in entries if entry.target_epsilon is not None)
     some = results[results["epsilon_target"] != smallest]
     points = privacy_utility_points(plan, "daigavane/fig2", some)
-    left_out = [entry for entry in entries if entry.epsilon == smallest]
+    left_out = [entry for entry in entries if entry.target_epsilon == smallest]
     assert (points["status"] == "not run").sum() == len(left_out) > 0
     empty = write_figure(plan, "daigavane/fig2", None, tmp_path / "none")
     assert set(pd.read_csv(empty[3])["status"]) == {"not run"}

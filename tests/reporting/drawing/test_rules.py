@@ -199,7 +199,11 @@ def test_no_mark_is_cut_off(drawn, plan_name, artefact):
 )
 def test_the_suites_epsilons_are_ticks(drawn, request, plan_name, artefact):
     figure, _ = drawn(plan_name, artefact)
-    targets = {entry.epsilon for entry in request.getfixturevalue(plan_name).entries_of(artefact) if entry.epsilon}
+    targets = {
+        entry.target_epsilon
+        for entry in request.getfixturevalue(plan_name).entries_of(artefact)
+        if entry.target_epsilon
+    }
     for axes in panels_of(figure):
         ticks = [*axes.get_xticks(), *axes.get_xticks(minor=True)]
         assert all(np.isclose(ticks, target).any() for target in targets), axes.get_xlabel()

@@ -154,7 +154,7 @@ def test_a_trial_that_lost_a_seed_is_not_chosen(
 
 
 def test_two_targets_or_two_searches_of_a_method_are_refused(plan: Plan, folder: Path) -> None:
-    entries = [replace(entry, epsilon=8.0) if entry.epsilon else entry for entry in plan.entries[-2:]]
+    entries = [replace(entry, target_epsilon=8.0) if entry.target_epsilon else entry for entry in plan.entries[-2:]]
     with pytest.raises(UserError, match=r"dp-mlp: epsilons=\[4\.0, 8\.0\]: expected one target"):
         chosen_settings(replace(plan, entries=(*plan.entries, *entries)))
     write_settings(plan, folder / "settings/sought.yaml")

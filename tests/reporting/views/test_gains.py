@@ -57,7 +57,7 @@ def test_a_gain_is_of_the_same_seeds_and_epsilon(votes_plan: Plan, given: Any) -
     cells = {
         one.method_id: one.cell.slug
         for one in votes_plan.entries_of(NAME)
-        if one.task_id == "agree-most" and one.epsilon == 4
+        if one.task_id == "agree-most" and one.target_epsilon == 4
     }
     values = {name: final[final.cell == slug].set_index("seed").value for name, slug in cells.items()}
     gains = 100 * (values["votes"] - values["own"]).to_numpy()
@@ -69,7 +69,7 @@ def test_a_gain_is_of_the_same_seeds_and_epsilon(votes_plan: Plan, given: Any) -
 
 
 def test_what_is_missing_has_its_reason(votes_plan: Plan, given: Any, as_frame: Callable[..., pd.DataFrame]) -> None:
-    entries = {(one.method_id, one.task_id, one.epsilon): one for one in votes_plan.entries_of(NAME)}
+    entries = {(one.method_id, one.task_id, one.target_epsilon): one for one in votes_plan.entries_of(NAME)}
     own = entries["own", "agree-some", 1]
     least = given["dataset"] == votes_plan.task("agree-least").dataset
     frame = given[(given.cell != own.cell.slug) & ~(least & (given.cell == ""))]

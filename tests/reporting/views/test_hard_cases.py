@@ -38,7 +38,7 @@ def predict(plan, entry, wrong_by_seed):
 
 def places(plan, artefact):
     return {
-        (entry.method_id, entry.task_id, entry.value, entry.epsilon): entry
+        (entry.method_id, entry.task_id, entry.value, entry.target_epsilon): entry
         for entry in plan.entries_of(f"igamberdiev/{artefact}")
     }
 

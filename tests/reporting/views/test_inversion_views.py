@@ -33,7 +33,7 @@ PLAIN = {"vanilla": 7.0, "vanilla-original": 9.0, "noised": 9.0, "untrained": 12
 
 def inverted(entry, rows_of, distance=None, accuracy=None):
     """Rows of a cell: record-DP is as far at every epsilon, subclass-DP the farther the smaller it is."""
-    epsilon = entry.epsilon or 0.0
+    epsilon = entry.target_epsilon or 0.0
     unit = entry.method_id.removesuffix("-original")
     private = 8.0 if unit == "record" else 11 - epsilon / (50 if entry.task_id == "mnist" else 500)
     mean = PLAIN.get(entry.method_id, private) if distance is None else distance
@@ -140,7 +140,7 @@ def test_a_gallery_has_images_of_each_run_and_no_pixel_in_its_numbers(plan, fram
     made = attacked(plan, "zhang-ch4/fig4.5", frame)
     assert made[0].entry.method_id == "vanilla"
     assert all(one.images.shape == (CLASSES, SIDE * SIDE) for one in made)
-    budgets = [one.entry.epsilon for one in made if one.entry.method_id == "subclass-kmeans"]
+    budgets = [one.entry.target_epsilon for one in made if one.entry.method_id == "subclass-kmeans"]
     assert budgets == sorted(budgets, reverse=True)
     points = gallery_points(made)
     assert len(points) == len(made) * CLASSES
@@ -246,7 +246,7 @@ def at_accuracy(plan, rows_of, as_frame, gap):
     """Distances of one line of accuracy, subclass-DP's `gap` above it, and it is 10 points less accurate."""
     rows, place = [], {"record": 0, "subclass-kmeans": 0}
     for entry in cells_of(plan).values():
-        if entry.method_id in place and entry.task_id == "mnist" and entry.epsilon is not None:
+        if entry.method_id in place and entry.task_id == "mnist" and entry.target_epsilon is not None:
             other = entry.method_id != "record"
             accuracy = 0.7 - 0.1 * other + 0.05 * place[entry.method_id]
             place[entry.method_id] += 1
@@ -268,7 +268,7 @@ def test_equal_accuracy_is_what_is_compared(plan, rows_of, as_frame, monkeypatch
 def test_without_a_common_accuracy_nothing_is_compared(plan, rows_of, as_frame):
     rows = []
     for entry in cells_of(plan).values():
-        accuracy = 0.9 + 0.001 * (entry.epsilon or 0) if entry.method_id == "record" else 0.3
+        accuracy = 0.9 + 0.001 * (entry.target_epsilon or 0) if entry.method_id == "record" else 0.3
         rows += inverted(entry, rows_of, accuracy=accuracy)
     found = verdicts(plan, as_frame(rows), "Z8")["Z8"]
     assert found["verdict"] == "not run"

@@ -53,7 +53,7 @@ def run(tmp_path, rows_of, as_frame):
         own = rows_of(entry, mean=0.7, delta=1e-3 if entry.cell.privacy else math.nan)
         rows += own
         for row in [row for row in own if row["final"] and row["metric"] == "accuracy/test"]:
-            error = 3.0 + (entry.epsilon is not None) - 0.1 * (entry.epsilon or 0) + 0.01 * row["seed"]
+            error = 3.0 + (entry.target_epsilon is not None) - 0.1 * (entry.target_epsilon or 0) + 0.01 * row["seed"]
             rows.append(row | {"metric": "degree_rmse/train", "value": error})
             rows.append(row | {"metric": "degree_rmse_constant/train", "value": 4.0})
     return plan, with_derived(plan, as_frame(rows))
@@ -220,7 +220,7 @@ def test_exchanging_a_root_takes_one_or_two_steps_of_the_guarantee(run):
 def test_the_attacks_on_each_entry(run):
     plan, frame = run
     made = attacks(plan, "zhang/members", frame)
-    assert [(one.entry.method_id, one.entry.epsilon, one.score) for one in made[:4]] == [
+    assert [(one.entry.method_id, one.entry.target_epsilon, one.score) for one in made[:4]] == [
         ("vanilla", None, "loss"),
         ("vanilla", None, "calibrated"),
         ("gm", 1.0, "loss"),

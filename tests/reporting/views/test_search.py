@@ -296,7 +296,7 @@ def trials(plan: Plan) -> Callable[[str, str], list[Entry]]:
         return [
             entry
             for entry in plan.entries_of("toy/search1")
-            if (entry.method_id, entry.task_id) == (method, task) and entry.epsilon in (None, 8.0)
+            if (entry.method_id, entry.task_id) == (method, task) and entry.target_epsilon in (None, 8.0)
         ]
 
     return of

@@ -31,7 +31,7 @@ ACCURACY = "accuracy/test"
 def entry_of(plan, artefact, method, task="cora", value=None, epsilon=None):
     wanted = (method, task, value, epsilon)
     matches = [one for one in plan.entries_of(f"igamberdiev/{artefact}")
-             if (one.method_id, one.task_id, one.value, one.epsilon) == wanted]  # fmt: skip
+             if (one.method_id, one.task_id, one.value, one.target_epsilon) == wanted]  # fmt: skip
     assert len(matches) == 1
     return matches[0]
 
@@ -80,7 +80,7 @@ def test_targets_printed_with_fewer_digits(splits_plan, epsilon, text):
 def test_another_target_is_not_the_printed_one(splits_plan):
     entry = entry_of(splits_plan, "table4", "dp-sgd", "bow", epsilon=9.75)
     for epsilon in (1.6, 2.4, 9.4, 10.6):  # 1.6 and 2.4 round to 2 and are another budget
-        other = dataclasses.replace(entry, epsilon=epsilon)
+        other = dataclasses.replace(entry, target_epsilon=epsilon)
         assert paper_value(splits_plan.experiments["igamberdiev"], other, ACCURACY) is None
 
 

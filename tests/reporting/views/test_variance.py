@@ -228,13 +228,13 @@ def test_two_splits_are_enough(tmp_path):
 def test_cells_of_the_suite_are_those_of_suite_cpu():
     """What the note says: data, features and settings alike, so that its variances are those of cpu's intervals."""
     of_cpu = {
-        (entry.method_id, entry.cell.task, entry.epsilon): entry.cell
+        (entry.method_id, entry.cell.task, entry.target_epsilon): entry.cell
         for entry in load_plan(Config(suite="cpu"), WORKFLOW).entries
         if entry.paper == "daigavane" and entry.value is None
     }
     crossed_entries = load_plan(Config(suite="variance"), WORKFLOW).entries
     assert crossed_entries
     for entry in crossed_entries:
-        other = of_cpu[entry.method_id, entry.cell.task, entry.epsilon]
+        other = of_cpu[entry.method_id, entry.cell.task, entry.target_epsilon]
         same = {"seeds": other.seeds, "seeds_per_split": other.seeds_per_split}
         assert entry.cell.model_copy(update=same) == other

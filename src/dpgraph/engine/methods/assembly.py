@@ -89,7 +89,7 @@ class InParts:
 
 
 @dataclass(frozen=True)
-class Run:
+class SeedRun:
     """A seed ready to be trained. Inference reads the neighbourhoods of the whole graph uncut.
 
     `inference` may be another one than message passing, and `last` put another one in its place after the last step.
@@ -146,7 +146,7 @@ class Run:
 class TreeMethod:
     """Private training on ego trees; a method brings its model to a prepared step."""
 
-    def prepare(self, job: Job) -> Run:
+    def prepare(self, job: Job) -> SeedRun:
         """Return the run of one seed."""
         raise NotImplementedError
 
@@ -154,7 +154,7 @@ class TreeMethod:
         return run_loop(self.prepare(job), observe)
 
 
-def run_loop(run: Run, observe: Observe) -> Outcome:
+def run_loop(run: SeedRun, observe: Observe) -> Outcome:
     """T steps of one seed, with evaluations on the whole graph."""
     job, bench = run.job, run.bench
     if job.prepared is not None and job.checkpoint is not None:

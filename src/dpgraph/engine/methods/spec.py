@@ -20,7 +20,7 @@ from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import network_seconds
 from dpgraph.engine.methods.looks import Look, any_look
 from dpgraph.privacy.guarantee import Mode
-from dpgraph.privacy.mechanisms.base import NoisySteps
+from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps
 from dpgraph.privacy.mechanisms.none import NonPrivate
 from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.problems.base import Size
@@ -163,6 +163,13 @@ class MethodSpec:
         if name not in self.rules:
             raise invalid("public_rule", name, f"{' or '.join(self.rules) or 'none'} for {self.name}")
         return _ruled(self.rules[name], size, epsilon)
+
+    def check_runs(self, mechanism: Mechanism) -> None:
+        """Raise UserError for a mechanism that the method does not name: nothing would account for what it does."""
+        classes: set[type[Mechanism]] = {one.mechanism for one in self.variants.values()} or {self.without_noise}
+        if type(mechanism) not in classes:
+            kinds = sorted(kind.model_fields["kind"].default for kind in classes)
+            raise invalid("mechanism", mechanism.kind, f"{' or '.join(kinds)} for the method {self.name}")
 
     def mechanism_class(self, cell: Cell) -> type[NoisySteps] | type[NonPrivate]:
         return self.variant(cell).mechanism if self.private else self.without_noise

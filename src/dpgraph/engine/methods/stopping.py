@@ -11,12 +11,12 @@ from torch import nn
 
 from dpgraph.core.errors import invalid
 from dpgraph.data.records import VALIDATION
-from dpgraph.engine.methods.assembly import Run
+from dpgraph.engine.methods.assembly import SeedRun
 from dpgraph.engine.models.inference import Predictor
 from dpgraph.engine.training.early_stopping import Scores, StoppingStep, Watched, validation_scores
 
 
-def stopping(run: Run, kept: nn.Module, epoch: int, reader: Callable[[np.ndarray], Predictor]) -> Run:
+def stopping(run: SeedRun, kept: nn.Module, epoch: int, reader: Callable[[np.ndarray], Predictor]) -> SeedRun:
     """The run if the cell's patience is None; else as it stops, and releases what was best.
 
     `kept`: another network of the run's own shape. `epoch`: steps that make up one. `reader`: of nodes, what gives

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import torch_generator
-from dpgraph.engine.methods.assembly import Bench, Run, run_loop
+from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.dense import ACTIVATIONS
 from dpgraph.engine.models.mlp import Mlp
@@ -161,7 +161,7 @@ def run_stages(job: Job, observe: Observe, kind: type[Stages], lengths: list[int
     optimizer = make_optimizer(stages.networks.parameters(), job.cell.training)  # of no step: stages have their own
     bench = Bench(stages.networks, optimizer, prepared.data.features, None)
     notes = {"stages": lengths}
-    return run_loop(Run(replace(job, checkpoint=None), bench, stages, {}, notes, inference=stages), observe)
+    return run_loop(SeedRun(replace(job, checkpoint=None), bench, stages, {}, notes, inference=stages), observe)
 
 
 def _base(model: Any, size: int, generator: torch.Generator) -> Mlp:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpgraph.engine.methods.assembly import Run, run_loop, set_up
+from dpgraph.engine.methods.assembly import SeedRun, run_loop, set_up
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.families.lots.prepared import PreparedLots
 from dpgraph.families.trees.train import tree_run
@@ -24,4 +24,4 @@ class DpLots:
         bench, prepared = set_up(job), job.prepared
         step = prepared.step(bench.network, bench.optimizer)
         notes = {"clip_norms": list(prepared.accounted_clip_norms)}
-        return run_loop(Run(job, bench, step, {"noise": prepared.noise.generator}, notes), observe)
+        return run_loop(SeedRun(job, bench, step, {"noise": prepared.noise.generator}, notes), observe)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.engine.methods.assembly import Bench, Run, fixed_size_sampler, initial_network, run_loop, set_up
+from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, initial_network, run_loop, set_up
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.closed_rows import RowNetwork
 from dpgraph.engine.models.network import Network
@@ -100,11 +100,11 @@ def train_rows(job: Job, observe: Observe) -> Outcome:
     notes = {"batches": str(draws.sampler.name), "edge_lists": pagerank.release}
     if has_closed_form(job.cell.model):
         bench, network, step = _closed(job, reading)
-        run = Run(job, bench, step, generators, notes, inference=WrittenNetwork(inference, network))
+        run = SeedRun(job, bench, step, generators, notes, inference=WrittenNetwork(inference, network))
     else:
         bench = set_up(job)
         network = bench.network
-        run = Run(job, bench, _general(job, bench, reading), generators, notes, inference=inference)
+        run = SeedRun(job, bench, _general(job, bench, reading), generators, notes, inference=inference)
     outcome = run_loop(run, observe)
     exposed = exposure(network, bench.features, _labels(job), job.graph.train_nodes, roots)
     return replace(outcome, exposure=exposed)

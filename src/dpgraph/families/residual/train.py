@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpgraph.engine.methods.assembly import Run, TreeMethod
+from dpgraph.engine.methods.assembly import SeedRun, TreeMethod
 from dpgraph.engine.methods.base import Job
 from dpgraph.engine.preparation.base import expected
 from dpgraph.families.residual.inference_choice import InferenceChoice
@@ -21,7 +21,7 @@ class DpResidual(TreeMethod):
     do.
     """
 
-    def prepare(self, job: Job) -> Run:
+    def prepare(self, job: Job) -> SeedRun:
         run, prepared = tree_run(job), expected(job.prepared, PreparedTrees)
         if prepared.choice is None:
             return run

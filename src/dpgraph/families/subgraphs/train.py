@@ -12,7 +12,7 @@ from torch import Tensor
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.records import VALIDATION
-from dpgraph.engine.methods.assembly import Bench, Run, run_loop
+from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.used_nodes import used_nodes
 from dpgraph.engine.models.kipf import GraphBlocks, KipfBlock, KipfNetwork
@@ -67,7 +67,7 @@ class WholeGraph:
         return logits
 
 
-def prepared_run(job: Job) -> Run:
+def prepared_run(job: Job) -> SeedRun:
     """Return the run of a job, private if the job is."""
     cell, device = job.cell, job.device
     prepared = None if job.prepared is None else expected(job.prepared, PreparedParts)
@@ -88,7 +88,7 @@ def prepared_run(job: Job) -> Run:
         generators = {"noise": prepared.noise.generator, **prepared.generators}
     step = KipfStep(network, optimizer, source, cell.model.dropout, masks, privatizer)
     bench = Bench(network, optimizer, network.theta.new_empty(0), masks)
-    run = Run(job, bench, step, generators, notes, inference=WholeGraph(blocks.whole()))
+    run = SeedRun(job, bench, step, generators, notes, inference=WholeGraph(blocks.whole()))
     return _stopping(run, blocks, prepared)
 
 
@@ -101,7 +101,7 @@ def plain_source(job: Job, blocks: GraphBlocks) -> GraphSource:
     return GraphSource(FixedParts(parts, job.names("batches")), BlockCache(blocks.masked).of)
 
 
-def _stopping(run: Run, blocks: GraphBlocks, prepared: PreparedParts | None) -> Run:
+def _stopping(run: SeedRun, blocks: GraphBlocks, prepared: PreparedParts | None) -> SeedRun:
     """Return the run with early stopping, if its cell has any: the last parameters count, not the best."""
     job, network = run.job, run.bench.network
     patience = getattr(job.cell.training, "patience", None)

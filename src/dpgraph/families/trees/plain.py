@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.engine.methods.assembly import Bench, Run, fixed_size_sampler, initial_network, run_loop, set_up
+from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, initial_network, run_loop, set_up
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.stopping import stopping
 from dpgraph.engine.models.inference import PartOfGraph
@@ -28,7 +28,7 @@ class Gnn:
         sampler = fixed_size_sampler(job.cell, len(job.graph.train_nodes))
         batches = numpy_generator(*job.names("batches"))
         step = _step(job, bench, sampler, batches)
-        run = Run(job, bench, step, {"batches": batches}, {"batches": str(sampler.name)})
+        run = SeedRun(job, bench, step, {"batches": batches}, {"batches": str(sampler.name)})
         model, epoch = job.cell.model, -(-sampler.num_roots // sampler.size)
         kept = initial_network(job, bench.features.shape[1])
 

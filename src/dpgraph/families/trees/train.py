@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpgraph.engine.methods.assembly import Run, TreeMethod, set_up
+from dpgraph.engine.methods.assembly import SeedRun, TreeMethod, set_up
 from dpgraph.engine.methods.base import Job
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.opacus_engine import checked_epsilon, opacus_gradients
@@ -22,11 +22,11 @@ class DpGnn(TreeMethod):
     A GCN layer has a skip connection, as in the released code and unlike the paper's text (engine/models/gcn.py).
     """
 
-    def prepare(self, job: Job) -> Run:
+    def prepare(self, job: Job) -> SeedRun:
         return tree_run(job)
 
 
-def tree_run(job: Job) -> Run:
+def tree_run(job: Job) -> SeedRun:
     """The prepared terms with the cell's network and the usual losses."""
     bench, prepared = set_up(job), expected(job.prepared, PreparedTrees)
     step = prepared.step(bench.network, bench.optimizer)
@@ -35,5 +35,5 @@ def tree_run(job: Job) -> Run:
     if step.engine is opacus_gradients:
         notes |= {"engine": "opacus", "epsilon_by_opacus": checked_epsilon(job.calibration)}
     if (captured := prepared.captured()) is not None:
-        return Run(job, bench, captured, prepared.generators, {**notes, "step": "captured"})
-    return Run(job, bench, step, prepared.generators, notes)
+        return SeedRun(job, bench, captured, prepared.generators, {**notes, "step": "captured"})
+    return SeedRun(job, bench, step, prepared.generators, notes)

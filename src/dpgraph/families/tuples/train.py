@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from dpgraph.core.randomness import entropy, numpy_generator, torch_generator
 from dpgraph.engine.methods.asked import batch_size
-from dpgraph.engine.methods.assembly import Bench, Run, run_loop
+from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.points import constant_outcome
 from dpgraph.engine.preparation.base import expected
@@ -52,7 +52,7 @@ def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, A
     step, generators = (
         prepared_step(job, model, optimizer) if job.prepared is not None else plain(job, model, optimizer)
     )
-    run = Run(job, bench, step, generators, notes or {}, inference=EntityStates(model))
+    run = SeedRun(job, bench, step, generators, notes or {}, inference=EntityStates(model))
     training = job.cell.training
     if training.warm_up is not None:
         warm_up = math.ceil(training.warm_up * run.steps)

@@ -67,12 +67,12 @@ def listed(names: Sequence[str]) -> str:
 def _looked_at(test: SimpleTest, known: Known) -> Known:
     """Without the target epsilons that the test does not name, where it names some."""
     at = getattr(test, "at", None)
-    return [place for place in known if not isinstance(at, tuple) or place[0].epsilon in (None, *at)]
+    return [place for place in known if not isinstance(at, tuple) or place[0].target_epsilon in (None, *at)]
 
 
 def _points(test: SimpleTest, knowns: Knowns) -> list[tuple]:
     return [
-        (artefact, entry.method_id, entry.value, entry.epsilon)
+        (artefact, entry.method_id, entry.value, entry.target_epsilon)
         for artefact, known in knowns.items()
         for entry, _ in _looked_at(test, known)
     ]

@@ -74,10 +74,10 @@ def _of_task(
     if not own or not references:
         comparisons.missing.append(f"{label}: {method} or {test.reference} is not in this suite")
         return None
-    private, reference = max(own, key=lambda values: values.entry.epsilon or 0.0), references[0]
+    private, reference = max(own, key=lambda values: values.entry.target_epsilon or 0.0), references[0]
     entry = private.entry
     bad = [f"{one.entry.method_id} {one.outcome.why_not}" for one in (private, reference) if not one.outcome.ok]
-    at = f" at target ε = {entry.epsilon:g}" if entry.epsilon is not None else ""
+    at = f" at target ε = {entry.target_epsilon:g}" if entry.target_epsilon is not None else ""
     where = f"{label}, {entry.method_id}{at}"
     if bad:
         comparisons.missing.append(f"{where}: {', '.join(bad)}")

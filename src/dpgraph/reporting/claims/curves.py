@@ -73,19 +73,21 @@ def curve(known: Known, method: str, at: str) -> Points:
 def _over_values(known: Known, method: str, at: str | tuple[float, ...]) -> list[tuple[str, Points]]:
     own = [place for place in known if place[0].method_id == method and place[0].value is not None]
     curves: list[tuple[str, Points]] = []
-    for target in chosen_targets((entry.epsilon for entry, _ in own), at):
-        points = {str(place[0].value): place for place in own if place[0].epsilon == target}
+    for target in chosen_targets((entry.target_epsilon for entry, _ in own), at):
+        points = {str(place[0].value): place for place in own if place[0].target_epsilon == target}
         curves.append(("" if at == "largest-epsilon" else at_target(target), points))
     return curves
 
 
 def _over_epsilon(known: Known, method: str, test: Curve) -> list[tuple[str, Points]]:
-    own = [place for place in known if place[0].method_id == method and place[0].epsilon is not None]
+    own = [place for place in known if place[0].method_id == method and place[0].target_epsilon is not None]
     values = dict.fromkeys(place[0].value for place in own) if test.values is None else dict.fromkeys(test.values)
     curves = []
     for value in values or {None: None}:
-        at_value = sorted((place for place in own if place[0].value == value), key=lambda place: place[0].epsilon or 0)
-        points = {f"{place[0].epsilon:g}": place for place in at_value}
+        at_value = sorted(
+            (place for place in own if place[0].value == value), key=lambda place: place[0].target_epsilon or 0
+        )
+        points = {f"{place[0].target_epsilon:g}": place for place in at_value}
         curves.append((("" if value is None else f", {value}") + " over ε", points))
     return curves
 
@@ -245,7 +247,7 @@ FEWEST = 3  # evaluations: the ends and one between
 def compare_along(label: str, known: list[Place], metric: str, results: Results, comparisons: Comparisons) -> None:
     """Adds `rise-and-fall` of each place on the data set `label`, or why there is nothing to compare."""
     for entry, outcome in known:
-        where = f"{label}, {entry.method_id}{at_target(entry.epsilon)}"
+        where = f"{label}, {entry.method_id}{at_target(entry.target_epsilon)}"
         if not outcome.ok:
             comparisons.missing.append(f"{where}: {outcome.why_not}")
             continue

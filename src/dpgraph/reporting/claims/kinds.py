@@ -94,7 +94,7 @@ def _places(
     if not own:
         comparisons.missing.append(f"{label}, {method}: not in this suite")
     for value in dict.fromkeys(entry.value for entry, _ in own):
-        at_value = {place[0].epsilon: place for place in own if place[0].value == value}
+        at_value = {place[0].target_epsilon: place for place in own if place[0].value == value}
         named = label if value is None else f"{label}, {value}"
         for target in chosen_targets(at_value, test.at):
             if target in at_value:
@@ -135,7 +135,7 @@ def _growing_gap(test: kinds.GrowingGap, label: str, known: Known, comparisons: 
 
 def _of(known: Known, method: str, value: str | None) -> dict[float | None, Place]:
     own = [place for place in known if place[0].method_id == method]
-    return {place[0].epsilon: place for place in own if place[0].value in (value, None)}
+    return {place[0].target_epsilon: place for place in own if place[0].value in (value, None)}
 
 
 def _pairs(
@@ -177,7 +177,7 @@ def has_terms(test: kinds.WeightedSum, places_of: Callable[[kinds.WeightedMean],
 def _of_term(term: kinds.WeightedMean, known: Known) -> tuple[dict[float | None, Place], float | None]:
     """Places of the term's method and value by target epsilon, and the one that is meant."""
     own = {
-        entry.epsilon: (entry, outcome)
+        entry.target_epsilon: (entry, outcome)
         for entry, outcome in known
         if (entry.method_id, entry.value) == (term.method, term.value)
     }

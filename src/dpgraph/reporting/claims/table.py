@@ -278,7 +278,7 @@ def _has_points(paper: str, test: SimpleTest, artefact: str, known: Knowns) -> b
     if isinstance(test, kinds.WeightedSum):
         return has_terms(test, _lookup(paper, test, known))
     at = getattr(test, "at", None)
-    return not isinstance(at, tuple) or set(at) <= {entry.epsilon for entry, _ in known[artefact]}
+    return not isinstance(at, tuple) or set(at) <= {entry.target_epsilon for entry, _ in known[artefact]}
 
 
 def _lookup(paper: str, test: kinds.WeightedSum, places: Mapping[str, Known]) -> Callable[[kinds.WeightedMean], Known]:

@@ -72,7 +72,7 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
             continue
         rows[place] = row = _row(entry, plan.task(entry.task_id), names[entry.task_id], metric, outcome, commits)
         row |= {"kind": FREE} if reads_nothing(outcome) else {}
-        targets.setdefault(row["data"], set()).update(() if entry.epsilon is None else (entry.epsilon,))
+        targets.setdefault(row["data"], set()).update(() if entry.target_epsilon is None else (entry.target_epsilon,))
         values[place] = outcome.values
     for data, asked in targets.items():
         _set_budgets([row for row in rows.values() if row["data"] == data], asked)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.methods.assembly import Run, fixed_size_sampler, run_loop, set_up
+from dpgraph.engine.methods.assembly import SeedRun, fixed_size_sampler, run_loop, set_up
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.stopping import stopping
 from dpgraph.engine.models.additive_attention import AttentionNetwork, closed_edges
@@ -56,7 +56,7 @@ class AdditiveGat:
 
         step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
         whole = Undropped(lambda one, records: one(records, edges, words))
-        run = Run(job, bench, step, {"batches": batches}, inference=whole)
+        run = SeedRun(job, bench, step, {"batches": batches}, inference=whole)
         kept, epoch = network_of(job, features.shape[1], None), -(-sampler.num_roots // sampler.size)
         stopped = stopping(run, kept, epoch, lambda nodes: Some(whole, torch.from_numpy(nodes).to(job.device)))
         return run_loop(stopped, observe)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.engine.methods.assembly import Bench, Run, fixed_size_sampler, run_loop, set_up
+from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, run_loop, set_up
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.points import constant_outcome
 from dpgraph.engine.models.dense import Dense
@@ -82,7 +82,7 @@ def trained(job: Job, observe: Observe, nodes: Nodes, loss_of: Logits, predicts:
 
     step = BatchStep(bench.optimizer, fixed_size_sampler(job.cell, len(nodes.roots)), batches, loss, job.device)
     whole = Undropped(lambda one, records: predicts(one, records, dense))
-    return run_loop(Run(job, bench, step, {"batches": batches}, inference=whole), observe)
+    return run_loop(SeedRun(job, bench, step, {"batches": batches}, inference=whole), observe)
 
 
 class Sgc:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.methods.assembly import Bench, Run, fixed_size_sampler, run_loop
+from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.points import constant_outcome
 from dpgraph.engine.models.dense import undrawn
@@ -61,4 +61,4 @@ class LinearRelation:
 
         step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
         notes = {"batches": str(sampler.name)}
-        return run_loop(Run(job, bench, step, {"batches": batches}, notes, inference=States()), observe)
+        return run_loop(SeedRun(job, bench, step, {"batches": batches}, notes, inference=States()), observe)

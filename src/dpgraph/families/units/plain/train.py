@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.methods.assembly import Bench, InParts, Run, fixed_size_sampler, run_loop
+from dpgraph.engine.methods.assembly import Bench, InParts, SeedRun, fixed_size_sampler, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.image_networks import ROWS, inverted
 from dpgraph.engine.models.softmax import image_network
@@ -37,7 +37,7 @@ class Cnn:
         step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
         notes = {"batches": str(sampler.name)}
         inference = NoisyInference(model.parameter_noise, job.names("parameter noise"))
-        outcome = run_loop(Run(job, bench, step, {"batches": batches}, notes, inference=inference), observe)
+        outcome = run_loop(SeedRun(job, bench, step, {"batches": batches}, notes, inference=inference), observe)
         return inverted(job, inference.noisy(network), outcome)
 
 

@@ -50,7 +50,7 @@ def _printed(plan: Plan, entry: Entry) -> str:
     experiment = plan.experiments[entry.paper]
     if (value := paper_value(experiment, entry, "epsilon")) is not None:
         return value.text
-    if entry.epsilon is not None or (value := paper_value(experiment, entry, "accuracy/test")) is None:
+    if entry.target_epsilon is not None or (value := paper_value(experiment, entry, "accuracy/test")) is None:
         return ""
     return value.epsilon if value.epsilon.replace(".", "", 1).isdigit() else ""
 

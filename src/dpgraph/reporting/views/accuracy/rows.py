@@ -67,7 +67,7 @@ def _ranks(entries: Sequence[Entry], known: Results, metric: str) -> list[str]:
     outcomes = [known.outcome(entry, metric) for entry in entries]
     asked: dict[str, set[float]] = {}
     for entry in entries:
-        asked.setdefault(entry.task_id, set()).update(() if entry.epsilon is None else (entry.epsilon,))
+        asked.setdefault(entry.task_id, set()).update(() if entry.target_epsilon is None else (entry.target_epsilon,))
     keys: dict[int, Key] = {}
     rivals: dict[Key, set[str]] = {}
     for place, (entry, one) in enumerate(zip(entries, outcomes, strict=True)):

@@ -55,7 +55,7 @@ def confusion_display(plan: Plan, artefact_id: str, title: str, made: list[Confu
 
 
 def _run(one: Confusion) -> str:
-    target = one.entry.epsilon
+    target = one.entry.target_epsilon
     return one.entry.method.label + ("" if target is None else f", target ε = {formats.significant(target)}")
 
 

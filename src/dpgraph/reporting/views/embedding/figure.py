@@ -113,8 +113,8 @@ def _caption(made: list[Embedded]) -> list[str]:
 def _panel(axes: Axes, one: Embedded, classes: list[int], name: str) -> None:
     entry = one.entry
     title = "no privacy" if entry.cell.privacy is None else "one budget"
-    if entry.epsilon is not None:
-        title = f"target ε\xa0=\xa0{significant(entry.epsilon)}"
+    if entry.target_epsilon is not None:
+        title = f"target ε\xa0=\xa0{significant(entry.target_epsilon)}"
     if entry.cell.privacy is not None and one.outcome.ok:
         title += f"\npublished {epsilon(one.outcome.eps_published)}, rigorous {epsilon(one.outcome.eps_rigorous)}"
         title += protection.mark(one.outcome.privacy)

@@ -30,14 +30,14 @@ def gain_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> p
     A reference without privacy is that of every target. In points; `ci_low` and `ci_high` are the 95 % interval.
     """
     known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
-    references = {(one.task_id, one.epsilon): one for one in entries if one.method_id == artefact.reference}
+    references = {(one.task_id, one.target_epsilon): one for one in entries if one.method_id == artefact.reference}
     rows = []
     for entry in entries:
         outcome, own = known.outcome(entry, artefact.metric), entry.method_id == artefact.reference
         row: dict[str, Any] = described(entry, outcome) | {"source": "ours"}
         row |= _place(graph_facts(results, entry.cell.task))
         if not own:
-            over = references.get((entry.task_id, entry.epsilon)) or references.get((entry.task_id, None))
+            over = references.get((entry.task_id, entry.target_epsilon)) or references.get((entry.task_id, None))
             row |= _gain(outcome, MISSING if over is None else known.outcome(over, artefact.metric))
         if row["status"] == "ok" and math.isnan(row["mean_degree"]):
             row |= {"status": "not run", "reason": NO_GRAPH}

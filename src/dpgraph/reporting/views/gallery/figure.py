@@ -61,7 +61,7 @@ def attacked(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list
     known, metric = Results.of(results), plan.artefacts[artefact_id].metric
     order = list(plan.artefacts[artefact_id].methods)
     entries = sorted(
-        plan.entries_of(artefact_id), key=lambda one: (order.index(one.method_id), -(one.epsilon or math.inf))
+        plan.entries_of(artefact_id), key=lambda one: (order.index(one.method_id), -(one.target_epsilon or math.inf))
     )
     return [_attacked(plan, entry, known, metric) for entry in entries]
 
@@ -195,7 +195,7 @@ def _text(one: Attacked) -> str:
     """The label of a row: method, accuracy of this network, both epsilons."""
     lines = [fill(one.entry.method.label + (f", {one.entry.value}" if one.entry.value else ""), TEXT_WIDTH)]
     if one.images is None:
-        target = [] if one.entry.epsilon is None else [f"target ε {epsilon(one.entry.epsilon)}"]
+        target = [] if one.entry.target_epsilon is None else [f"target ε {epsilon(one.entry.target_epsilon)}"]
         return "\n".join([*lines, *target, one.outcome.status])
     lines.append(f"accuracy {one.accuracy:.1f} %")
     if one.entry.cell.privacy is not None:

@@ -81,14 +81,16 @@ def _chosen(made: list[Attack]) -> list[Panel]:
     panels = []
     for task in dict.fromkeys(one.entry.task_id for one in made):
         of_task = [one for one in made if one.entry.task_id == task]
-        targets = sorted({one.entry.epsilon for one in of_task if one.entry.epsilon is not None})
+        targets = sorted({one.entry.target_epsilon for one in of_task if one.entry.target_epsilon is not None})
         for target in (*targets,) or (None,):
             for score, name in SCORES.items():
                 own = [
-                    one for one in of_task if one.seeds and one.score == score and one.entry.epsilon in (None, target)
+                    one
+                    for one in of_task
+                    if one.seeds and one.score == score and one.entry.target_epsilon in (None, target)
                 ]
                 at = f", ε\xa0=\xa0{significant(target)}" if target is not None and len(targets) > 1 else ""
-                if any(one.entry.epsilon == target for one in own):
+                if any(one.entry.target_epsilon == target for one in own):
                     panels.append(Panel(f"{own[0].entry.suite_task.label}{at}: {name}", own))
     return panels
 

@@ -89,5 +89,5 @@ def _paper_points(plan: Plan, entry: Entry, own: dict[str, Any]) -> list[dict[st
 def _printed_epsilon(text: str, entry: Entry) -> float:
     """A number that the paper prints for all epsilons is repeated at each of ours."""
     if text == "all":
-        return math.nan if entry.epsilon is None else entry.epsilon
+        return math.nan if entry.target_epsilon is None else entry.target_epsilon
     return epsilon_limit(text) if text else math.nan

@@ -95,7 +95,7 @@ def searched_method(entries: Collection[Entry], scores: Scores, where: str) -> S
     first = next(iter(entries))
     settings = {str(entry.value): entry.settings for entry in entries}
     datasets = list(dict.fromkeys(entry.cell.task.dataset for entry in entries))
-    epsilons = sorted({entry.epsilon for entry in entries if entry.epsilon is not None})
+    epsilons = sorted({entry.target_epsilon for entry in entries if entry.target_epsilon is not None})
     if len(epsilons) > 1:
         raise invalid(f"{where}: {first.method_id}: epsilons", epsilons, "one target, at which settings are chosen")
     private = first.cell.privacy is not None

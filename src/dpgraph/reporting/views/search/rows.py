@@ -95,7 +95,7 @@ def search_of(plan: Plan, artefact_id: str) -> Search:
 
 
 def _key(entry: Entry) -> SearchKey:
-    return entry.method_id, entry.task_id, math.inf if entry.epsilon is None else entry.epsilon
+    return entry.method_id, entry.task_id, math.inf if entry.target_epsilon is None else entry.target_epsilon
 
 
 def _ordered(plan: Plan, artefact_id: str) -> list[Entry]:

@@ -86,7 +86,7 @@ def _handles(looks: dict[int, Look]) -> dict[str, Artist]:
 def _bands(axes: Axes, own: list[Crossed], named: bool = True) -> None:
     """A band for each method, the first one on top."""
     axes.set_ylim(len(own) - 0.5, -0.5)
-    labels = [fill(words.run_label(one.entry.method.label, one.entry.epsilon), 24) for one in own]
+    labels = [fill(words.run_label(one.entry.method.label, one.entry.target_epsilon), 24) for one in own]
     axes.set_yticks(range(len(own)), labels if named else [""] * len(own), fontsize=6)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
