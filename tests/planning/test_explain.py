@@ -30,7 +30,7 @@ def test_every_place_of_a_setting_is_named(plan):
     assert found["model.width"] == (64, "suites/demo.yaml: papers.daigavane.rules[0] (methods *)")
     assert found["privacy.max_degree"][1] == "suites/demo.yaml: papers.daigavane.artefacts.table6, matrix of $K, 2"
     assert found["privacy.epsilon"] == (12.0, "suites/demo.yaml: papers.daigavane.artefacts.table6.epsilons")
-    assert found["privacy.clip_norm"][1] == "suites/demo.yaml: papers.daigavane.rules[2] (methods dp-*)"
+    assert found["privacy.clip_norm"][1] == "suites/demo.yaml: papers.daigavane.rules[3] (methods dp-*)"
     assert found["privacy.delta"] == (None, "default of dp-gnn")
     assert found["task.dataset"] == ("demo-sbm", "suites/demo.yaml: tasks.sbm")
     assert found["seeds"] == ([0, 1], "suites/demo.yaml: seeds")

@@ -23,7 +23,11 @@ class Counted(StrEnum):
         0.0025
         """
         usual = usual_delta({self.ROOTS: roots, self.TRAINING: training}.get(self, protected or training))
-        return usual if protected is None or meaningful_delta(usual, protected) is None else usual_delta(protected)
+        return (
+            usual
+            if protected is None or meaningful_delta(delta=usual, people=protected) is None
+            else usual_delta(protected)
+        )
 
 
 def usual_delta(people: int) -> float:
@@ -35,7 +39,7 @@ def usual_delta(people: int) -> float:
     return 1 / (10 * people)
 
 
-def meaningful_delta(delta: float, people: int, name: str = "N") -> str | None:
+def meaningful_delta(*, delta: float, people: int, name: str = "N") -> str | None:
     """Return what delta should be where it is 1 / N or more: then publishing a whole record would be allowed."""
     return None if delta < 1 / people else f"a number < 1 / {name} = {1 / people:.3g}"
 

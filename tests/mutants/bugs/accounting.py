@@ -93,7 +93,7 @@ BUGS = (
     edit(
         "a delta that means nothing for everybody is the default",
         "dpgraph.privacy.public_numbers:Counted.delta",
-        "meaningful_delta(usual, protected) is None",
+        "meaningful_delta(delta=usual, people=protected) is None",
         "True",
         OF_SOUNDNESS + "test_the_default_delta_means_something_for_everybody",
     ),

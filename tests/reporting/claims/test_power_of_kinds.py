@@ -31,7 +31,7 @@ def places(means: Means, noise: np.ndarray) -> dict[str, Any]:
             SimpleNamespace(
                 suite_task=TASK,
                 cell=SimpleNamespace(slug=name, privacy=None, method="m"),
-                epsilon=None,
+                target_epsilon=None,
                 value=name,
                 method_id="a",
             ),

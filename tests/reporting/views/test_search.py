@@ -419,7 +419,7 @@ def test_what_a_run_pays_once_is_paid_once_a_seed(trials: Callable, name: str) -
     ]
     run: Any = mechanism_from(spec(cell.method).mechanism_class(cell), ONCE[name])
     cost = tuning_cost(PAID_SEARCH, entries, ONCE[name])
-    whole = tuning._best_of_runs(3 * run.rdp(tuning.ORDERS), "geometric", 5, run.delta)
+    whole = tuning.best_of_runs(3 * run.rdp(tuning.ORDERS), "geometric", mean_runs=5, delta=run.delta)
     assert cost == (pytest.approx(whole, rel=1e-9), "")
     assert cost.epsilon > 1.005 * tuning.paid_epsilon(
         run.with_steps(3 * run.steps), "geometric", mean_runs=5, delta=run.delta

@@ -10,8 +10,8 @@ from dpgraph.privacy.accountants.declaration import accountant, reference
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
 
-Checks = Annotated[int, par.count("threshold checks; rigorous: their enforced public cap", 0)]
-Answers = Annotated[int, par.count("answered queries; rigorous: their enforced public cap", 0)]
+Checks = Annotated[int, par.count("threshold checks; rigorous: their enforced public cap", least=0)]
+Answers = Annotated[int, par.count("answered queries; rigorous: their enforced public cap", least=0)]
 CheckNoise = Annotated[float, par.noise("noise std of a check")]
 VoteNoise = Annotated[float, par.noise("noise std of an answer")]
 NAME = "pate_confident_gnmax"

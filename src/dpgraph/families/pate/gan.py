@@ -73,7 +73,7 @@ class ConvolutionalDiscriminator(FeatureClassifier):
             made = undrawn(nn.Conv2d, read, layer.channels, layer.kernel, layer.stride, layer.padding)
             with torch.no_grad():
                 made.weight.normal_(0, math.sqrt(2 / (read * layer.kernel**2)), generator=generator)
-                made.bias.zero_()
+                nn.init.zeros_(made.bias)  # type: ignore[arg-type]
             self.convolutions.append(made)
             read = layer.channels
         height, breadth = made_sides(height, breadth, layers)

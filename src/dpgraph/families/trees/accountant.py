@@ -36,7 +36,10 @@ def double_mixture(
     own_root_removed: OwnRootRemoved = True,
 ) -> float:  # fmt: skip
     """Return the epsilon of T steps in which a record changes R roots: docs/privacy.md, Theorem 2."""
-    return epsilon_on_roots(affected_roots, q, sigma_over_clip, steps, delta, own_root_removed)
+    return epsilon_on_roots(
+        roots=affected_roots, rate=q, noise=sigma_over_clip, steps=steps, delta=delta,
+        own_root_removed=own_root_removed,
+    )  # fmt: skip
 
 
 @accountant(
@@ -55,7 +58,10 @@ def private_quantile(
     own_root_removed: OwnRootRemoved = True,
 ) -> float:  # fmt: skip
     """Return the epsilon of Theorem 2 composed with a clip norm that is chosen privately: docs/privacy.md, 7.1."""
-    return epsilon_on_roots(affected_roots, q, sigma_over_clip, steps, delta, own_root_removed, eps_quantile)
+    return epsilon_on_roots(
+        roots=affected_roots, rate=q, noise=sigma_over_clip, steps=steps, delta=delta,
+        own_root_removed=own_root_removed, choice=eps_quantile,
+    )  # fmt: skip
 
 
 @accountant(
@@ -104,3 +110,8 @@ def residual_one_batch(
         affected_roots=affected_roots, rate=q, neighbour_clip=neighbour_to_self_clip, noise_std=sigma_over_self_clip
     )
     return composed_epsilon(pair, steps=steps, delta=delta)
+
+
+def tree_size(*, max_degree: int, hops: int) -> int:
+    """N(K, r) = sum of K^i over i = 0..r: nodes of a tree of depth r; also the roots one node can reach."""
+    return sum(max_degree**depth for depth in range(hops + 1))

@@ -12,9 +12,8 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.trees.accountant import double_mixture, residual_clipping
+from dpgraph.families.trees.accountant import double_mixture, residual_clipping, tree_size
 from dpgraph.families.trees.published_accountant import HYPERGEOMETRIC, published_theorem1
-from dpgraph.families.trees.sizes import tree_size
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches

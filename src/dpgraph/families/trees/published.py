@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.families.trees.accountant import tree_size
 from dpgraph.families.trees.published_accountant import (
     HYPERGEOMETRIC,
     ONE_MULTIPLIER,
@@ -14,7 +15,6 @@ from dpgraph.families.trees.published_accountant import (
     UNSTABLE_LISTS,
     published_theorem1,
 )
-from dpgraph.families.trees.sizes import tree_size
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.trees.sizes import tree_size
+from dpgraph.families.trees.accountant import tree_size
 from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
@@ -13,7 +13,7 @@ from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
 
 MOST_EVALUATED = 30_000_000  # terms at all orders: about two seconds
-Hops = Annotated[int, par.count("r", 0, 3)]
+Hops = Annotated[int, par.count("r", least=0, most=3)]
 LEMMA_1 = "at most {N(K, r)} roots change (Lemma 1)"
 ONE_MULTIPLIER = "one noise multiplier for all groups"
 UNSTABLE_LISTS = (

@@ -81,7 +81,7 @@ def relational_coupled_rdp(
 def relational_static(
     *, nodes: Nodes, relations: Relations, max_degree: par.MaxDegree, negatives: Negatives, q: par.Rate,
     sigma_over_clip: par.OverClip, steps: par.Steps, delta: float,
-    refill: Annotated[int, par.count("D, relations that the stable sampler lets in", 0, 100)] = 0,
+    refill: Annotated[int, par.count("D, relations that the stable sampler lets in", least=0, most=100)] = 0,
 ) -> float:  # fmt: skip
     """Return the epsilon of stable tuples that are clipped one by one: docs/privacy.md, Theorem 7."""
     from dpgraph.families.tuples.epsilon import static_pair

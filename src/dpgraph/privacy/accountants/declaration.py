@@ -120,7 +120,11 @@ class Accountant:
             if name not in values and name != open_:
                 raise UserError(f"{self.name}: expected the parameter {name}")
         people = values.get(self.units)
-        if self.mode == "rigorous" and people is not None and (below := meaningful_delta(delta, people, self.units)):
+        if (
+            self.mode == "rigorous"
+            and people is not None
+            and (below := meaningful_delta(delta=delta, people=people, name=self.units))
+        ):
             raise invalid("delta", delta, below)
         return {name: value for name, value in values.items() if name in self.own or name == self.units}
 

@@ -74,7 +74,7 @@ def rate(text: str) -> Parameter:
     return Parameter(text, least=LEAST_RATE, most=1)
 
 
-def count(text: str, least: int = 1, most: float = MOST_COUNT) -> Parameter:
+def count(text: str, *, least: int = 1, most: float = MOST_COUNT) -> Parameter:
     return Parameter(text, least=least, most=most)
 
 

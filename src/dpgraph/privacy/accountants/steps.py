@@ -79,11 +79,14 @@ def poisson_gaussian(
     relation: Annotated[Literal["add_or_remove_one", "replace_one"], par.Parameter("adjacency")] = "add_or_remove_one",
 ) -> float:  # fmt: skip
     """Return the epsilon of T steps on Poisson batches: docs/privacy.md, Theorem 2 with R = 1."""
-    return epsilon_on_roots(1, q, noise_multiplier, steps, delta, relation == "add_or_remove_one")
+    return epsilon_on_roots(
+        roots=1, rate=q, noise=noise_multiplier, steps=steps, delta=delta,
+        own_root_removed=relation == "add_or_remove_one",
+    )  # fmt: skip
 
 
 def epsilon_on_roots(
-    roots: int, rate: float, noise: float, steps: int, delta: float, own_root_removed: bool, choice: float = 0.0
+    *, roots: int, rate: float, noise: float, steps: int, delta: float, own_root_removed: bool, choice: float = 0.0
 ) -> float:
     """Return the epsilon of T steps in which a record changes so many roots, and of a choice of that price."""
     from dpgraph.privacy.accountants.composition import composed_epsilon
@@ -116,4 +119,4 @@ def paid_tuning(
     from dpgraph.privacy.accountants.tuning import ORDERS, best_of_runs
 
     rdp = steps * pair_rdp(affected_roots_pair(affected_roots=1, rate=q, noise_std=noise_multiplier), ORDERS)
-    return best_of_runs(rdp, runs, mean_runs, delta)
+    return best_of_runs(rdp, runs, mean_runs=mean_runs, delta=delta)

@@ -66,10 +66,10 @@ def paid_epsilon(
     if repeats < 1:
         raise invalid("repeats", repeats, "an integer >= 1")
     curves = [repeats * one.rdp(ORDERS) for one in mechanisms]
-    return best_of_runs(np.max(curves, axis=0), distribution, mean_runs, delta)
+    return best_of_runs(np.max(curves, axis=0), distribution, mean_runs=mean_runs, delta=delta)
 
 
-def best_of_runs(rdp: np.ndarray, distribution: str, mean_runs: float, delta: float) -> float:
+def best_of_runs(rdp: np.ndarray, distribution: str, *, mean_runs: float, delta: float) -> float:
     """Return the epsilon of the best of a random number of runs of these divergences, at `ORDERS`."""
     if distribution not in SHAPES:
         raise invalid("distribution", distribution, f"one of {', '.join(SHAPES)}")

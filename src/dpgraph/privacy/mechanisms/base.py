@@ -169,7 +169,7 @@ class NoisySteps(Mechanism):
     def meaningless_delta(self) -> str | None:
         """What delta should be where it is 1 / N or more."""
         name = "num_roots" if self.num_protected is None else "num_protected"
-        return meaningful_delta(self.delta, self.num_protected or self.num_roots, name)
+        return meaningful_delta(delta=self.delta, people=self.num_protected or self.num_roots, name=name)
 
     @property
     def shape(self) -> Shape:
