@@ -257,7 +257,7 @@ papers:
       table7:
         - {tasks: [arxiv, reddit]}
       fig2:
-        - methods: [gcn-1, mlp, dp-gcn-1, dp-gcn-1-published, dp-mlp, dp-mlp-published]
+        - methods: [gcn-1, mlp, dp-gcn-1, dp-gcn-1-published, dp-mlp, dp-mlp-published, dp-mlp-published-text]
           tasks: [arxiv, reddit]
           epsilons: [2, 6, 12]
 """

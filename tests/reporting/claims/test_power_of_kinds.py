@@ -56,7 +56,7 @@ def made(test: Any, points: dict[str, Any]) -> Comparisons:
             known = []
             for name, (entry, outcome) in points.items():
                 method, epsilon = name.split()
-                place = {"method_id": method, "epsilon": float(epsilon), "value": None}
+                place = {"method_id": method, "target_epsilon": float(epsilon), "value": None}
                 known.append((SimpleNamespace(**vars(entry) | place), outcome))
             compare(test, "", known, known, comparisons)
         case _:

@@ -106,7 +106,9 @@ def test_what_is_proved_keeps_its_look_beside_what_is_claimed(paper_plan):
 def test_both_node_remove_lines_of_the_votes_curves_have_colours_of_their_own():
     shares = {"own": 0.0, "votes": 0.5, "votes-schema": 0.5, "votes-remove": 0.5}  # the look reads no more of a cell
     cells = {
-        name: SimpleNamespace(privacy=SimpleNamespace(votes_share=share, variant="node-remove-capped", raw_inference=False))
+        name: SimpleNamespace(
+            privacy=SimpleNamespace(votes_share=share, variant="node-remove-capped", raw_inference=False)
+        )
         for name, share in shares.items()
     }
     looks = allocate({name: spec("dp-votes").look(cell) for name, cell in cells.items()})
@@ -134,7 +136,9 @@ def test_every_method_of_the_package_differs_in_print_without_colour(optimizer):
 def test_every_network_on_trees_differs_as_proposed():
     """All networks, mechanisms and variants of the methods that are compared most, Adam only: nothing is allocated."""
     cells = [cell for cell in CELLS_AND_MORE.values() if spec(cell.method).train.startswith(TREES)]
-    cells = [cell for cell in cells if getattr(cell.training, "engine", "own") == "own"]  # an engine changes no mechanism
+    cells = [
+        cell for cell in cells if getattr(cell.training, "engine", "own") == "own"
+    ]  # an engine changes no mechanism
     shapes = {(style.marker, str(style.line)) for style in (look_of(cell, "adam") for cell in cells)}
     assert len(shapes) == len(cells) > 20
 

@@ -94,7 +94,7 @@ def opacus_gradients(
 
 
 def checked_epsilon(calibration: Calibration) -> float:
-    """Return the epsilon of Opacus' accountant for the calibrated q, noise and T; raise where it is not ours.
+    """Return the epsilon of Opacus' accountant for the mechanism's q, noise and T; raise where it is not ours.
 
     Both are of the Poisson-subsampled Gaussian mechanism, with one record more or less.
     """
