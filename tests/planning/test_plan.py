@@ -251,7 +251,7 @@ def test_predictions_on_the_raw_graph_have_the_settings_of_own_records(suite):
         if entry.method_id in ("own", "raw-graph") and entry.artefact.endswith(("accuracy", "membership")):
             told = entry.cell.model_dump(exclude={"seeds"})
             read = told["privacy"].pop("raw_inference")
-            rows.setdefault((entry.task_id, entry.epsilon), {})[entry.method_id] = {"told": told, "read": read}
+            rows.setdefault((entry.task_id, entry.target_epsilon), {})[entry.method_id] = {"told": told, "read": read}
     both = [found for found in rows.values() if len(found) == 2]
     assert len(both) >= 12
     assert all(found["own"]["told"] == found["raw-graph"]["told"] for found in both)

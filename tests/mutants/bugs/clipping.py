@@ -52,7 +52,7 @@ BUGS = (
     edit(
         "any epsilon of Opacus will do",
         ENGINE + "checked_epsilon",
-        "run.rigorous().epsilon or 0.0",
+        "calibration.statement.rigorous.epsilon or 0.0",
         "run.rigorous().epsilon",
         OF_ENGINE + "test_an_epsilon_that_is_not_opacus_stops_the_run",
     ),

@@ -136,9 +136,7 @@ def test_every_method_of_the_package_differs_in_print_without_colour(optimizer):
 def test_every_network_on_trees_differs_as_proposed():
     """All networks, mechanisms and variants of the methods that are compared most, Adam only: nothing is allocated."""
     cells = [cell for cell in CELLS_AND_MORE.values() if spec(cell.method).train.startswith(TREES)]
-    cells = [
-        cell for cell in cells if getattr(cell.training, "engine", "own") == "own"
-    ]  # an engine changes no mechanism
+    cells = [cell for cell in cells if getattr(cell.training, "engine", "own") == "own"]
     shapes = {(style.marker, str(style.line)) for style in (look_of(cell, "adam") for cell in cells)}
     assert len(shapes) == len(cells) > 20
 

@@ -94,12 +94,12 @@ def opacus_gradients(
 
 
 def checked_epsilon(calibration: Calibration) -> float:
-    """Return the epsilon of Opacus' accountant for the mechanism's q, noise and T; raise where it is not ours.
+    """Return the epsilon of Opacus' accountant for the calibrated q, noise and T; raise where it is not ours.
 
     Both are of the Poisson-subsampled Gaussian mechanism, with one record more or less.
     """
     run: Any = calibration.mechanism
-    return _checked(run.sampling_rate, *run.closed(), run.delta, run.rigorous().epsilon or 0.0)
+    return _checked(run.sampling_rate, *run.closed(), run.delta, calibration.statement.rigorous.epsilon or 0.0)
 
 
 @lru_cache(maxsize=256)  # once for all seeds
