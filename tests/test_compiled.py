@@ -124,13 +124,13 @@ def test_small_inputs_load_no_compiler():
 def test_loops_are_among_the_sources_of_what_calls_them():
     """Imported within a function, they are seen all the same: an edit trains again."""
     for caller, loops in {
-        "sampling.edge_lists": "sampling.list_loops",
-        "sampling.ego": "sampling.tree_loops",
-        "training.fused.activations": "training.fused.row_loops",
-        "training.fused.passes": "training.fused.row_loops",
-        "training.ghost": "training.fused.row_loops",
-        "training.fused.shared": "training.fused.row_loops",
-        "training.fused.inputs": "training.fused.row_loops",
+        "engine.sampling.edge_lists": "engine.sampling.list_loops",
+        "engine.sampling.ego": "engine.sampling.tree_loops",
+        "engine.training.fused.activations": "engine.training.fused.row_loops",
+        "engine.training.fused.passes": "engine.training.fused.row_loops",
+        "engine.training.ghost": "engine.training.fused.row_loops",
+        "engine.training.fused.shared": "engine.training.fused.row_loops",
+        "engine.training.fused.inputs": "engine.training.fused.row_loops",
     }.items():
         found = Package(PACKAGE).closure([f"dpgraph.{caller}"])
         assert {f"dpgraph.{loops}", "dpgraph.core.compiled"} <= set(found)
