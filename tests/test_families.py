@@ -46,8 +46,10 @@ def test_what_is_left_without_a_family_loads_with_its_methods_audits_and_account
     """Every module is imported, so that one that needs the family fails."""
     shutil.copytree(ROOT / "src/dpgraph", tmp_path / "dpgraph", ignore=shutil.ignore_patterns("__pycache__", "project"))
     shutil.rmtree(tmp_path / "dpgraph/families" / family)
-    found = left(tmp_path)
-    assert all(few < all_of_them for few, all_of_them in zip(found, whole, strict=True))
+    methods, audits, accountants = left(tmp_path)
+    assert methods < whole[0]
+    assert audits < whole[1]
+    assert accountants <= whole[2]  # not every family has accountants by name
 
 
 @pytest.mark.slow

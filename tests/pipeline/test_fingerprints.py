@@ -72,10 +72,7 @@ def test_a_cell_has_its_own_modules_and_no_other_methods(name):
     assert of_problems <= {problem, "classification.py", "__init__.py"}
     assert not {path for path in found if path.startswith("problems/") and path.endswith(("prepare.py", "problem.py"))}
     others = {one.split(".")[2] for one in (spec.train for spec in specs().values())} - {family}
-    allowed = {
-        "lots": {"trees"}, "pagerank": {"trees"}, "residual": {"trees"}, "units": {"trees"}, "votes": {"trees"},
-        "aggregates": {"trees", "votes"},
-    }.get(family, set())  # fmt: skip
+    allowed = {"trees", *({"votes"} if family == "aggregates" else ())}
     # whose training they are, or whose lists
     for other in others - allowed:
         assert not {path for path in found if path.startswith(f"families/{other}/")}, (name, other)

@@ -29,7 +29,7 @@ Observe = Callable[[int, np.ndarray], Observation]  # (steps done, logits (N, cl
 
 @dataclass(frozen=True)
 class Job:
-    """What a method gets for one seed; `methods.jobs.make_jobs` makes it.
+    """What a method gets for one seed; `families.jobs.make_jobs` makes it.
 
     What it is tested on is hidden; on a graph, labels outside training and validation are -1. A private method sees no
     label at all: those that it trains on are in `prepared`, with all that its guarantee rests on. A method whose
@@ -60,7 +60,7 @@ class Job:
         return self.calibration.mechanism
 
     def names(self, role: str) -> tuple[str | int, ...]:
-        """Return the names of a random generator; methods are paired by seed in what `experiments.streams` lists.
+        """Return the names of a random generator; methods are paired by seed in what `config.streams` lists.
 
         Raises NotAsAccounted for a secret stream of the prepared step: nothing else may draw from it.
         """

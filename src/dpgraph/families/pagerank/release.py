@@ -89,7 +89,7 @@ def exponential_release(
 
     Option 1 of Algorithm 8 (`epsilon_values` None): every chosen entry becomes 1 / K. Option 2: it keeps its clipped
     value, plus Laplace noise of scale K C2 / epsilon_values. Guarantee: M (K epsilon^2 / 2 + epsilon_values^2 / 2)-zCDP
-    (`privacy.pagerank.exponential_epsilon`).
+    (`families.pagerank.epsilon.exponential_epsilon`).
     """
     _check_number("clip_value", clip_value)
     _check_number("epsilon", epsilon)
