@@ -13,7 +13,7 @@ import yaml
 from tests.workflow.conftest import ROOT
 
 PAGE = (ROOT / "docs/add-a-method.md").read_text()
-FILES = ("spec", "mechanism", "train")
+FILES = ("spec", "variants", "train")
 
 
 def blocks(language):
