@@ -4,7 +4,7 @@ chapter 3).
 Adjacency: one record, which trains one teacher, so that in every histogram at most one vote moves from one class to
 another. Then the largest count moves by at most 1 (a check) and the histogram by at most sqrt(2) (an answer).
 Checks and answers that are made are data-dependent numbers. Public caps stop the run before they are exceeded, so that
-mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 holds whatever the data are (`families.pate.accountant.capped_epsilon`).
+mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 holds whatever the data are (`capped_epsilon`).
 """
 
 from __future__ import annotations
