@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from bench.peers_problem import Gradients, PeersProblem
 from bench.peers_torch import add_clipped
-from dpgraph.engine.models.gat import GatLayer
-from dpgraph.engine.models.gin import GinLayer
+from dpgraph.engine.models.message_passing import GatLayer, GinLayer
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.ego import EgoBatch
 

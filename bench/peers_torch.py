@@ -15,9 +15,7 @@ from torch import Tensor, nn
 
 from bench.peers_problem import Gradients, Padded, PeersProblem, padded
 from dpgraph.engine.models.dense import SelfWeight
-from dpgraph.engine.models.gat import GatLayer
-from dpgraph.engine.models.gcn import GcnLayer
-from dpgraph.engine.models.gin import GinLayer
+from dpgraph.engine.models.message_passing import GatLayer, GcnLayer, GinLayer
 from dpgraph.engine.models.network import Network
 
 # roots of a piece, the fastest of 25, 50, 100, ... on a one-layer GCN

@@ -32,7 +32,7 @@ from dpgraph.engine.sampling.ego import EgoBatch, pack_ego_trees
 from dpgraph.engine.training.captured.step import CapturedStep, why_not_captured
 from dpgraph.engine.training.clipping import RootLosses, neighbour_losses, root_losses
 from dpgraph.engine.training.ghost import Recorder
-from dpgraph.engine.training.memory import keep_freed_memory
+from dpgraph.engine.training.loop import keep_freed_memory
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.engine.training.steps import ClippedTerm, PlainStep, PrivateStep, Step

@@ -19,7 +19,7 @@ from dpgraph.config.record import Budget, CellRecord, Metric, SeedRecord
 from dpgraph.config.summary import RESULT, write_summary
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.registry import entry
-from dpgraph.engine.methods.points import evaluation_steps
+from dpgraph.engine.methods.base import evaluation_steps
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.planning.resolve import mechanism_for
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement

@@ -15,7 +15,7 @@ import importlib, pkgutil
 import dpgraph
 from dpgraph.audits.registry import AUDITS
 from dpgraph.families.registry import method, specs
-from dpgraph.privacy.accountants.catalogue import names
+from dpgraph.privacy.accountants.evaluate import names
 for module in pkgutil.walk_packages(dpgraph.__path__, "dpgraph."):
     if module.name not in ("dpgraph.__main__", "dpgraph.families.tuples.text_tower"):
         importlib.import_module(module.name)

@@ -21,7 +21,7 @@ from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.privacy.procedure import NotAsAccounted, differences
-from dpgraph.problems.node_classification.blind import blind
+from dpgraph.problems.node_classification.work import blind
 from dpgraph.problems.registry import problem_of
 from tests.contract.cells import CELLS, PRIVATE, changed
 from tests.contract.values import value_of

@@ -16,7 +16,7 @@ from dpgraph.families.registry import method
 from dpgraph.families.tuples.mechanism import StaticTuples
 from dpgraph.planning.resolve import calibrate
 from dpgraph.privacy.cache import default_cache
-from dpgraph.privacy.public import PUBLIC, DataFact, private_numbers
+from dpgraph.privacy.public_numbers import PUBLIC, DataFact, private_numbers
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.registry import problem_of
 from tests.contract.cells import CELLS, PRIVATE

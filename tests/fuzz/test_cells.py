@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dpgraph.cli.options import read_cell
 from dpgraph.config.cell import Task
 from dpgraph.config.config import Config
-from dpgraph.engine.methods.points import evaluation_steps
+from dpgraph.engine.methods.base import evaluation_steps
 from dpgraph.families.registry import spec
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import resolve

@@ -67,7 +67,7 @@ def test_a_cell_has_its_own_modules_and_no_other_methods(name):
     problem = problem_of(cell.task).name.replace("-", "_")
     assert f"problems/{problem}/work.py" in found
     if problem == "node_classification":
-        assert {"problems/classification.py", "problems/node_classification/blind.py", "data/store.py"} <= found
+        assert {"problems/classification.py", "problems/node_classification/work.py", "data/store.py"} <= found
     of_problems = {path.split("/")[1] for path in found if path.startswith("problems/")}
     assert of_problems <= {problem, "classification.py", "__init__.py"}
     assert not {path for path in found if path.startswith("problems/") and path.endswith(("prepare.py", "problem.py"))}
@@ -95,8 +95,8 @@ def test_what_an_epsilon_is_computed_with_calibrates_anew():
     assert {f"privacy/accountants/{name}.py" for name in accountants} <= rows
     assert {"families/pagerank/accountant.py", "families/pagerank/variants.py", "families/pagerank/mechanism.py",
             "privacy/calibration.py",
-            "privacy/solving.py", "engine/methods/asked.py"} <= rows  # fmt: skip
-    assert "privacy/accountants/quantile.py" in closure("dp-residual-1-rigorous", calibration=True)
+            "privacy/solving.py", "engine/methods/request.py"} <= rows  # fmt: skip
+    assert "privacy/accountants/composition.py" in closure("dp-residual-1-rigorous", calibration=True)
     assert not {path for path in rows if "trees/mechanism" in path or "lots/mechanism" in path}
 
 
@@ -105,14 +105,14 @@ EDITED = [
     "families/pagerank/prepared.py",
     "families/subgraphs/train.py",
     "engine/methods/base.py",
-    "engine/methods/asked.py",
+    "engine/methods/request.py",
     "families/residual/variants.py",
     "families/lots/prepared.py",
     "engine/preparation/base.py",
     "families/lots/mechanism.py",
     "privacy/accountants/double_mixture.py",
     "families/pate/accountant.py",
-    "problems/node_classification/blind.py",
+    "problems/node_classification/work.py",
     "problems/images/work.py",
     "problems/classification.py",
     "data/splits.py",
@@ -300,7 +300,7 @@ def test_what_python_loads_to_train_is_in_the_closure(runs):
         }
         assert "pipeline/execute.py" in loaded
         rest = loaded - closure(name) - left_out - looked_up
-        assert rest <= {"engine/methods/looks.py", "engine/methods/asked.py", "engine/methods/attacks.py",
+        assert rest <= {"engine/methods/looks.py", "engine/methods/request.py", "engine/methods/spec.py",
                         "engine/methods/cost.py",
                         "families/pagerank/roots.py", "families/votes/readers.py", "families/votes/rules.py",
                         "families/votes/caps.py", "families/pate/nodes/rules.py",  # which rules read

@@ -13,8 +13,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.families.trees.mechanism import ResidualTrees
 from dpgraph.planning.resolve import mechanism_for, resolve
-from dpgraph.privacy.accountants.composition import composed_delta
-from dpgraph.privacy.accountants.quantile import PureDp
+from dpgraph.privacy.accountants.composition import PureDp, composed_delta
 from dpgraph.privacy.accountants.tuning import paid_epsilon
 from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.privacy.calibration import calibrated, epsilon_of, solve

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpgraph.cli import main
-from dpgraph.privacy.accountants.catalogue import names
-from dpgraph.privacy.accountants.evaluate import MODES
+from dpgraph.privacy.accountants.evaluate import MODES, names
 
 TREES = ["--affected-roots", "4", "--q", "0.1", "--steps", "20", "--delta", "1e-5"]
 

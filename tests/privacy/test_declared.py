@@ -11,7 +11,7 @@ import pytest
 
 from dpgraph.cli import main
 from dpgraph.core import outside
-from dpgraph.privacy.accountants import catalogue
+from dpgraph.privacy.accountants import evaluate
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/extend-from-outside.md"
 TOY = DOCS.read_text().partition("## An accountant of your own")[2].split("```")[1].removeprefix("python\n")
@@ -112,7 +112,7 @@ def test_an_answer_of_an_edited_accountant_is_not_kept(
     asked = ["noise", "toy-laplace", "--steps", "2", "--delta", "1e-6", "--epsilon", "0.25"]
     assert main(asked) == 0
     own.write_text(TOY.replace("return steps / scale", "return 2 * steps / scale"))
-    catalogue._accountants.cache_clear()
+    evaluate._accountants.cache_clear()
     assert main(asked) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("scale 8:")
@@ -122,7 +122,7 @@ def test_an_answer_of_an_edited_accountant_is_not_kept(
 def test_declarations_load_no_numerics() -> None:
     """Mechanisms read them, and every job of the workflow reads mechanisms."""
     code = (
-        "import sys\nfrom dpgraph.privacy.accountants.catalogue import accountants\nassert len(accountants()) > 20\n"
+        "import sys\nfrom dpgraph.privacy.accountants.evaluate import accountants\nassert len(accountants()) > 20\n"
         "print([name for name in ('torch', 'pandas', 'scipy', 'dp_accounting') if name in sys.modules])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -44,7 +44,7 @@ def test_each_rule_has_a_mechanism_that_it_matters_for() -> None:
 
 
 def test_nothing_else_decides_a_delta() -> None:
-    """A mechanism's builder takes it from `Asked.common`; rules of settings and graphs of one's own name their N."""
+    """A mechanism's builder takes it from its request; rules of settings and graphs of one's own name their N."""
     package = ROOT / "src/dpgraph"
     decides = re.compile(r"usual_delta\(|1 / \(10 \*|\"delta\"\] =")
     found = {str(path.relative_to(package)) for path in package.rglob("*.py") if decides.search(path.read_text())}

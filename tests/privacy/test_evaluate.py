@@ -15,8 +15,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.families.pagerank.accountant import appr_training
 from dpgraph.families.pagerank.epsilon import theorem7_epsilon
 from dpgraph.families.tuples.epsilon import coupled_rdp
-from dpgraph.privacy.accountants.check import check_accounting, check_row
-from dpgraph.privacy.accountants.evaluate import evaluate
+from dpgraph.privacy.accountants.evaluate import check_accounting, check_row, evaluate
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
 from dpgraph.privacy.accountants.renyi import theorem1_rdp
 

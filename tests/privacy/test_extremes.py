@@ -15,10 +15,9 @@ from dpgraph.core.errors import UserError
 from dpgraph.families.trees.planner import Question
 from dpgraph.families.tuples import epsilon as relational
 from dpgraph.privacy.accountants import composition, double_mixture
-from dpgraph.privacy.accountants.catalogue import accountants
 from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair, residual_one_batch_pair
-from dpgraph.privacy.accountants.evaluate import evaluate, solve_for
+from dpgraph.privacy.accountants.evaluate import accountants, evaluate, solve_for
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.accountants.parameters import Parameter
 from dpgraph.privacy.solving import highest_rate

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
+from dpgraph.privacy.accountants.composition import PureDp, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.evaluate import evaluate
-from dpgraph.privacy.accountants.quantile import PureDp
 
 
 def test_the_price_is_charged_and_no_more_than_the_price() -> None:

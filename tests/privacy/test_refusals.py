@@ -13,8 +13,7 @@ from dpgraph.families.trees.mechanism import PoissonTrees
 from dpgraph.families.trees.published import FixedBatchTrees
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.privacy.accountants import parameters as par
-from dpgraph.privacy.accountants.catalogue import accountants
-from dpgraph.privacy.accountants.evaluate import evaluate, guarantee, solve_for
+from dpgraph.privacy.accountants.evaluate import accountants, evaluate, guarantee, solve_for
 from dpgraph.privacy.calibration import solve
 from dpgraph.privacy.mechanisms.base import mechanism_from
 

@@ -5,7 +5,7 @@ import pytest
 
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.problems.images.membership import losses, membership_metrics
+from dpgraph.problems.images.exposure import losses, membership_metrics
 from dpgraph.problems.images.value import Images
 from dpgraph.problems.images.work import ImageClassification
 

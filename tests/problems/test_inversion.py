@@ -10,7 +10,7 @@ from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.raw_images import RawImages
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import entry
-from dpgraph.problems.images.inversion import (
+from dpgraph.problems.images.exposure import (
     BLANK,
     BY_CLASS,
     L2,

@@ -102,7 +102,7 @@ def test_changed_code_reruns_its_stages_and_a_touched_file_does_not(finished):
     link.unlink()
     shutil.copytree(target, link)
     assert finished.jobs() == {}  # the same contents, younger
-    layer = link / "dpgraph/engine/models/gcn.py"
+    layer = link / "dpgraph/engine/models/message_passing.py"
     layer.write_text(layer.read_text() + "# another layer\n")
     jobs = finished.jobs()
     assert jobs["train"] == 2

@@ -2,7 +2,7 @@
 
 An audit never puts sampler, lists, clip norm or noise together: it takes them from `make_jobs`, as methods do, and
 brings a graph, a model and a loss. The methods' specifications state which cases there are and what their theorems
-require (engine/methods/attacks.py), `theory` what has to be found there.
+require (engine/methods/spec.py), `theory` what has to be found there.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from dpgraph.audits import theory
 from dpgraph.config.cell import Cell
 from dpgraph.core.errors import invalid
 from dpgraph.data.graph import Graph
-from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.base import Job
-from dpgraph.engine.methods.spec import MethodSpec
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec
 from dpgraph.engine.preparation.base import PreparedStep, expected
 from dpgraph.families.jobs import Preparing, make_jobs, prepare_seeded
 from dpgraph.families.registry import specs

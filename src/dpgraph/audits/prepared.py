@@ -24,9 +24,9 @@ from dpgraph.audits.reach import DEGREES
 from dpgraph.audits.result import Audit, AuditResult, statistical_result
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.methods.attacks import RunAttack
-from dpgraph.engine.models.closed_rows import RowNetwork
+from dpgraph.engine.methods.spec import RunAttack
 from dpgraph.engine.models.network import Network
+from dpgraph.engine.models.weighted_rows import RowNetwork
 from dpgraph.engine.preparation.base import expected
 from dpgraph.families.lots.prepared import PreparedLots
 from dpgraph.families.pagerank.prepared import PreparedRows

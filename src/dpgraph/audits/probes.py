@@ -20,9 +20,9 @@ from dpgraph.audits.graphs import directed_graph
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
-from dpgraph.engine.models.closed_rows import RowNetwork
 from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork
 from dpgraph.engine.models.network import Network
+from dpgraph.engine.models.weighted_rows import RowNetwork
 from dpgraph.engine.preparation.base import PreparedStep
 from dpgraph.engine.sampling.ego import EgoBatch
 from dpgraph.engine.training.ghost import Recorder

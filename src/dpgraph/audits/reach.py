@@ -21,9 +21,9 @@ from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
-from dpgraph.engine.models.closed_rows import RowNetwork
 from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork
 from dpgraph.engine.models.network import Network
+from dpgraph.engine.models.weighted_rows import RowNetwork
 from dpgraph.engine.preparation.base import expected
 from dpgraph.families.lots.components import PreparedComponents
 from dpgraph.families.lots.prepared import PreparedLots

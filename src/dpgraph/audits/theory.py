@@ -15,7 +15,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import log_ndtr, logsumexp, ndtr
 from scipy.stats import binom, hypergeom
 
-from dpgraph.engine.methods.attacks import NoiseUnit
+from dpgraph.engine.methods.spec import NoiseUnit
 
 Law = tuple[np.ndarray, np.ndarray]  # probabilities, means in units of C
 

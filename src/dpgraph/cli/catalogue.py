@@ -143,7 +143,7 @@ def _cells(plan: Plan) -> list[Row]:
 
 
 def _mechanisms() -> list[Row]:
-    from dpgraph.privacy.accountants.catalogue import modes, names
+    from dpgraph.privacy.accountants.evaluate import modes, names
 
     rows = []
     for mechanism in names():

@@ -25,7 +25,7 @@ def _spelled_as_typed() -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        from dpgraph.privacy.accountants.catalogue import accountants
+        from dpgraph.privacy.accountants.evaluate import accountants
 
         known = accountants()
         mechanisms, options = {name for name, *_ in known}, {name for one in known.values() for name in one.parameters}
@@ -111,8 +111,7 @@ def noise(
         solve: What to solve for.
         mode: Accountant (default: rigorous, or the only one).
     """
-    from dpgraph.privacy.accountants.catalogue import find
-    from dpgraph.privacy.accountants.evaluate import guarantee, solve_for
+    from dpgraph.privacy.accountants.evaluate import find, guarantee, solve_for
     from dpgraph.privacy.cache import default_cache
 
     name, known = _mechanism(mechanism)
@@ -134,7 +133,7 @@ def noise(
 
 def _mechanism(name: str) -> tuple[str, dict[Mode, Accountant]]:
     """Return the mechanism's own spelling and its accountants of epsilon by mode."""
-    from dpgraph.privacy.accountants.catalogue import modes, names
+    from dpgraph.privacy.accountants.evaluate import modes, names
 
     own = name.replace("-", "_")
     if own not in names():
@@ -282,7 +281,7 @@ def check(what: Literal["method", "accounting"], name: str | None = None, /) -> 
         print(f"{near}: {sum(found.values())} of {len(found)} passed; results list them, and call its epsilon claimed")
         return 0 if all(found.values()) else 1
     from dpgraph.audits.cross_check import prv_epsilon
-    from dpgraph.privacy.accountants.check import check_accounting
+    from dpgraph.privacy.accountants.evaluate import check_accounting
 
     passed, failed, lines = check_accounting(name, {"prv": prv_epsilon})
     print("\n".join([*lines, f"{passed} passed, {failed} failed"]))

@@ -13,8 +13,7 @@ import torch
 from dpgraph.config.streams import split_number
 from dpgraph.core.errors import invalid
 from dpgraph.engine.methods.base import Job, Observation, Outcome
-from dpgraph.engine.training.loop import Diverged
-from dpgraph.engine.training.memory import keep_freed_memory
+from dpgraph.engine.training.loop import Diverged, keep_freed_memory
 from dpgraph.engine.training.precision import products_in
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import trainer_of

@@ -19,7 +19,7 @@ from dpgraph.config.summary import RESULT, stored_summary, write_record, write_s
 from dpgraph.core.errors import DataUnavailable, UserError, invalid
 from dpgraph.core.files import locked, read_json, sweep, write_json
 from dpgraph.data.records import Described, data_dependent
-from dpgraph.engine.methods.points import evaluation_steps
+from dpgraph.engine.methods.base import evaluation_steps
 from dpgraph.families.registry import folder_of
 from dpgraph.pipeline.collect import seed_path, seed_record
 from dpgraph.pipeline.fingerprints import training_digest

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from dpgraph.config.cell import Cell
 from dpgraph.config.config import first_line
 from dpgraph.core.errors import UserError, invalid, shown
-from dpgraph.engine.methods.asked import Asked
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.engine.methods.spec import MethodSpec
 from dpgraph.families.registry import spec, specs
 from dpgraph.privacy.accountants.parameters import Unknown
@@ -157,7 +157,7 @@ def mechanism_for(
         return known.without_noise(steps=cell.training.steps)
     variant = known.variant(cell)
     counts, counted = Counts(num_train, num_protected), variant.mechanism.counted
-    built = variant.build(Asked(cell, cell.privacy, counts, known.inference(cell), counted))
+    built = variant.build(MechanismRequest(cell, cell.privacy, counts, known.inference(cell), counted))
     if type(built) is not variant.mechanism:
         expected = variant.mechanism.__name__
         raise TypeError(

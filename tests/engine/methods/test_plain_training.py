@@ -10,7 +10,7 @@ from dpgraph.engine.models.inference import FullGraph, PartOfGraph
 from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.sampling.edge_lists import EdgeLists
 from dpgraph.engine.sampling.ego import closed_hop
-from dpgraph.engine.training.early_stopping import StoppingStep, Watched, validation_scores
+from dpgraph.engine.training.iterates import StoppingStep, Watched, validation_scores
 from dpgraph.engine.training.steps import WholeGraphStep
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method

@@ -22,13 +22,12 @@ from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.engine.models.additive_attention import AttentionNetwork, closed_edges
-from dpgraph.engine.models.dropout import Dropout
-from dpgraph.engine.models.gat import GatLayer
-from dpgraph.engine.models.gin import GinLayer
+from dpgraph.engine.models.dense import Dropout
 from dpgraph.engine.models.inference import FullGraph
 from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork, Read
+from dpgraph.engine.models.message_passing import GatLayer, GinLayer
 from dpgraph.engine.models.network import Network
-from dpgraph.engine.models.power_iteration import PowerIteration
+from dpgraph.engine.models.propagation import PowerIteration
 from dpgraph.engine.models.sparse import Bags, Csr
 from dpgraph.engine.sampling.edge_lists import full_edge_lists
 from dpgraph.engine.sampling.ego import pack_ego_trees

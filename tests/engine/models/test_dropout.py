@@ -7,7 +7,7 @@ import torch
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
-from dpgraph.engine.models.dropout import Dropout
+from dpgraph.engine.models.dense import Dropout
 from dpgraph.engine.models.inference import FullGraph
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists

@@ -9,9 +9,8 @@ import torch
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
-from dpgraph.engine.models.gat import GatLayer
-from dpgraph.engine.models.gin import GinLayer
 from dpgraph.engine.models.inference import FullGraph, PartOfGraph
+from dpgraph.engine.models.message_passing import GatLayer, GinLayer
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.edge_lists import full_edge_lists
 from dpgraph.engine.sampling.ego import pack_ego_trees

@@ -10,7 +10,7 @@ from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.engine.models.inference import FullGraph
 from dpgraph.engine.models.network import Network
-from dpgraph.engine.models.power_iteration import PowerIteration
+from dpgraph.engine.models.propagation import PowerIteration
 
 NODES = 20
 

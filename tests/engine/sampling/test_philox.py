@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from dpgraph.core.errors import UserError
-from dpgraph.engine.sampling.philox import philox, poisson_masks, threshold
+from dpgraph.engine.sampling.slots import philox, poisson_masks, threshold
 
 LIKE = torch.zeros(1)
 KNOWN = [  # kat_vectors of Random123 for philox4x32 of 10 rounds: counter, key, words

@@ -13,15 +13,14 @@ from dpgraph.core.randomness import Key, numpy_generator, torch_generator
 from dpgraph.engine.sampling.batches import FixedSizeSampler, PoissonSampler
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists, full_edge_lists, stable_edge_lists
 from dpgraph.engine.sampling.ego import pack_ego_trees
-from dpgraph.engine.sampling.philox import poisson_masks
-from dpgraph.engine.sampling.slots import SlotClasses, fill_slots, public_classes
-from dpgraph.engine.training.averaging import Averaged, AveragingStep
+from dpgraph.engine.sampling.slots import SlotClasses, fill_slots, poisson_masks, public_classes
 from dpgraph.engine.training.captured import step as captured_steps
 from dpgraph.engine.training.captured.gradients import DeviceRecords
 from dpgraph.engine.training.captured.slot_batch import TreeTable
 from dpgraph.engine.training.captured.step import CapturedStep, why_not_captured
 from dpgraph.engine.training.clipping import clipped_gradient_sum, neighbour_losses, root_losses
-from dpgraph.engine.training.fused import activations
+from dpgraph.engine.training.fused import passes
+from dpgraph.engine.training.iterates import Averaged, AveragingStep
 from dpgraph.engine.training.noise import add_gaussian_noise
 from dpgraph.engine.training.optimizers import make_optimizer
 from tests.engine.training.steps import private_step, term_of
@@ -245,7 +244,7 @@ def test_nothing_is_on_the_host(graph, make_network, terms, kind):
 
 def test_a_step_takes_few_calls(graph, make_network, monkeypatch):
     """Of trees of one class, as DP-GCN's are; 567 calls were issued for each step on a GPU before."""
-    monkeypatch.setattr(activations, "_has_fast_tanh", lambda: True)  # as on a GPU
+    monkeypatch.setattr(passes, "_has_fast_tanh", lambda: True)  # as on a GPU
     step = captured(step_of(graph, make_network(1, 1, 2), dtype=torch.float64, lists={"max_degree": 7, "list_cap": 7}))
     assert step.slots[0].classes.widths == (8,)
     step()

@@ -10,8 +10,7 @@ import torch
 
 from dpgraph.core.errors import UserError
 from dpgraph.engine.models import segments
-from dpgraph.engine.models.gat import GatLayer
-from dpgraph.engine.models.gin import GinLayer
+from dpgraph.engine.models.message_passing import GatLayer, GinLayer
 from dpgraph.engine.sampling.edge_lists import EdgeLists, empty_edge_lists, full_edge_lists
 from dpgraph.engine.sampling.ego import pack_ego_trees
 from dpgraph.engine.training import ghost

@@ -13,9 +13,8 @@ from torch import nn
 from dpgraph.config.cell import Model, Training
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.models.closed_rows import RowNetwork, RowTable, with_constant
 from dpgraph.engine.models.network import Network
-from dpgraph.engine.models.weighted_rows import PaddedRows, WeightedRows
+from dpgraph.engine.models.weighted_rows import PaddedRows, RowNetwork, RowTable, WeightedRows, with_constant
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
 from dpgraph.engine.training import closed_rows
 from dpgraph.engine.training.clipping import clipped_gradient_sum

@@ -11,7 +11,7 @@ from dpgraph.engine.sampling.edge_lists import empty_edge_lists, full_edge_lists
 from dpgraph.engine.sampling.ego import pack_ego_trees
 from dpgraph.engine.training import clipping
 from dpgraph.engine.training.clipping import clipped_gradient_sum, gradient_sum, neighbour_losses, root_losses
-from dpgraph.engine.training.fused import activations, attention, inputs
+from dpgraph.engine.training.fused import attention, inputs, passes
 from dpgraph.engine.training.fused.inputs import TreeInputs
 from dpgraph.engine.training.fused.network import cross_entropy, has_closed_form
 from dpgraph.engine.training.fused.records import SparseRecords, records_of
@@ -146,12 +146,12 @@ def test_products_are_kept_as_far_as_memory_goes(graph, monkeypatch):
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("fast", [True, False])
 def test_activations_and_their_derivatives(name, fast, monkeypatch):
-    monkeypatch.setattr(activations, "_has_fast_tanh", lambda: fast)
+    monkeypatch.setattr(passes, "_has_fast_tanh", lambda: fast)
     rows = torch.randn(50, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
     above = torch.randn(50, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
     output = ACTIVATIONS[name](rows)
     (expected,) = torch.autograd.grad(output, rows, above)
-    own = activations.activation_of(ACTIVATIONS[name])
+    own = passes.activation_of(ACTIVATIONS[name])
     result = own.apply_(rows.detach().clone())
     torch.testing.assert_close(result, output.detach(), rtol=1e-12, atol=1e-15)
     torch.testing.assert_close(own.pull(above, result), expected, rtol=1e-12, atol=1e-12)
@@ -160,11 +160,11 @@ def test_activations_and_their_derivatives(name, fast, monkeypatch):
 @pytest.mark.parametrize("last", [torch.nan, torch.inf, -torch.inf, 0.0])
 def test_tanh_of_many_numbers_is_exact_beside_zero_too(last, monkeypatch):
     """Which 2 sigma(2 x) - 1 is not: it loses the digits of small numbers."""
-    monkeypatch.setattr(activations, "_has_fast_tanh", lambda: False)
+    monkeypatch.setattr(passes, "_has_fast_tanh", lambda: False)
     sizes = torch.logspace(-30, 1.2, 1 << 17)
     rows = torch.cat([sizes, -sizes, torch.tensor([last])])
     expected = torch.tanh(rows.double())
-    result = activations.tanh_(rows)
+    result = passes.tanh_(rows)
     assert result.data_ptr() == rows.data_ptr()
     assert float(result[:-1].abs().max()) <= 1
     torch.testing.assert_close(result.double(), expected, rtol=3e-7, atol=0, equal_nan=True)

@@ -6,7 +6,7 @@ import torch
 
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.models.softmax import Softmax
+from dpgraph.engine.models.image_networks import Softmax
 from dpgraph.engine.training.inversion import Descent, penalties, reconstructions
 
 SHAPE, CLASSES = (5, 4, 1), 3

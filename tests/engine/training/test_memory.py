@@ -9,7 +9,7 @@ import pytest
 CODE = """
 import re
 from pathlib import Path
-from dpgraph.engine.training.memory import keep_freed_memory
+from dpgraph.engine.training.loop import keep_freed_memory
 
 def heap():
     text = Path("/proc/self/smaps").read_text()
@@ -40,7 +40,7 @@ def test_the_heap_is_in_huge_pages_and_takes_no_memory_for_that():
 TENSORS = """
 import resource
 import torch
-from dpgraph.engine.training.memory import keep_freed_memory
+from dpgraph.engine.training.loop import keep_freed_memory
 
 keep_freed_memory()
 rows = torch.ones(1 << 24)  # 64 MiB, more than the heap keeps

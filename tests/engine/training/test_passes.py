@@ -8,8 +8,7 @@ from torch import nn
 
 from dpgraph.engine.models.dense import ACTIVATIONS
 from dpgraph.engine.training.fused import passes
-from dpgraph.engine.training.fused.activations import activation_of
-from dpgraph.engine.training.fused.passes import affine, pulled, weighed
+from dpgraph.engine.training.fused.passes import activation_of, affine, pulled, weighed
 from dpgraph.engine.training.precision import ROUNDING
 
 KINDS = [*ACTIVATIONS, None]

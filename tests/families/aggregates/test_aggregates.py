@@ -11,8 +11,7 @@ import torch
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.engine.models.dense import ACTIVATIONS
-from dpgraph.engine.models.mlp import Mlp
+from dpgraph.engine.models.dense import ACTIVATIONS, Mlp
 from dpgraph.engine.training.noise import ReleaseNoise
 from dpgraph.families.aggregates.networks import HopsNetwork
 from dpgraph.families.aggregates.prepared import Sums, with_record

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from dpgraph.core.errors import UserError
-from dpgraph.engine.models.dense import ACTIVATIONS
-from dpgraph.engine.models.mlp import Mlp
+from dpgraph.engine.models.dense import ACTIVATIONS, Mlp
 from dpgraph.families.aggregates.embedding import ListEmbedding, clipped_sums, rows_of
 from dpgraph.families.aggregates.networks import SkipNetwork
 from dpgraph.families.aggregates.stages import Stages

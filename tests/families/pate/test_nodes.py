@@ -11,7 +11,7 @@ import torch
 
 from dpgraph.core.errors import UserError
 from dpgraph.data.records import TRAIN
-from dpgraph.engine.models.components import principal_axes
+from dpgraph.engine.preparation.rows import principal_axes
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.pate.mechanism import ConfidentGnmax, NodeGnmax
 from dpgraph.families.pate.nodes import rules

@@ -26,7 +26,7 @@ from dpgraph.families.pate.students import (
     unsupervised_loss,
 )
 from dpgraph.families.pate.teacher_networks import StackedTeachers
-from dpgraph.problems.images.disagreements import Disagreements, disagreement_metrics
+from dpgraph.problems.images.exposure import Disagreements, disagreement_metrics
 
 PIXELS, CLASSES, LABELLED, POOL = 12, 3, 20, 50
 

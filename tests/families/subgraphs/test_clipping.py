@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.models import kipf_pairs
+from dpgraph.engine.models import kipf
 from dpgraph.engine.models.kipf import GraphBlocks, Read, dropout_factors
 from dpgraph.families.subgraphs.steps import NodeClipping, node_norms
 from tests.engine.models.test_kipf import CPU, graph_of, network_of, random_graph
@@ -80,7 +80,7 @@ def test_norms_and_clipped_sums_are_those_of_single_nodes(size, seed, zeros, den
     rows = one_by_one(network, graph, nodes, kept)
     mine = None if kept is None else kept[hidden]
     assert torch.allclose(norms_of(network, block, mine), rows.norm(dim=1), rtol=1e-7, atol=1e-10)
-    with patch.object(kipf_pairs, "COLUMNS", 4), patch.object(kipf_pairs, "PIECE", 12):  # several pieces of each
+    with patch.object(kipf, "COLUMNS", 4), patch.object(kipf, "PIECE", 12):  # several pieces of each
         pieces = GraphBlocks(graph, CPU).masked(nodes)
         assert torch.allclose(computed_sum(network, pieces, clip_norm, mine), clipped_sum(rows, clip_norm), atol=1e-10)
     assert torch.allclose(computed_sum(network, block, clip_norm, mine), clipped_sum(rows, clip_norm), atol=1e-10)
@@ -159,14 +159,14 @@ def test_contributions_are_no_longer_than_the_clip_norm_in_float32():
 def test_neighbourhoods_beyond_memory_are_refused():
     graph = random_graph(10, 1, 0.9)
     with (
-        patch.object(kipf_pairs, "MOST_PAIRS", 500),
+        patch.object(kipf, "MOST_PAIRS", 500),
         pytest.raises(UserError, match=r"found \d+ pairs of neighbours of the same node: expected at most 500"),
     ):
         _ = GraphBlocks(graph, CPU).masked(np.arange(10)).neighbourhoods
 
 
 def test_lengths_of_padded_neighbourhoods():
-    ladder = kipf_pairs._ladder(1000)
+    ladder = kipf._ladder(1000)
     assert ladder[:8].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
     assert ladder[-1] >= 1000
     assert (np.diff(ladder) <= np.maximum(1, 0.2 * ladder[:-1])).all()

@@ -11,7 +11,7 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TRAIN
 from dpgraph.data.store import save_graph
 from dpgraph.engine.training.checkpoint import Checkpoint
-from dpgraph.engine.training.early_stopping import Watched
+from dpgraph.engine.training.iterates import Watched
 from dpgraph.engine.training.loop import Diverged
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method

@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.models.convolution import SmallCnn
-from dpgraph.engine.models.softmax import Softmax
+from dpgraph.engine.models.image_networks import SmallCnn, Softmax
 from dpgraph.engine.sampling.batches import Draws, PoissonSampler
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.families.units import steps as training

@@ -9,7 +9,7 @@ import torch
 from dpgraph.core.randomness import torch_generator
 from dpgraph.engine.methods.base import Outcome
 from dpgraph.engine.methods.image_networks import inverted
-from dpgraph.engine.models.softmax import Softmax
+from dpgraph.engine.models.image_networks import Softmax
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method

@@ -20,11 +20,10 @@ from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonV
 from dpgraph.families.votes.readers import READERS
 from dpgraph.families.votes.sensitivity import bounded_edge_votes, capped_votes, edge_votes, replaced_votes, vote_norm
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
-from dpgraph.privacy.accountants.composition import Together, composed_epsilon, gaussian_pair
+from dpgraph.privacy.accountants.composition import PureDp, Together, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.evaluate import evaluate
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-from dpgraph.privacy.accountants.quantile import PureDp
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.mechanisms.base import mechanism_from
 from tests.privacy import reference_reader

@@ -18,7 +18,7 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.preparation.base import expected
-from dpgraph.engine.training.averaging import Averaged, AveragingStep
+from dpgraph.engine.training.iterates import Averaged, AveragingStep
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.families.votes.audit import cases, predictions, prepared_votes, worked_out

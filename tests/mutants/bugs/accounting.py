@@ -149,14 +149,14 @@ BUGS = (
     ),
     edit(
         "two accountants of one name",
-        "dpgraph.privacy.accountants.catalogue:_accountants",
+        "dpgraph.privacy.accountants.evaluate:_accountants",
         "one.key in found",
         "False",
         OF_DECLARED + "test_an_incomplete_declaration_is_one_line_that_names_its_file",
     ),
     edit(
         "declared reference values are not compared",
-        "dpgraph.privacy.accountants.check:declared_rows",
+        "dpgraph.privacy.accountants.evaluate:declared_rows",
         "accountants().items()",
         "()",
         OF_DECLARED + "test_a_wrong_reference_value_fails_the_check",

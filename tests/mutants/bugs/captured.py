@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit, swap
 
-PHILOX = "dpgraph.engine.sampling.philox:"
+PHILOX = "dpgraph.engine.sampling.slots:"
 SLOTS = "dpgraph.engine.sampling.slots:"
 GRADIENTS = "dpgraph.engine.training.captured.gradients:"
 STEP = "dpgraph.engine.training.captured.step:"
@@ -77,7 +77,7 @@ BUGS = (
     ),
     edit(
         "batches of a resumed run that is averaged begin again",
-        "dpgraph.engine.training.averaging:AveragingStep.start_at",
+        "dpgraph.engine.training.iterates:AveragingStep.start_at",
         "self.step.start_at(step)",
         "self.step.start_at(0)",
         OF_CAPTURED + "test_a_step_that_was_not_told_where_it_starts_is_refused",

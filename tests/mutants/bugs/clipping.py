@@ -135,7 +135,7 @@ BUGS = (
     ),
     edit(
         "inner products of nodes without biases",
-        "dpgraph.engine.models.kipf_pairs:_with_products",
+        "dpgraph.engine.models.kipf:_with_products",
         "weights.new_ones",
         "weights.new_zeros",
         OF_KIPF_NODES + "test_norms_and_clipped_sums_are_those_of_single_nodes",

@@ -16,7 +16,7 @@ from dpgraph.data.records import TEST, TRAIN
 from dpgraph.families.units.prepared import units_of
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import calibrate, mechanism_for
-from dpgraph.problems.images.inversion import BLANK, BY_CLASS, L2, RECOGNISED, SSIM, Inversion
+from dpgraph.problems.images.exposure import BLANK, BY_CLASS, L2, RECOGNISED, SSIM, Inversion
 from dpgraph.problems.images.value import Images, load_images, save_images
 from dpgraph.problems.registry import size_of
 from dpgraph.reporting.claims import parts as parts_of_claims

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
-from dpgraph.core.randomness import torch_generator
-from dpgraph.engine.methods.asked import batch_size
-from dpgraph.engine.methods.base import Job, Observation, Observe, Outcome
-from dpgraph.engine.methods.points import evaluation_steps
+from dpgraph.core.errors import invalid
+from dpgraph.core.randomness import numpy_generator, torch_generator
+from dpgraph.data.records import VALIDATION
+from dpgraph.engine.methods.base import Job, Observation, Observe, Outcome, evaluation_steps
+from dpgraph.engine.methods.request import batch_size
 from dpgraph.engine.models.inference import FullGraph, Predictor
 from dpgraph.engine.models.network import Network
-from dpgraph.engine.sampling.batches import FixedSizeSampler
-from dpgraph.engine.training.averaging import Averaged
+from dpgraph.engine.sampling.batches import FixedSizeSampler, nodes_in_use
 from dpgraph.engine.training.captured.step import DEVICES
 from dpgraph.engine.training.checkpoint import Checkpoint, Generator
-from dpgraph.engine.training.early_stopping import Watched
+from dpgraph.engine.training.iterates import Averaged, Scores, StoppingStep, Watched, validation_scores
 from dpgraph.engine.training.loop import train
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.engine.training.steps import Step
+from dpgraph.privacy.public_numbers import nodes_with_loss
 
 
 @dataclass(frozen=True)
@@ -186,3 +188,34 @@ def run_loop(run: SeedRun, observe: Observe) -> Outcome:
         resumed_at=record.resumed_at,
         notes={"device": record.device, "resumed_at": record.resumed_at, **run.all_notes()},
     )
+
+
+def used_nodes(job: Job) -> np.ndarray:
+    """Training nodes that have a loss, ascending."""
+    graph = job.graph
+    count = nodes_with_loss(num_train=len(graph.train_nodes), train_share=job.cell.training.train_share)
+    return nodes_in_use(graph.train_nodes, graph.num_nodes, count, numpy_generator(*job.names("training share")))
+
+
+def stopping(run: SeedRun, kept: nn.Module, epoch: int, reader: Callable[[np.ndarray], Predictor]) -> SeedRun:
+    """The run if the cell's patience is None; else as it stops, and releases what was best.
+
+    `kept`: another network of the run's own shape. `epoch`: steps that make up one. `reader`: of nodes, what gives
+    their logits. Raises UserError where no validation node has a label.
+    """
+    job, graph = run.job, run.job.graph
+    patience = job.cell.training.patience
+    if patience is None:
+        return run
+    nodes = np.flatnonzero((graph.split == VALIDATION) & (np.asarray(graph.labels) >= 0))
+    if not len(nodes):
+        raise invalid("patience", patience, "null: the split has no validation nodes")
+    labels = torch.from_numpy(np.asarray(graph.labels, dtype=np.int64)[nodes]).to(job.device)
+    looked_at = reader(nodes)
+
+    def scores() -> Scores:
+        logits = looked_at.logits(run.bench.network, run.bench.features)
+        return validation_scores(logits, labels, job.cell.training.stop_on)
+
+    watched = Watched(run.bench.network, kept)
+    return replace(run, step=StoppingStep(run.step, watched, scores, patience, min(epoch, run.steps)), watched=watched)

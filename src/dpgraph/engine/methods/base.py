@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from dpgraph.engine.preparation.base import PreparedStep
+import math
 
 Observation = dict[str, Any]  # plain JSON: it goes into checkpoints
 Observe = Callable[[int, np.ndarray], Observation]  # (steps done, logits (N, classes)); the evaluator listens here
@@ -90,3 +91,24 @@ class Method(Protocol):
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Train one seed; calls `observe` at the cell's evaluation points, the last step included."""
+
+
+def evaluation_steps(evaluations: int, steps: int) -> set[int]:
+    """`evaluations` steps at equal distances, the last of all `steps` among them.
+
+    >>> sorted(evaluation_steps(3, 10))
+    [4, 7, 10]
+    """
+    return {math.ceil(steps * (point + 1) / evaluations) for point in range(evaluations)}
+
+
+def constant_outcome(job: Job, observe: Observe, logits: np.ndarray) -> Outcome:
+    """Predictions that no step changes, seen at every evaluation point."""
+    steps = job.calibration.statement.steps
+    points = sorted(evaluation_steps(job.cell.training.evaluations, steps))
+    return Outcome(
+        logits=logits,
+        observations=[observe(step, logits) for step in points],
+        steps_per_second=0.0,
+        peak_memory_bytes=0,
+    )

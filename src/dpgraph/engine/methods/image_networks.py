@@ -8,7 +8,7 @@ from torch import nn
 
 from dpgraph.engine.methods.base import Job, Outcome
 from dpgraph.engine.training.inversion import Descent, reconstructions
-from dpgraph.problems.images.inversion import Inversion
+from dpgraph.problems.images.exposure import Inversion
 
 ROWS = 2048  # of a look at all images at once: `InParts`
 

@@ -10,20 +10,53 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
-from dpgraph.config.cell import Cell
+from pydantic import Field, model_validator
+
+from dpgraph.config.cell import LARGE, Cell, RootBatches, Training
 from dpgraph.core.errors import invalid
 from dpgraph.data.records import FIRST_PROBLEM
-from dpgraph.engine.methods.asked import Asked
-from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import network_seconds
 from dpgraph.engine.methods.looks import Look, any_look
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps
 from dpgraph.privacy.mechanisms.none import NonPrivate
+from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.problems.base import Size
+
+Reads = Literal["trees", "records", "parts", "rows", "tuples", "teachers", "node teachers", "sums", "lists", "units"]
+Terms = Literal["joint", "own and neighbours", "own"]
+NoiseUnit = Literal["C", "2 C", "2 C R", "2 C N(K, r)", "m C"]
+RunAttack = Literal["trees", "lots", "subgraphs", "rows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackCase:
+    """One cell of a variant that every audit of all methods attacks, and what its theorem says.
+
+    `reads`: ego trees, records alone, parts of the graph, released rows, tuples, teachers of images or of nodes, noisy
+    sums alone, ids of lists, or units of images.
+    `terms`: one gradient for each root, or the root's own and what neighbours add to it, clipped apart ("own": C_n =
+    0). `noise_unit`: what the noise multiplier is multiplied with. `run_attack`: the attack of audits/prepared.py on
+    whole runs; None where nothing is proved, or where Renyi bounds leave an attack nothing to show.
+    """
+
+    variant: str = "rigorous"
+    reads: Reads
+    hops: int = 0
+    release: str | None = None  # of rows
+    components: bool = False  # whether records are projected to noisy principal components first
+    votes: bool = False  # whether nodes vote after the steps, which read records of one norm
+    sums: bool = False  # whether noisy sums over neighbours are released between the steps
+    terms: Terms = "joint"
+    batches: Batches
+    clipping: Clipped  # what is clipped at C; ROOT_GROUPS: at percentiles
+    noise_unit: NoiseUnit = "C"
+    relation: Relation  # NONE: nothing is proved
+    run_attack: RunAttack | None = None
 
 
 class ReadBy(StrEnum):
@@ -87,7 +120,7 @@ class Variant:
     """`build` makes the mechanism, which is of the class `mechanism`; a target epsilon is that of the mode `target`."""
 
     mechanism: type[NoisySteps]
-    build: Callable[[Asked], NoisySteps]
+    build: Callable[[MechanismRequest], NoisySteps]
     score: Score
     target: Mode = "rigorous"
 
@@ -173,3 +206,31 @@ class MethodSpec:
 
     def mechanism_class(self, cell: Cell) -> type[NoisySteps] | type[NonPrivate]:
         return self.variant(cell).mechanism if self.private else self.without_noise
+
+
+class FreeTraining(RootBatches):
+    weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of all parameters")] = 0.0
+
+
+class StoppedTraining(FreeTraining):
+    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None,
+        description="Epochs without a better score on validation nodes before stopping; the best parameters are kept",
+    )
+    stop_on: Literal["loss", "accuracy"] = Field(
+        default="loss", description="With patience, the score: less loss, or more accuracy and among equals less loss"
+    )
+
+    @model_validator(mode="after")
+    def _stops(self) -> Self:
+        if self.patience is None and self.stop_on != "loss":
+            raise ValueError(f"patience=null, stop_on={self.stop_on}: expected stop_on only with patience")
+        return self
+
+
+class AnyBatches(Training):
+    """A baseline without batches takes the settings of the methods that it is compared with."""
+
+    batch_size: Annotated[int, Field(ge=1, le=LARGE, description="Not read")] | None = None
+    sampling_rate: Annotated[float, Field(gt=0, le=1, description="Not read")] | None = None
+    num_splits: Annotated[int, Field(ge=1, le=LARGE, description="Not read")] | None = None

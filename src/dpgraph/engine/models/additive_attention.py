@@ -17,7 +17,7 @@ from torch_geometric.nn import GATConv
 
 from dpgraph.data.adjacency import undirected_adjacency
 from dpgraph.data.graph import Graph
-from dpgraph.engine.models.dropout import Dropout
+from dpgraph.engine.models.dense import Dropout
 from dpgraph.engine.models.sparse import Bags
 
 

@@ -120,3 +120,53 @@ def lecun_normal(layer: nn.Linear, generator: torch.Generator) -> nn.Linear:
         if layer.bias is not None:
             nn.init.zeros_(layer.bias)
     return layer
+
+
+class Dropout(nn.Module):
+    """In training each entry becomes 0 with probability `rate`, the rest is divided by 1 - rate; otherwise nothing.
+
+    Masks do not depend on the data, and those of different rows are independent: given the masks, a root's gradient
+    still depends on its own rows alone, so clipping bounds what it contributes, as without dropout. `generator` is on
+    the rows' device; without one (inference only) training mode raises TypeError.
+    """
+
+    def __init__(self, rate: float, generator: torch.Generator | None = None) -> None:
+        super().__init__()
+        self.rate, self.generator = rate, generator
+
+    def forward(self, rows: Tensor) -> Tensor:
+        if not self.training or self.rate == 0:
+            return rows
+        if self.generator is None:
+            raise TypeError("dropout in training needs a generator")
+        # several times faster than bernoulli_ on a CPU
+        kept = torch.empty_like(rows).uniform_(generator=self.generator) >= self.rate
+        return rows * kept.to(rows.dtype).div_(1 - self.rate)
+
+
+class Mlp(nn.Module):
+    """Dense layers with activations between them, and after the last one if `activate_output`; dropout after each."""
+
+    def __init__(
+        self,
+        sizes: list[int],
+        activation: Activation,
+        activate_output: bool,
+        generator: torch.Generator,
+        dtype: torch.dtype,
+        dropout: Dropout | None = None,
+    ) -> None:
+        super().__init__()
+        self.layers = dense_layers(sizes, generator, dtype)
+        self.activation = activation
+        self.dropout = dropout or Dropout(0.0)
+        self.activate_output = activate_output
+
+    def forward(self, rows: Tensor, level: int = 0, dense: Dense = apply_layer) -> Tensor:
+        """(n, sizes[0]) rows of a level -> (n, sizes[-1])."""
+        last = len(self.layers) - 1
+        for i, layer in enumerate(self.layers):
+            rows = dense(layer, rows, level)
+            if i < last or self.activate_output:
+                rows = self.dropout(self.activation(rows))
+        return rows

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from dpgraph.data.graph import Graph
 from dpgraph.engine.models.dense import Dense, apply_layer
-from dpgraph.engine.models.gat import GatLayer
+from dpgraph.engine.models.message_passing import GatLayer
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.models.sparse import reading

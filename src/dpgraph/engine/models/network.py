@@ -6,12 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.config.cell import Model
-from dpgraph.engine.models.dense import ACTIVATIONS, Dense, apply_layer
-from dpgraph.engine.models.dropout import Dropout
-from dpgraph.engine.models.gat import GatLayer
-from dpgraph.engine.models.gcn import GcnLayer
-from dpgraph.engine.models.gin import GinLayer
-from dpgraph.engine.models.mlp import Mlp
+from dpgraph.engine.models.dense import ACTIVATIONS, Dense, Dropout, Mlp, apply_layer
+from dpgraph.engine.models.message_passing import GatLayer, GcnLayer, GinLayer
 from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.sampling.ego import EgoBatch
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dpgraph.engine.models.dense import Dense, apply_layer
+from dpgraph.engine.models.kipf import PADDED_TO
 from dpgraph.engine.models.network import Network
+from dpgraph.engine.models.sparse import Features, Matrix
 from dpgraph.engine.sampling.edge_lists import EdgeLists
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, pack_ego_trees
 
@@ -81,3 +85,162 @@ def _lists(owners: np.ndarray, members: np.ndarray, num_nodes: int) -> EdgeLists
     ptr = np.zeros(num_nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(owners, minlength=num_nodes), out=ptr[1:])
     return EdgeLists(ptr, members[order].astype(np.int32))
+
+
+# of the activations of models.dense, as functions of their outputs
+SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": lambda hidden: (hidden > 0).to(hidden.dtype),
+    "tanh": lambda hidden: 1 - hidden.square(),
+}
+GRAM_BYTES = 1 << 26  # of gathered records
+WHOLE_FROM = 0.4  # share of the roots in a batch, from which taking apart what it reads costs more than it saves
+
+
+class RowNetwork(nn.Module):
+    """The P parameters of a perceptron in one vector `theta`, E before D, padded with zeros to whole vectors."""
+
+    def __init__(self, network: Network, activation: str) -> None:
+        """Start from the parameters of an MLP with one encoder and one decoder layer."""
+        super().__init__()
+        encoder, decoder = _single_layers(network)
+        self.activation, self.slope = network.encoder.activation, SLOPES[activation]
+        self.shapes = ((encoder.in_features + 1, encoder.out_features), (decoder.out_features, decoder.in_features + 1))
+        self.sizes = [rows * columns for rows, columns in self.shapes]
+        self.theta = nn.Parameter(encoder.weight.new_zeros(-(-self.size // PADDED_TO) * PADDED_TO))
+        for mine, theirs in zip(self.parts(self.theta.data), _parameters(network), strict=True):
+            mine.copy_(theirs)
+
+    @property
+    def size(self) -> int:
+        """P"""
+        return sum(self.sizes)
+
+    def layers(self, vector: Tensor) -> tuple[Tensor, Tensor]:
+        """Return views E (F + 1, H) and D (C, H + 1) of `theta` or a vector like it."""
+        encoder, decoder = vector[: self.size].split(self.sizes)
+        return encoder.view(self.shapes[0]), decoder.view(self.shapes[1])
+
+    def parts(self, vector: Tensor) -> list[Tensor]:
+        """Return views in the order and the shapes of a network's parameters: W1 (H, F), b1, W2 (C, H), b2."""
+        encoder, decoder = self.layers(vector)
+        return [encoder[:-1].T, encoder[-1], decoder[:, :-1], decoder[:, -1]]
+
+    @torch.no_grad()
+    def write(self, network: Network) -> Network:
+        """Return `network` with these parameters."""
+        for mine, theirs in zip(self.parts(self.theta.data), _parameters(network), strict=True):
+            theirs.copy_(mine)
+        return network
+
+
+@dataclass(frozen=True)
+class RowBatch:
+    """What R roots read: n records with a constant 1, and how L places a root name them."""
+
+    records: Matrix  # (n, F + 1)
+    places: Tensor  # (R L,) int32 records, root by root
+    readers: Tensor  # (R L,) int32: places by ascending record
+    readers_ptr: Tensor  # (n + 1,) int32
+    weights: Tensor  # (R, L)
+    gram: Tensor  # (R, L, L) inner products of the records of each root's places
+    labels: Tensor  # (R,) int64
+
+    @property
+    def num_roots(self) -> int:
+        """R"""
+        return len(self.labels)
+
+    @cached_property
+    def totals(self) -> Tensor:
+        """(R,) sum of a root's weights."""
+        return self.weights.sum(1)
+
+    @cached_property
+    def ptr(self) -> Tensor:
+        """(R + 1,) int32: 0, L, 2 L, ..."""
+        length = self.weights.shape[1]
+        return torch.arange(0, len(self.places) + 1, length, dtype=torch.int32, device=self.places.device)
+
+    @cached_property
+    def count(self) -> Tensor:
+        """(R,) int64: 0, 1, 2, ..."""
+        return torch.arange(len(self.labels), device=self.labels.device)
+
+
+class RowTable:
+    """Rows on a device: M roots with L places each, and inner products of what they name.
+
+    Records that are not finite are read as zeros, but their inner products stay not finite: where gradients are
+    clipped, no root that names them contributes. `features` are those of `with_constant`, `raw` (N, F) the records.
+    """
+
+    def __init__(
+        self,
+        rows: PaddedRows,
+        features: Features,
+        raw: np.ndarray,
+        labels: np.ndarray,
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        self.features, self.device = features, device
+        self.nodes, places = np.unique(rows.nodes, return_inverse=True)
+        self.places = places.reshape(rows.nodes.shape).astype(np.int32)  # (M, L)
+        self.records = features.of(self.nodes)
+        self.weights = torch.from_numpy(rows.weights).to(device, dtype)
+        self.gram = torch.from_numpy(_gram(raw, rows.nodes)).to(device, dtype)
+        self.labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)[rows.roots]).to(device)
+
+    @property
+    def num_places(self) -> int:
+        """M L"""
+        return self.places.size
+
+    def batch(self, positions: np.ndarray) -> RowBatch:
+        """The roots at `positions` (b,), in that order."""
+        places, records, count = self.places[positions], self.records, len(self.nodes)
+        if len(positions) < WHOLE_FROM * len(self.places):
+            used, renumbered = np.unique(places, return_inverse=True)
+            places, count = renumbered.reshape(places.shape).astype(np.int32), len(used)
+            records = self.features.of(self.nodes[used])
+        flat = places.ravel()
+        ends = np.zeros(count + 1, dtype=np.int32)
+        np.cumsum(np.bincount(flat, minlength=count), out=ends[1:])
+        chosen = self._upload(positions)
+        return RowBatch(
+            records=records,
+            places=self._upload(flat),
+            readers=self._upload(np.argsort(flat, kind="stable").astype(np.int32)),
+            readers_ptr=self._upload(ends),
+            weights=self.weights[chosen],
+            gram=self.gram[chosen],
+            labels=self.labels[chosen],
+        )
+
+    def _upload(self, values: np.ndarray) -> Tensor:
+        return torch.from_numpy(values).to(self.device, non_blocking=True)
+
+
+def with_constant(features: np.ndarray, device: torch.device) -> Features:
+    """(N, F) records -> (N, F + 1) with a constant 1; records that are not finite become zeros."""
+    lost = ~np.isfinite(features).all(axis=1, keepdims=True)
+    return Features(np.hstack([np.where(lost, 0, features) if lost.any() else features, ~lost]), device)
+
+
+def _gram(features: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """(M, L, L) float64 inner products, the constant 1 included."""
+    step = max(1, GRAM_BYTES // (8 * nodes.shape[1] * features.shape[1]))
+    pieces = [np.asarray(features[nodes[i : i + step]], dtype=np.float64) for i in range(0, len(nodes), step)]
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.concatenate([piece @ piece.swapaxes(1, 2) + 1 for piece in pieces])
+
+
+def _single_layers(network: Network) -> tuple[nn.Linear, nn.Linear]:
+    parts = [list(part) for part in (network.encoder.layers, network.decoder.layers)]
+    if network.hops or any(len(part) != 1 for part in parts):
+        raise TypeError("expected an MLP with one encoder layer and one decoder layer")
+    return parts[0][0], parts[1][0]  # type: ignore[return-value]
+
+
+def _parameters(network: Network) -> list[Tensor]:
+    return [parameter.data for layer in _single_layers(network) for parameter in (layer.weight, layer.bias)]

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from dpgraph.core.errors import invalid
-from dpgraph.engine.models.closed_rows import RowBatch, RowNetwork, RowTable
 from dpgraph.engine.models.segments import reduce
+from dpgraph.engine.models.weighted_rows import RowBatch, RowNetwork, RowTable
 from dpgraph.engine.sampling.batches import Draws
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.precision import enlarged_norms

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from dpgraph.engine.models.dense import Dense, apply_layer
-from dpgraph.engine.models.mlp import Mlp
+from dpgraph.engine.models.dense import Dense, Mlp, apply_layer
 from dpgraph.engine.models.network import owners
 from dpgraph.engine.sampling.ego import EgoBatch
 

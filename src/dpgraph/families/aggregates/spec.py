@@ -8,10 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
-from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import loop_seconds
 from dpgraph.engine.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, SLATE, Dashes, Look
-from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant, own_record
+from dpgraph.engine.methods.spec import (
+    OWN_RECORD,
+    AttackCase,
+    MethodSpec,
+    Public,
+    ReadBy,
+    ScoreReads,
+    Variant,
+    own_record,
+)
 from dpgraph.families.aggregates.embedding_mechanism import EmbeddedAggregates
 from dpgraph.families.aggregates.mechanism import BoundedAggregates, CappedAggregates, EdgeAggregates
 from dpgraph.families.aggregates.variants import (

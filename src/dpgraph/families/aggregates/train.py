@@ -13,8 +13,7 @@ from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import torch_generator
 from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.models.dense import ACTIVATIONS
-from dpgraph.engine.models.mlp import Mlp
+from dpgraph.engine.models.dense import ACTIVATIONS, Mlp
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.preparation.rows import unit_rows

@@ -6,20 +6,20 @@ import math
 from typing import Any
 
 from dpgraph.core.errors import invalid
-from dpgraph.engine.methods.asked import Asked
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.aggregates.embedding_mechanism import EmbeddedAggregates
 from dpgraph.families.aggregates.mechanism import BoundedAggregates, CappedAggregates, EdgeAggregates
 
 
-def capped_aggregates(asked: Asked) -> CappedAggregates:
+def capped_aggregates(asked: MechanismRequest) -> CappedAggregates:
     return CappedAggregates(**_node_level(asked), receivers=asked.privacy.receivers)
 
 
-def bounded_aggregates(asked: Asked) -> BoundedAggregates:
+def bounded_aggregates(asked: MechanismRequest) -> BoundedAggregates:
     return BoundedAggregates(**_node_level(asked), receivers=asked.privacy.degree_bound)
 
 
-def edge_aggregates(asked: Asked) -> EdgeAggregates:
+def edge_aggregates(asked: MechanismRequest) -> EdgeAggregates:
     return EdgeAggregates(**asked.common(asked.num_train), aggregations=asked.cell.model.aggregations)
 
 
@@ -28,20 +28,20 @@ def first_part(steps: int, share: float) -> int:
     return max(1, min(steps - 1, round(share * steps)))
 
 
-def embedded(asked: Asked) -> EmbeddedAggregates:
+def embedded(asked: MechanismRequest) -> EmbeddedAggregates:
     """Without shares the sum, a step of the embedding and one of the classifier cost the same in full batches: a
     record moves them by sqrt(D), (2 D + 1) C and C."""
     receivers = asked.privacy.receivers
     return _embedded(asked, step=2 * receivers + 1, released=1.0)
 
 
-def printed_embedded(asked: Asked) -> EmbeddedAggregates:
+def printed_embedded(asked: MechanismRequest) -> EmbeddedAggregates:
     """As the released code charges, 2 C to a step of the classifier: 2 sqrt(D + 1) C and sqrt(2 D)."""
     receivers = asked.privacy.receivers
     return _embedded(asked, step=math.sqrt(receivers + 1), released=math.sqrt(0.5))
 
 
-def _embedded(asked: Asked, step: float, released: float) -> EmbeddedAggregates:
+def _embedded(asked: MechanismRequest, step: float, released: float) -> EmbeddedAggregates:
     """`step`: what a step of the embedding is charged over one of the classifier; `released`: the sum, over sqrt(D).
 
     Squares of mu are as the shares; T steps at rate q count q^2 T / s^2, which is exact for full batches.
@@ -66,7 +66,7 @@ def _embedded(asked: Asked, step: float, released: float) -> EmbeddedAggregates:
     )
 
 
-def _node_level(asked: Asked) -> dict[str, Any]:
+def _node_level(asked: MechanismRequest) -> dict[str, Any]:
     """With a share of the budget, the squares of mu of sums and steps are as their shares; that of T steps at rate q
     counts q^2 T / s^2, which is exact for full batches. The accountant composes what ran."""
     share, aggregations, ratio = asked.privacy.sums_share, asked.cell.model.aggregations, 1.0

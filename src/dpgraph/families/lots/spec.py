@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RecordBatches
-from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
-from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_on_own_records
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Variant, scored_on_own_records
 from dpgraph.families.lots.look import look
 from dpgraph.families.lots.mechanism import ComponentLots, ShuffledLots, UnclippedLots
 from dpgraph.families.lots.variants import component_lots, poisson_lots, shuffled_lots, unclipped_lots

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dpgraph.engine.methods.asked import Asked
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.lots.mechanism import ComponentLots, ShuffledLots, UnclippedLots
 from dpgraph.families.trees.records import PoissonLots
 
 
-def poisson_lots(asked: Asked) -> PoissonLots:
+def poisson_lots(asked: MechanismRequest) -> PoissonLots:
     return PoissonLots(**asked.common(asked.num_train), sampling_rate=asked.rate)
 
 
-def component_lots(asked: Asked) -> ComponentLots:
+def component_lots(asked: MechanismRequest) -> ComponentLots:
     privacy = asked.privacy
     return ComponentLots(
         **asked.common(asked.num_train),
@@ -21,9 +21,9 @@ def component_lots(asked: Asked) -> ComponentLots:
     )
 
 
-def shuffled_lots(asked: Asked) -> ShuffledLots:
+def shuffled_lots(asked: MechanismRequest) -> ShuffledLots:
     return ShuffledLots(**asked.common(asked.num_train), batch_size=asked.batch_size)
 
 
-def unclipped_lots(asked: Asked) -> UnclippedLots:
+def unclipped_lots(asked: MechanismRequest) -> UnclippedLots:
     return UnclippedLots(**asked.common(asked.num_train), batch_size=asked.batch_size)

@@ -13,9 +13,8 @@ from torch import Tensor
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import CountedGenerator
 from dpgraph.data.graph import Graph
-from dpgraph.engine.models.closed_rows import RowNetwork, RowTable, with_constant
 from dpgraph.engine.models.network import Network
-from dpgraph.engine.models.weighted_rows import PaddedRows, WeightedRows
+from dpgraph.engine.models.weighted_rows import PaddedRows, RowNetwork, RowTable, WeightedRows, with_constant
 from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.engine.sampling.ego import EgoBatch

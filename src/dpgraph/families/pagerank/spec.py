@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import network_seconds
-from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, ReadBy, ScoreReads, Variant
+from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, ReadBy, ScoreReads, Variant
 from dpgraph.families.pagerank.look import look
 from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPagerank
 from dpgraph.families.pagerank.settings import ApprCell, DpApprCell

@@ -14,10 +14,9 @@ from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, initial_network, run_loop, set_up
 from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.models.closed_rows import RowNetwork
 from dpgraph.engine.models.network import Network
-from dpgraph.engine.models.power_iteration import PowerIteration
-from dpgraph.engine.models.weighted_rows import WeightedRows
+from dpgraph.engine.models.propagation import PowerIteration
+from dpgraph.engine.models.weighted_rows import RowNetwork, WeightedRows
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.sampling.batches import Draws
 from dpgraph.engine.training.checkpoint import Generator

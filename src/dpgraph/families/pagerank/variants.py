@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dpgraph.core.errors import invalid
-from dpgraph.engine.methods.asked import Asked, batch_size
+from dpgraph.engine.methods.request import MechanismRequest, batch_size
 from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPagerank
 from dpgraph.families.pagerank.roots import kept_and_roots, roots_and_rows
 
 
-def published_pagerank(asked: Asked) -> FixedBatchPagerank:
+def published_pagerank(asked: MechanismRequest) -> FixedBatchPagerank:
     pagerank, training = asked.cell.pagerank, asked.cell.training
     kept, _ = kept_and_roots(pagerank, asked.num_train)
     roots, _ = roots_and_rows(pagerank, asked.num_train)
@@ -23,7 +23,7 @@ def published_pagerank(asked: Asked) -> FixedBatchPagerank:
     )
 
 
-def poisson_pagerank(asked: Asked) -> PoissonPagerank:
+def poisson_pagerank(asked: MechanismRequest) -> PoissonPagerank:
     pagerank, training = asked.cell.pagerank, asked.cell.training
     roots, _ = roots_and_rows(pagerank, asked.num_train)
     rate = training.sampling_rate if training.batch_size is None else training.batch_size / roots
@@ -32,7 +32,7 @@ def poisson_pagerank(asked: Asked) -> PoissonPagerank:
     return PoissonPagerank(**_rows(asked, published=False), sampling_rate=rate, column_cap=pagerank.column_cap)
 
 
-def _rows(asked: Asked, published: bool) -> dict[str, Any]:
+def _rows(asked: MechanismRequest, published: bool) -> dict[str, Any]:
     """Fields that both mechanisms have."""
     from dpgraph.families.pagerank.epsilon import release_noise
 

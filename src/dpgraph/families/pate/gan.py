@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from dpgraph.engine.models.components import principal_axes
 from dpgraph.engine.models.dense import undrawn
 from dpgraph.engine.models.image_convolutions import convolutions, made_sides
+from dpgraph.engine.preparation.rows import principal_axes
 
 INPUT_NOISE, HIDDEN_NOISE = 0.3, 0.5  # standard deviations while training, as Salimans et al. have them for MNIST
 

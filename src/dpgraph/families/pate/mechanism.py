@@ -19,7 +19,7 @@ from dpgraph.families.pate.accountant import capped_epsilon, published_epsilon
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, NoisySteps
 from dpgraph.privacy.procedure import Release
-from dpgraph.privacy.public import DataFact
+from dpgraph.privacy.public_numbers import DataFact
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement, public
 

@@ -10,10 +10,9 @@ from pydantic import Field, model_validator
 from dpgraph.config.cell import LARGE, Cell, Privacy, Training
 from dpgraph.config.frozen import Finite
 from dpgraph.config.streams import split_number
-from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, GREEN, ORANGE, PURPLE, SKY, Look
-from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
+from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.engine.models.image_convolutions import multiplications
 from dpgraph.families.pate.mechanism import ConfidentGnmax
 from dpgraph.families.pate.variants import confident_gnmax

@@ -9,14 +9,13 @@ import torch
 
 from dpgraph.core.randomness import torch_generator
 from dpgraph.engine.methods.assembly import Bench, InParts, SeedRun, run_loop
-from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.methods.points import evaluation_steps
+from dpgraph.engine.methods.base import Job, Observe, Outcome, evaluation_steps
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.pate.gnmax import NO_ANSWER, vote_histograms
 from dpgraph.families.pate.prepared import PreparedTeachers, plan_of, pool_of, votes_of
 from dpgraph.families.pate.students import ONE, Student, StudentPlan, StudentStep
-from dpgraph.problems.images.disagreements import Disagreements
+from dpgraph.problems.images.exposure import Disagreements
 
 ROWS = 4096  # of a look at all images
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from dpgraph.config.cell import TreePrivacy
-from dpgraph.engine.methods.attacks import AttackCase, Terms
-from dpgraph.engine.methods.spec import MethodSpec, Public, ScoreReads, Variant, scored_along_edges
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Public, ScoreReads, Terms, Variant, scored_along_edges
 from dpgraph.families.residual.look import look
 from dpgraph.families.residual.variants import residual_trees
 from dpgraph.families.trees.mechanism import ResidualTrees

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dpgraph.core.errors import invalid
-from dpgraph.engine.methods.asked import Asked
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.trees.mechanism import ResidualTrees
 from dpgraph.families.trees.variants import stable_lists
 
 
-def residual_trees(asked: Asked) -> ResidualTrees:
+def residual_trees(asked: MechanismRequest) -> ResidualTrees:
     privacy, second = asked.privacy, asked.privacy.neighbour_sampling_rate
     choice, epsilon = privacy.choice_epsilon, privacy.epsilon
     if choice is not None and epsilon is not None and choice >= epsilon:

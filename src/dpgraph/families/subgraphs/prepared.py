@@ -13,7 +13,7 @@ from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork
 from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import nodes_in_use
 from dpgraph.engine.training.checkpoint import Generator
-from dpgraph.engine.training.early_stopping import Watched
+from dpgraph.engine.training.iterates import Watched
 from dpgraph.families.subgraphs.mechanism import (
     CutSubgraphs,
     GraphSplits,

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, Model, NetworkCell, NodeParts, Privacy
-from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import FLOPS_PER_SECOND, SECONDS_TO_START, network_seconds, steps_of
-from dpgraph.engine.methods.spec import MethodSpec, Public, ScoreReads, Variant, scored_along_edges
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Public, ScoreReads, Variant, scored_along_edges
 from dpgraph.families.subgraphs import look
 from dpgraph.families.subgraphs.mechanism import (
     UNPAID_STOPPING,

@@ -12,13 +12,12 @@ from torch import Tensor
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.records import VALIDATION
-from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop
+from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop, used_nodes
 from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.methods.used_nodes import used_nodes
 from dpgraph.engine.models.kipf import GraphBlocks, KipfBlock, KipfNetwork
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.checkpoint import Generator
-from dpgraph.engine.training.early_stopping import StoppingStep, Watched
+from dpgraph.engine.training.iterates import StoppingStep, Watched
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
 from dpgraph.families.subgraphs.splits import FixedParts, equal_parts

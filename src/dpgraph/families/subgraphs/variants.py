@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from dpgraph.engine.methods.asked import Asked
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.subgraphs.mechanism import GraphSplits
 from dpgraph.privacy.public_numbers import nodes_with_loss
 
 S = TypeVar("S", bound=GraphSplits)
 
 
-def parts(kind: type[S]) -> Callable[[Asked], S]:
-    def build(asked: Asked) -> S:
+def parts(kind: type[S]) -> Callable[[MechanismRequest], S]:
+    def build(asked: MechanismRequest) -> S:
         training = asked.cell.training
         used = nodes_with_loss(num_train=asked.num_train, train_share=training.train_share)
         stops = getattr(training, "patience", None) is not None

@@ -173,8 +173,7 @@ class ResidualTrees(PoissonBatches, StableTrees):
             raise invalid("hops", self.hops, "an integer >= 1")
 
     def rdp(self, orders: Orders) -> np.ndarray:
-        from dpgraph.privacy.accountants.composition import pair_rdp
-        from dpgraph.privacy.accountants.quantile import PureDp
+        from dpgraph.privacy.accountants.composition import PureDp, pair_rdp
 
         steps = self.closed()[0] * pair_rdp(self.dominating_pair, orders)
         return steps + PureDp(self.choice_epsilon).rdp(orders) if self.choice_epsilon else steps
@@ -206,8 +205,7 @@ class ResidualTrees(PoissonBatches, StableTrees):
 
     def rigorous(self) -> Guarantee:
         """The choice composes with the steps as randomised response: at most epsilon + choice_epsilon, mostly less."""
-        from dpgraph.privacy.accountants.composition import composed_epsilon
-        from dpgraph.privacy.accountants.quantile import PureDp
+        from dpgraph.privacy.accountants.composition import PureDp, composed_epsilon
 
         steps, _ = self.closed()
         choice = PureDp(self.choice_epsilon) if self.choice_epsilon else None

@@ -6,9 +6,16 @@ import numpy as np
 import torch
 
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, initial_network, run_loop, set_up
+from dpgraph.engine.methods.assembly import (
+    Bench,
+    SeedRun,
+    fixed_size_sampler,
+    initial_network,
+    run_loop,
+    set_up,
+    stopping,
+)
 from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.methods.stopping import stopping
 from dpgraph.engine.models.inference import PartOfGraph
 from dpgraph.engine.sampling.batches import FixedSizeSampler
 from dpgraph.engine.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dpgraph.engine.methods.asked import Asked
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.trees.removed_mechanism import RemovedRecords
 
 
-def removed_records(asked: Asked) -> RemovedRecords:
+def removed_records(asked: MechanismRequest) -> RemovedRecords:
     return RemovedRecords(**asked.common(asked.num_train), hops=asked.cell.model.hops, sampling_rate=asked.rate)

@@ -8,9 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, MlpModel, Model, NetworkCell, RecordBatches, RootBatches, TreePrivacy
-from dpgraph.engine.methods.attacks import AttackCase
-from dpgraph.engine.methods.free import StoppedTraining
-from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_along_edges
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec, StoppedTraining, Variant, scored_along_edges
 from dpgraph.families.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
 from dpgraph.families.trees import look
 from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees

@@ -19,7 +19,7 @@ class DpGnn(TreeMethod):
     `published`: Algorithm 1, batches of fixed size without replacement, each parameter group clipped at the percentile
     of its initial gradient norms, noise std 2 C_l N(K, r) lambda for group l. With 0 hops this is DP-MLP, of noise std
     C_l lambda as in the released code; `published-text`: 2 C_l lambda, as in the paper's text.
-    A GCN layer has a skip connection, as in the released code and unlike the paper's text (engine/models/gcn.py).
+    A GCN layer has a skip connection, as in the released code and unlike the paper's text (`models.message_passing`).
     """
 
     def prepare(self, job: Job) -> SeedRun:

@@ -21,8 +21,7 @@ from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import Count, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
-from dpgraph.privacy.public import DataFact
-from dpgraph.privacy.public_numbers import expected_batch
+from dpgraph.privacy.public_numbers import DataFact, expected_batch
 from dpgraph.privacy.relation import Relation
 
 if TYPE_CHECKING:

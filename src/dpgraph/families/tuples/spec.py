@@ -12,10 +12,17 @@ from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, Cell, Privacy, RootBatches
 from dpgraph.config.frozen import Finite
-from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import loop_seconds
-from dpgraph.engine.methods.free import AnyBatches
-from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
+from dpgraph.engine.methods.spec import (
+    OWN_RECORD,
+    AnyBatches,
+    AttackCase,
+    MethodSpec,
+    Public,
+    ScoreReads,
+    Variant,
+    own_record,
+)
 from dpgraph.families.tuples.look import base_look, encoder_look, head_look
 from dpgraph.families.tuples.mechanism import AdaptiveTuples, ReleasedTuples, StandardTuples, StaticTuples
 from dpgraph.families.tuples.variants import adaptive_tuples, released_tuples, standard_tuples, static_tuples

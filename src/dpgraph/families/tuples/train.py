@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import entropy, numpy_generator, torch_generator
-from dpgraph.engine.methods.asked import batch_size
 from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop
-from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.methods.points import constant_outcome
+from dpgraph.engine.methods.base import Job, Observe, Outcome, constant_outcome
+from dpgraph.engine.methods.request import batch_size
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler
 from dpgraph.engine.training.checkpoint import Generator

@@ -17,7 +17,7 @@ from dpgraph.audits.cases import CLIP_NORM, UNIT_KINDS, Kind, prepared_of
 from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.engine.models.softmax import Softmax
+from dpgraph.engine.models.image_networks import Softmax
 from dpgraph.families.units.prepared import PreparedUnits
 from dpgraph.families.units.sampling import Units
 from dpgraph.planning.resolve import resolve

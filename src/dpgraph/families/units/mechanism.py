@@ -22,7 +22,7 @@ from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Rate, Shape
 from dpgraph.privacy.mechanisms.batches import PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, Lists
-from dpgraph.privacy.public import DataFact
+from dpgraph.privacy.public_numbers import DataFact
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import PUBLIC, Statement
 

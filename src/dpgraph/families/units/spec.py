@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, Cell, Privacy, Training
-from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import loop_seconds
 from dpgraph.engine.methods.looks import BLUE, GREEN, PURPLE, SKY, Look
 from dpgraph.engine.methods.spec import (
     OWN_RECORD,
+    AttackCase,
     MethodSpec,
     Public,
     ScoreReads,

@@ -6,7 +6,7 @@ from dpgraph.core.randomness import torch_generator
 from dpgraph.engine.methods.assembly import Bench, InParts, SeedRun, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.image_networks import ROWS, inverted
-from dpgraph.engine.models.softmax import image_network
+from dpgraph.engine.models.image_networks import image_network
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.units.prepared import PreparedUnits

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from dpgraph.core.errors import invalid
 from dpgraph.families.votes.sensitivity import VotesRelation, edge_votes, replaced_votes
-from dpgraph.privacy.accountants.composition import Pair, Together, composed_epsilon, gaussian_pair
+from dpgraph.privacy.accountants.composition import Pair, PureDp, Together, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
-from dpgraph.privacy.accountants.quantile import PureDp
 
 if TYPE_CHECKING:
     import numpy as np

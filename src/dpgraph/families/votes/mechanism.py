@@ -113,7 +113,7 @@ class PoissonVotes(PoissonLots):
         return math.sqrt(self.rounds) * self._mu(self.votes_ratio)
 
     def rdp(self, orders: Orders) -> np.ndarray:
-        from dpgraph.privacy.accountants.quantile import PureDp
+        from dpgraph.privacy.accountants.composition import PureDp
 
         steps = super().rdp(orders)
         return steps + PureDp(self.choice_epsilon).rdp(orders) if self.choice_epsilon else steps

@@ -8,9 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
-from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.looks import DASH_DOT, PURPLE, SLATE, TEAL, WINE, Look
-from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant
+from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, Public, ReadBy, ScoreReads, Variant
 from dpgraph.families.votes import rules
 from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes

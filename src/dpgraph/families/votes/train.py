@@ -17,7 +17,7 @@ from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.inference import Predictor
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.preparation.base import expected
-from dpgraph.engine.training.averaging import Averaged, AveragingStep
+from dpgraph.engine.training.iterates import Averaged, AveragingStep
 from dpgraph.families.trees.train import tree_run
 from dpgraph.families.votes.prepared import PreparedVotes
 

@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 from dpgraph.core.errors import invalid
-from dpgraph.engine.methods.asked import Asked
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.families.votes.readers import NOISE_READERS, READERS
 from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes
 
 
-def poisson_votes(asked: Asked) -> PoissonVotes:
+def poisson_votes(asked: MechanismRequest) -> PoissonVotes:
     fields, rounds = _fields(asked, (asked.privacy.reader_share,)), asked.privacy.rounds
     if fields["votes_ratio"] is not None:  # each round has an equal part of their share of mu^2
         fields["votes_ratio"] *= math.sqrt(rounds)
@@ -24,34 +24,34 @@ def poisson_votes(asked: Asked) -> PoissonVotes:
     )
 
 
-def _learnt(asked: Asked) -> dict[str, Any]:
+def _learnt(asked: MechanismRequest) -> dict[str, Any]:
     """Steps of a reader, which share what it has of mu^2 alike."""
     share, steps = asked.privacy.reader_share, asked.privacy.reader_steps
     ratio = _ratio(asked, share, (share,))
     return {} if ratio is None else {"reader_ratio": ratio * math.sqrt(steps), "reader_steps": steps}
 
 
-def bounded_votes(asked: Asked) -> BoundedVotes:
+def bounded_votes(asked: MechanismRequest) -> BoundedVotes:
     return BoundedVotes(**_bounded(asked))
 
 
-def bounded_stranger_votes(asked: Asked) -> BoundedStrangerVotes:
+def bounded_stranger_votes(asked: MechanismRequest) -> BoundedStrangerVotes:
     return BoundedStrangerVotes(**_bounded(asked))
 
 
-def _bounded(asked: Asked) -> dict[str, Any]:
+def _bounded(asked: MechanismRequest) -> dict[str, Any]:
     return {**_fields(asked), "degree_bound": asked.privacy.degree_bound, "taper": asked.privacy.taper}
 
 
-def capped_votes(asked: Asked) -> CappedVotes:
+def capped_votes(asked: MechanismRequest) -> CappedVotes:
     return CappedVotes(**_capped(asked))
 
 
-def capped_stranger_votes(asked: Asked) -> CappedStrangerVotes:
+def capped_stranger_votes(asked: MechanismRequest) -> CappedStrangerVotes:
     return CappedStrangerVotes(**_capped(asked))
 
 
-def _capped(asked: Asked) -> dict[str, Any]:
+def _capped(asked: MechanismRequest) -> dict[str, Any]:
     privacy = asked.privacy
     ids = asked.counts.num_protected or asked.num_train
     shares = (privacy.hub_share or 0.0,)  # of what voters pay; degrees are for receivers to pay
@@ -67,7 +67,7 @@ def _capped(asked: Asked) -> dict[str, Any]:
     }
 
 
-def _ratio(asked: Asked, share: float | None, others: tuple[float, ...]) -> float | None:
+def _ratio(asked: MechanismRequest, share: float | None, others: tuple[float, ...]) -> float | None:
     """Noise std, per unit of sensitivity, of a release of this share of mu^2, in noise multipliers of the steps."""
     privacy, steps = asked.privacy, asked.steps
     if steps is None:
@@ -76,7 +76,7 @@ def _ratio(asked: Asked, share: float | None, others: tuple[float, ...]) -> floa
     return math.sqrt(rest / share / steps) / asked.rate if share else None
 
 
-def _fields(asked: Asked, shares: tuple[float, ...] = (), readers: int = len(READERS)) -> dict[str, Any]:
+def _fields(asked: MechanismRequest, shares: tuple[float, ...] = (), readers: int = len(READERS)) -> dict[str, Any]:
     """The squares of mu of mean, votes and steps are as their shares; that of T steps at rate q counts q^2 T / s^2.
 
     That is exact for full batches. For others it is a rule of proportion only: the accountant composes what ran.

@@ -2,20 +2,87 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from dpgraph.core import outside
-from dpgraph.core.errors import invalid
-from dpgraph.privacy.accountants.catalogue import find, modes, unproved
-from dpgraph.privacy.accountants.declaration import EPSILON
+from dpgraph.core.errors import UserError, invalid
+from dpgraph.privacy.accountants.declaration import EPSILON, Accountant
 from dpgraph.privacy.accountants.parameters import LEAST_PRICE, Unknown
 from dpgraph.privacy.cache import Cache, made_elsewhere
 from dpgraph.privacy.guarantee import Guarantee, Mode, remark_on_zero
 from dpgraph.privacy.solving import EpsilonAt, shown, solved
+
+PACKAGE = Path(outside.__file__).parents[1]
+DECLARES = b"\n@accountant("
+Accountants = dict[tuple[str, Mode, str], Accountant]
+
+
+def accountants() -> Accountants:
+    """Return all accountants by name, mode and quantity. Raises UserError for a file from outside that is broken."""
+    return _accountants(outside.places())
+
+
+@cache
+def _accountants(places: outside.Places) -> Accountants:
+    own = (*sorted(Path(__file__).parent.glob("*.py")), *sorted(PACKAGE.glob("families/*/*accountant.py")))
+    modules = {
+        path: import_module(".".join(("dpgraph", *path.relative_to(PACKAGE).with_suffix("").parts)))
+        for path in own
+        if DECLARES in path.read_bytes()
+    }
+    modules |= {path: outside.import_file(path) for path in outside.accountant_files(places)}
+    found: Accountants = {}
+    for path, module in modules.items():
+        for one in declared_in(module):
+            if one.key in found:
+                raise UserError(f"{path}: {one.name}: declared twice: expected another name")
+            found[one.key] = one
+    return found
+
+
+def declared_in(module: ModuleType) -> Iterator[Accountant]:
+    """Return the accountants that a module declares, not those that it imports."""
+    for one in vars(module).values():
+        if isinstance(one, Accountant) and one.function.__module__ == module.__name__:
+            yield one
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all that have an epsilon."""
+    return tuple(dict.fromkeys(name for name, _, quantity in accountants() if quantity == EPSILON))
+
+
+def modes(name: str) -> dict[Mode, Accountant]:
+    """Return the accountants of epsilon of this name."""
+    return {mode: one for (known, mode, what), one in accountants().items() if (known, what) == (name, EPSILON)}
+
+
+def find(name: str, mode: Mode, quantity: str = EPSILON) -> Accountant:
+    """Return an accountant. Raises UserError for an unknown name, and with the reason for a mode that it has not."""
+    every = accountants()
+    if (name, mode, quantity) in every:
+        return every[name, mode, quantity]
+    if (reason := unproved(name)) is not None and mode == "rigorous":
+        raise UserError(f"accountant={name} (rigorous, {quantity}): nothing is guaranteed: {reason}")
+    known = sorted({f"{name} ({kind}, {what})" for name, kind, what in every})
+    raise invalid("accountant", f"{name} ({mode}, {quantity})", f"one of {'; '.join(known)}")
+
+
+def unproved(name: str) -> str | None:
+    """Return why a published accountant has no rigorous twin, and which one to use instead."""
+    published = modes(name).get("published")
+    return None if published is None else published.unproved
+
 
 Parameters = Mapping[str, Any]
 # paper: a value printed in a paper; bug: the true accountant at the numbers of a known mistake; cross-check: another
@@ -93,3 +160,61 @@ def solve_for(
     if cache is not None:
         cache.put(question, answer)
     return {**values, open_: answer}
+
+
+PRINTED_DIGIT = 0.005  # papers print two decimals
+COLUMNS = ("id", "accountant", "mode", "parameters", "delta", "quantity", "expected", "rel_tol")
+Row = Mapping[str, str]
+
+# Epsilon of another library by the name of its method: (parameters, delta) -> epsilon. This package loads none of them.
+Libraries = Mapping[str, Callable[[Mapping[str, Any], float], float]]
+
+
+def declared_rows() -> list[Row]:
+    """Return the reference values of all declared accountants, as rows of a table."""
+    keys = ("accountant", "mode", "quantity")
+    return [dict(zip(keys, key)) | row for key, one in accountants().items() for row in one.references]
+
+
+def check_row(row: Row, libraries: Libraries | None = None) -> tuple[bool, str]:
+    """Return whether one row of a reference table holds, and a line with the result.
+
+    A cross-check with a `method` of `libraries` is computed by that library, every other row by this package.
+    """
+    try:
+        expected, tolerance = float(row["expected"]), float(row["rel_tol"])
+        parameters = json.loads(row["parameters"])
+        library = (libraries or {}).get(parameters.get("method", "")) if row["mode"] == "cross-check" else None
+        if library is not None:
+            value = library(parameters, float(row["delta"]))
+        else:
+            value = evaluate(row["accountant"], row["mode"], parameters, float(row["delta"]), row["quantity"])
+    except (KeyError, TypeError, ValueError, UserError) as error:
+        return False, f"{row.get('id', '?')}: {type(error).__name__}: {error}"
+    allowed = tolerance * abs(expected)
+    if row["mode"] == "paper":
+        allowed = max(allowed, PRINTED_DIGIT)
+    passed = abs(value - expected) <= allowed
+    verdict = "ok" if passed else f"FAILED (allowed difference {allowed:.3g})"
+    return passed, f"{row['id']}: {row['accountant']} {row['mode']} {value:.6g}, expected {expected:g}: {verdict}"
+
+
+def check_accounting(path: Path | str | None, libraries: Libraries | None = None) -> tuple[int, int, list[str]]:
+    """Return (passed, failed, one line per row) of a CSV of reference values; without one, of the declared values.
+
+    Columns: id, accountant, mode (published, paper, rigorous, bug or cross-check), parameters (JSON), delta, quantity,
+    expected, rel_tol. A paper's value may differ by half its last printed digit.
+    """
+    results = [check_row(row, libraries) for row in (declared_rows() if path is None else _table(Path(path)))]
+    passed = sum(ok for ok, _ in results)
+    return passed, len(results) - passed, [line for _, line in results]
+
+
+def _table(path: Path) -> list[Row]:
+    if not path.is_file():
+        raise UserError(f"path={path}: expected a CSV file of reference values")
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.DictReader(file)
+        if missing := set(COLUMNS) - set(reader.fieldnames or ()):
+            raise UserError(f"path={path}: expected the columns {', '.join(sorted(missing))}")
+        return list(reader)

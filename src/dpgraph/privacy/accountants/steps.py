@@ -89,9 +89,8 @@ def epsilon_on_roots(
     *, roots: int, rate: float, noise: float, steps: int, delta: float, own_root_removed: bool, choice: float = 0.0
 ) -> float:
     """Return the epsilon of T steps in which a record changes so many roots, and of a choice of that price."""
-    from dpgraph.privacy.accountants.composition import composed_epsilon
+    from dpgraph.privacy.accountants.composition import PureDp, composed_epsilon
     from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
-    from dpgraph.privacy.accountants.quantile import PureDp
 
     pair = affected_roots_pair(affected_roots=roots, rate=rate, noise_std=noise, own_root_removed=own_root_removed)
     return composed_epsilon(pair, steps=steps, delta=delta, once=PureDp(choice) if choice else None)

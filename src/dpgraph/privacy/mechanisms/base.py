@@ -16,8 +16,7 @@ from dpgraph.core.errors import UserError, invalid
 from dpgraph.privacy.accountants.parameters import LEAST_NOISE, MOST_NOISE, MOST_STEPS
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure, Release, differences
-from dpgraph.privacy.public import DataFact, private_numbers
-from dpgraph.privacy.public_numbers import Counted, meaningful_delta, noise_std
+from dpgraph.privacy.public_numbers import Counted, DataFact, meaningful_delta, noise_std, private_numbers
 from dpgraph.privacy.relation import PredictionInput, Relation, Scope
 from dpgraph.privacy.statements import PUBLIC, Statement
 

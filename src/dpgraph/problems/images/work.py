@@ -13,9 +13,13 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.problems.base import Counts
 from dpgraph.problems.classification import evaluate, hidden_labels, predictions
-from dpgraph.problems.images.disagreements import Disagreements, disagreement_metrics
-from dpgraph.problems.images.inversion import Inversion, inversion_metrics
-from dpgraph.problems.images.membership import membership_metrics
+from dpgraph.problems.images.exposure import (
+    Disagreements,
+    Inversion,
+    disagreement_metrics,
+    inversion_metrics,
+    membership_metrics,
+)
 from dpgraph.problems.images.value import Images, load_images
 
 

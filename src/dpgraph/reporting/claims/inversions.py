@@ -10,7 +10,7 @@ import pandas as pd
 from dpgraph.config.claim_tests import AtEqualAccuracy, EveryClass
 from dpgraph.config.experiment import Experiment
 from dpgraph.planning.plan import Entry
-from dpgraph.problems.images.inversion import BY_CLASS
+from dpgraph.problems.images.exposure import BY_CLASS
 from dpgraph.reporting.claims.comparing import Known, add
 from dpgraph.reporting.claims.contrasts import contrast
 from dpgraph.reporting.claims.verdicts import Comparisons, Place, compared

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dpgraph.engine.models.mlp import Mlp
+from dpgraph.engine.models.dense import Mlp
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.training.captured.slot_batch import AloneSegments, SlotBatch, SlotLayout, SlotSegments
 from dpgraph.engine.training.clipping import RootLosses, neighbour_losses, root_losses
-from dpgraph.engine.training.fused.activations import Activation, activation_of
 from dpgraph.engine.training.fused.layers import Calls, Pull, chained, perceptron
 from dpgraph.engine.training.fused.messages import MESSAGES
 from dpgraph.engine.training.fused.network import Parts, cross_entropy
+from dpgraph.engine.training.fused.passes import Activation, activation_of
 from dpgraph.engine.training.ghost import explicit_form, gram_form
 
 

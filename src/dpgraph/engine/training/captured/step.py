@@ -23,10 +23,9 @@ import torch
 from torch import Tensor
 
 from dpgraph.core.randomness import Key
-from dpgraph.engine.models.gat import GatLayer
+from dpgraph.engine.models.message_passing import GatLayer
 from dpgraph.engine.sampling.batches import PoissonSampler
-from dpgraph.engine.sampling.philox import poisson_masks
-from dpgraph.engine.sampling.slots import DrawnSlots, SlotClasses, fill_slots, public_classes
+from dpgraph.engine.sampling.slots import DrawnSlots, SlotClasses, fill_slots, poisson_masks, public_classes
 from dpgraph.engine.training.captured.gradients import SLOT_FORMS, DeviceRecords, SlotParts
 from dpgraph.engine.training.captured.slot_batch import SlotBatch, SlotLayout, TreeTable
 from dpgraph.engine.training.clipping import clip_columns, clip_factors, clipped_gradient_sum

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from dpgraph.engine.models.attention import block_gradients, block_weights
 from dpgraph.engine.models.dense import HeadLinear
-from dpgraph.engine.models.gat import GatLayer
+from dpgraph.engine.models.message_passing import GatLayer
 from dpgraph.engine.models.segments import PaddedRuns, Segments, blocks
 from dpgraph.engine.training.ghost import CallRows, LinearGradients
 

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from dpgraph.core.compiled import WORTH
 from dpgraph.engine.models.segments import blocks
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees
-from dpgraph.engine.training.fused.activations import Activation
-from dpgraph.engine.training.fused.passes import loop_type
+from dpgraph.engine.training.fused.passes import Activation, loop_type
 from dpgraph.engine.training.fused.records import NodeRecords, RecordRows, records_of
 from dpgraph.engine.training.fused.shared import IndexedRows, SharedNodes
 from dpgraph.engine.training.ghost import CallRows, LinearGradients, norms_with_products

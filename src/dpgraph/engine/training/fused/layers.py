@@ -16,12 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.engine.models.dense import SelfWeight
-from dpgraph.engine.models.mlp import Mlp
-from dpgraph.engine.training.fused.activations import Activation, activation_of
+from dpgraph.engine.models.dense import Mlp, SelfWeight
 from dpgraph.engine.training.fused.attention import HeadGradients, StateAttention
 from dpgraph.engine.training.fused.inputs import FirstGradients, FirstRows, SharedGradients, first_dense
-from dpgraph.engine.training.fused.passes import affine, pulled
+from dpgraph.engine.training.fused.passes import Activation, activation_of, affine, pulled
 from dpgraph.engine.training.fused.shared import IndexedRows, SharedNodes
 from dpgraph.engine.training.ghost import CallRows, LinearGradients, RootGradients, ScalarGradients
 

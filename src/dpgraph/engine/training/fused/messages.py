@@ -10,13 +10,11 @@ from torch import Tensor, nn
 
 from dpgraph.engine.models.attention import EntryAttention
 from dpgraph.engine.models.dense import HeadLinear
-from dpgraph.engine.models.gat import GatLayer
-from dpgraph.engine.models.gcn import GcnLayer
-from dpgraph.engine.models.gin import GinLayer
+from dpgraph.engine.models.message_passing import GatLayer, GcnLayer, GinLayer
 from dpgraph.engine.models.segments import Segments
-from dpgraph.engine.training.fused.activations import activation_of
 from dpgraph.engine.training.fused.attention import StateAttention
 from dpgraph.engine.training.fused.layers import Calls, Pull, dense, per_row
+from dpgraph.engine.training.fused.passes import activation_of
 from dpgraph.engine.training.fused.shared import IndexedRows
 from dpgraph.engine.training.ghost import CallRows
 

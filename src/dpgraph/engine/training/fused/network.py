@@ -12,10 +12,10 @@ from dpgraph.engine.models.dense import HeadLinear, KeyLinear, SelfWeight
 from dpgraph.engine.models.network import Network, owners
 from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.sampling.ego import EgoBatch
-from dpgraph.engine.training.fused.activations import activation_of
 from dpgraph.engine.training.fused.inputs import FirstRows, TreeInputs
 from dpgraph.engine.training.fused.layers import Calls, Pull, chained, encode, per_row, perceptron
 from dpgraph.engine.training.fused.messages import INDEXED, MESSAGES
+from dpgraph.engine.training.fused.passes import activation_of
 from dpgraph.engine.training.fused.records import DenseRecords
 from dpgraph.engine.training.fused.shared import SharedNodes
 from dpgraph.engine.training.ghost import RootGradients

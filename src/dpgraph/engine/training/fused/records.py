@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.engine.models.sparse import Bags, Csr, sparse_rows
-from dpgraph.engine.training.fused.activations import Activation
-from dpgraph.engine.training.fused.passes import affine
+from dpgraph.engine.training.fused.passes import Activation, affine
 from dpgraph.engine.training.ghost import CallRows, LinearGradients
 
 

@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from dpgraph.core.compiled import WORTH
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees
-from dpgraph.engine.training.fused.activations import Activation, activation_of
-from dpgraph.engine.training.fused.passes import loop_type
+from dpgraph.engine.training.fused.passes import Activation, activation_of, loop_type
 from dpgraph.engine.training.fused.records import NodeRecords, RecordRows
 from dpgraph.engine.training.precision import operand_eps
 

@@ -12,8 +12,8 @@ from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import Name, numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN, VALIDATION
-from dpgraph.engine.models.components import principal_axes
 from dpgraph.engine.preparation.base import Order
+from dpgraph.engine.preparation.rows import principal_axes
 from dpgraph.families.pate.nodes.teachers import NodeTeacherPlan, OwnerLists, node_teachers_votes
 from dpgraph.families.pate.prepared import PreparedTeachers
 

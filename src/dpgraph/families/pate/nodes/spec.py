@@ -8,10 +8,9 @@ from pydantic import Field
 
 from dpgraph.config.cell import LARGE, Cell, Training
 from dpgraph.config.frozen import Finite
-from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import loop_seconds
 from dpgraph.engine.methods.looks import BROWN, PURPLE, Look
-from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
+from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.families.pate.mechanism import NodeGnmax
 from dpgraph.families.pate.nodes.rules import by_noise, without_noise
 from dpgraph.families.pate.spec import PatePrivacy

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from dpgraph.config.cell import NetworkCell, UndroppedMlp
-from dpgraph.engine.methods.free import AnyBatches
-from dpgraph.engine.methods.spec import MethodSpec
+from dpgraph.engine.methods.spec import AnyBatches, MethodSpec
 from dpgraph.families.plain.constant import look
 from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.privacy.relation import PredictionInput, Relation

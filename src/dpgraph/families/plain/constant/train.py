@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.methods.points import constant_outcome
-from dpgraph.engine.methods.used_nodes import used_nodes
+from dpgraph.engine.methods.assembly import used_nodes
+from dpgraph.engine.methods.base import Job, Observe, Outcome, constant_outcome
 
 
 class Random:

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.methods.assembly import SeedRun, fixed_size_sampler, run_loop, set_up
+from dpgraph.engine.methods.assembly import SeedRun, fixed_size_sampler, run_loop, set_up, stopping
 from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.methods.stopping import stopping
 from dpgraph.engine.models.additive_attention import AttentionNetwork, closed_edges
-from dpgraph.engine.models.dropout import Dropout
+from dpgraph.engine.models.dense import Dropout
 from dpgraph.engine.models.sparse import Bags, sparse_rows
 from dpgraph.engine.training.steps import BatchStep
 from dpgraph.families.plain.propagation.train import Undropped

@@ -8,9 +8,8 @@ from pydantic import Field
 
 from dpgraph.config.cell import MlpModel, Model, NetworkCell, UndroppedMlp
 from dpgraph.engine.methods.cost import network_seconds
-from dpgraph.engine.methods.free import AnyBatches, FreeTraining, StoppedTraining
 from dpgraph.engine.methods.looks import GREEN, GREY, ORANGE, SKY, SLATE, Look
-from dpgraph.engine.methods.spec import MethodSpec
+from dpgraph.engine.methods.spec import AnyBatches, FreeTraining, MethodSpec, StoppedTraining
 from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.base import Size
 

@@ -12,9 +12,8 @@ from pydantic import Field
 from dpgraph.config.cell import Cell, RootBatches
 from dpgraph.config.frozen import Finite
 from dpgraph.engine.methods.cost import loop_seconds
-from dpgraph.engine.methods.free import AnyBatches
 from dpgraph.engine.methods.looks import BLUE, DASH_DOT, GREY, Look
-from dpgraph.engine.methods.spec import MethodSpec, own_record
+from dpgraph.engine.methods.spec import AnyBatches, MethodSpec, own_record
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 

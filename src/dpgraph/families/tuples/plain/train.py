@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, run_loop
-from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.methods.points import constant_outcome
+from dpgraph.engine.methods.base import Job, Observe, Outcome, constant_outcome
 from dpgraph.engine.models.dense import undrawn
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.engine.training.steps import BatchStep

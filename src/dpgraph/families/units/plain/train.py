@@ -12,7 +12,7 @@ from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.methods.assembly import Bench, InParts, SeedRun, fixed_size_sampler, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.image_networks import ROWS, inverted
-from dpgraph.engine.models.softmax import image_network
+from dpgraph.engine.models.image_networks import image_network
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.engine.training.steps import BatchStep
 

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.problems.images.inversion import BY_CLASS, Inversion
+from dpgraph.problems.images.exposure import BY_CLASS, Inversion
 from dpgraph.problems.images.value import Images, load_images
 from dpgraph.reporting import protection
 from dpgraph.reporting.artefacts import beside, described, described_rows, of_entry

@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.problems.images.inversion import BLANK, BY_CLASS, L2, RECOGNISED, SSIM
-from dpgraph.problems.images.membership import MEMBERSHIP
+from dpgraph.problems.images.exposure import BLANK, BY_CLASS, L2, MEMBERSHIP, RECOGNISED, SSIM
 from dpgraph.reporting.artefacts import described, of_entry
 from dpgraph.reporting.paper_values import paper_class_values
 from dpgraph.reporting.results import EntryResult, Results, over_seeds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +115,75 @@ def similarities(image: np.ndarray, others: np.ndarray, window: int) -> np.ndarr
     above = (2 * means[0] * means[1] + luminance) * (2 * covariance + contrast)
     below = (means[0] ** 2 + means[1] ** 2 + luminance) * (variances[0] + variances[1] + contrast)
     return np.asarray((above / below).mean(axis=(1, 2, 3)))
+
+
+@dataclass(frozen=True)
+class Disagreements:
+    """Of one seed: made of the released labels and public images alone."""
+
+    steps: np.ndarray  # (P,) int64 steps done at each look
+    images: np.ndarray  # (L,) int64 ids of the labelled public images
+    labels: np.ndarray  # (L,) int64 noisy labels that were released
+    disagreed: np.ndarray  # (P, L) bool
+    fitted: np.ndarray  # (2, P, L) bool: whose class of which discriminator is the released label
+
+    def save(self, path: Path) -> None:
+        with atomic_path(path) as temporary:
+            np.savez(temporary, **{field.name: getattr(self, field.name) for field in fields(self)})
+
+
+def disagreement_metrics(true: np.ndarray, found: Disagreements) -> tuple[Metric, ...]:
+    """At each look `disagreements/labelled`, a number of images, and the share of wrong labels among them.
+
+    The share compares released labels with the public images' own classes, `true` (N,), which no method reads: it is
+    a number of who has these, and no part of a release. Where nothing is disagreed on there is no share.
+    `wrong/labelled` is the share among all labelled images, at the last look. `training_accuracy_1/labelled` and `_2`
+    are the shares of labelled images that each discriminator classes as their released labels (Figure 3.3(a)).
+    """
+    wrong = np.asarray(true)[found.images] != found.labels
+    metrics, last = [], len(found.steps) - 1
+    for place, (step, chosen) in enumerate(zip(found.steps, found.disagreed, strict=True)):
+        values = {"disagreements/labelled": float(chosen.sum())}
+        if chosen.size:
+            for peer, fitted in enumerate(found.fitted[:, place], 1):
+                values[f"training_accuracy_{peer}/labelled"] = float(fitted.mean())
+        if chosen.any():
+            values["wrong_disagreements/labelled"] = float(wrong[chosen].mean())
+        if place == last and len(wrong):
+            values["wrong/labelled"] = float(wrong.mean())
+        metrics += [
+            Metric(step=int(step), final=place == last, metric=name, value=value) for name, value in values.items()
+        ]
+    return tuple(metrics)
+
+
+MEMBERSHIP = "membership_auc/train"
+
+
+def membership_metrics(value: Images, scores: np.ndarray, step: int) -> list[Metric]:
+    """Area under the curve of the attack that calls images of small cross-entropy members; 1/2: losses tell nothing.
+
+    `scores` are (N, classes) logits; infinite and missing losses count as the largest. Compares with private images and
+    their split: a number for who has these, and no part of a release. It bounds the epsilon of one image from below, in
+    the mean over images, and says nothing of classes. None without labelled images on both sides.
+    """
+    from scipy.stats import rankdata  # takes half a second, which other stages need not wait for
+
+    labels, test = np.asarray(value.labels), value.nodes_of("test")
+    members, others = (nodes[labels[nodes] >= 0] for nodes in (value.train_nodes, test))
+    if not len(members) or not len(others):
+        return []
+    nodes = np.concatenate([members, others])
+    ranks = rankdata(losses(scores[nodes], labels[nodes]))
+    below = len(others) * len(members) + len(members) * (len(members) + 1) / 2 - ranks[: len(members)].sum()
+    return [Metric(step=step, final=True, metric=MEMBERSHIP, value=float(below / (len(members) * len(others))))]
+
+
+def losses(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(n,) cross-entropies of logits (n, classes)."""
+    logits = np.asarray(scores, dtype=np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        top = logits.max(axis=1, keepdims=True)
+        whole = np.log(np.exp(logits - top).sum(axis=1)) + top[:, 0]
+        found = whole - logits[np.arange(len(labels)), labels]
+    return np.nan_to_num(found, nan=np.inf, posinf=np.inf)

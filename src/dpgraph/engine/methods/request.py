@@ -11,7 +11,7 @@ from dpgraph.problems.base import Counts
 
 
 @dataclass(frozen=True)
-class Asked:
+class MechanismRequest:
     """What a mechanism is built from: a cell with a budget, and public counts of its data."""
 
     cell: Any  # of the method's own class

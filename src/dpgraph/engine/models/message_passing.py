@@ -1,4 +1,4 @@
-"""Graph attention with dot products and several heads (Daigavane et al., App. E; after Velickovic et al., 2018)."""
+"""Graph convolution with inverse-degree normalisation (Daigavane et al., App. E)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,53 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.engine.models.attention import attend, attend_states
-from dpgraph.engine.models.dense import Activation, Dense, HeadLinear, KeyLinear, apply_layer, head_layer, linear_layer
+from dpgraph.engine.models.dense import (
+    Activation,
+    Dense,
+    HeadLinear,
+    KeyLinear,
+    SelfWeight,
+    apply_layer,
+    head_layer,
+    linear_layer,
+)
 from dpgraph.engine.models.segments import Segments
+
+
+class GcnLayer(nn.Module):
+    """h'_u = m_u + act(W m_u + b), with m_u the mean of h over {u} and E_u: the operator (d + I)^-1 (A + I).
+
+    The skip connection is the authors' released code; the paper's text does not mention it.
+    """
+
+    def __init__(self, width: int, activation: Activation, generator: torch.Generator, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.linear = linear_layer(width, width, generator, dtype)
+        self.activation = activation
+
+    def forward(self, rows: Tensor, segments: Segments, level: int = 0, dense: Dense = apply_layer) -> Tensor:
+        """(num_rows, width) states of the deeper level -> (n, width)."""
+        mean = segments.mean(rows)
+        return mean + self.activation(dense(self.linear, mean, level))
+
+
+class GinLayer(nn.Module):
+    """h'_u = act(W ((1 + eps) h_u + sum of h over E_u) + b), eps learnt and 0 at first.
+
+    No skip connection, unlike `GcnLayer`: it would hand the sum over a hub's list, which no bound holds, to the decoder
+    past the activation, and the GIN of the papers has none.
+    """
+
+    def __init__(self, width: int, activation: Activation, generator: torch.Generator, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.self_weight = SelfWeight(dtype)
+        self.linear = linear_layer(width, width, generator, dtype)
+        self.activation = activation
+
+    def forward(self, rows: Tensor, segments: Segments, level: int = 0, dense: Dense = apply_layer) -> Tensor:
+        """(num_rows, width) states of the deeper level -> (n, width)."""
+        total = segments.sum(rows) + dense(self.self_weight, segments.own(rows), level)
+        return self.activation(dense(self.linear, total, level))
 
 
 class GatLayer(nn.Module):
