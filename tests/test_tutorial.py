@@ -66,7 +66,7 @@ def ran():
     return execute(quick=True)
 
 
-def test_it_is_a_notebook_with_the_outputs_of_a_run(committed):
+def test_it_is_a_notebook_with_the_outputs_for_whole_run(committed):
     nbformat.validate(committed)
     assert [cell.execution_count for cell in code(committed)] == list(range(1, len(code(committed)) + 1))
     assert "claimed" in text(code(committed)[-1])

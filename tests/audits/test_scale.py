@@ -94,7 +94,7 @@ def test_wrong_noise_is_noticed(why: str, runs) -> None:  # type: ignore[no-unty
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_all_noise_of_a_run_is_on_record_with_its_std(name: str) -> None:
+def test_all_noise_for_whole_run_is_on_record_with_its_std(name: str) -> None:
     """At least 10,000 draws of each kind, and not one of them broken; .9 of it would be."""
     cell, graph = cells()[name], toy_graph()
     found = run_on_record(lambda seed, record: recorded_job(cell, graph, seed, record), 10_000)

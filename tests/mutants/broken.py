@@ -109,7 +109,7 @@ def adaptive_clipping(plain: Any) -> Any:
 
     def clipped(network: Any, trees: Any, positions: np.ndarray, x: Any, y: Any, clip_norm: Any, *rest: Any) -> Any:
         lists = trees.lists
-        nodes = [np.append(lists.of(root), root) for root in trees.roots.numpy()[trees.rank[positions]]]
+        nodes = [np.append(lists.members(root), root) for root in trees.roots.numpy()[trees.rank[positions]]]
         occurrences = np.bincount(np.concatenate(nodes))
         limits = clip_norm / np.array([occurrences[one].max() for one in nodes])
         parts = [
@@ -165,12 +165,12 @@ def read_as(change: Callable[[Graph], np.ndarray]) -> Callable[[Any], Any]:
     """Make features something that other records have touched."""
 
     def make(plain: Any) -> Any:
-        def of(graph: Graph, device: torch.device) -> PrivateData:
+        def from_graph(graph: Graph, device: torch.device) -> PrivateData:
             features = np.asarray(change(graph), dtype=np.float32)
             changed = replace(graph, features=features)
             return PrivateData(changed, torch.from_numpy(features), torch.from_numpy(np.array(graph.labels)))
 
-        return staticmethod(of)
+        return staticmethod(from_graph)
 
     return make
 

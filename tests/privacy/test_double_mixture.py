@@ -56,7 +56,7 @@ def test_one_sided_mixture_is_the_librarys_mixture() -> None:
         2.0, counts.tolist(), probabilities.tolist(), value_discretization_interval=1e-2
     )
     epsilons = np.array([-0.3, 0.0, 0.2, 0.7, 2.0])
-    upper, lower = Mixture.binomial(count=3, rate=0.2), Mixture.of([1.0], [0.0])
+    upper, lower = Mixture.binomial(count=3, rate=0.2), Mixture.from_terms([1.0], [0.0])
     forward = DoubleMixtureGaussianPrivacyLoss(upper, lower, noise_std=2.0).get_delta_for_epsilon(epsilons)
     backward = DoubleMixtureGaussianPrivacyLoss(lower, upper, noise_std=2.0).get_delta_for_epsilon(epsilons)
     both = np.maximum(forward, backward)
@@ -311,7 +311,7 @@ def test_one_batch_without_neighbours_is_the_poisson_gaussian() -> None:
 
 def test_fixed_size_batches_need_another_pair() -> None:
     """One replaced record at rate .01, s = 1, T = 1000, delta = 1e-5: displaced roots make it 13.36 instead of 2.84."""
-    displaced = MixturePair(Mixture.binomial(count=1, rate=0.01, unit=2.0), Mixture.of([1.0], [0.0]), 1.0)
+    displaced = MixturePair(Mixture.binomial(count=1, rate=0.01, unit=2.0), Mixture.from_terms([1.0], [0.0]), 1.0)
     assert composed_epsilon(displaced, steps=1000, delta=1e-5) == pytest.approx(13.36, rel=1e-3)
     assert composed_epsilon(
         affected_roots_pair(affected_roots=1, rate=0.01, noise_std=1.0, own_root_removed=False), steps=1000, delta=1e-5

@@ -81,7 +81,7 @@ def test_epsilons_are_those_of_the_step(cells):
     assert (rows["eps_rigorous_reason"] == "").all()
 
 
-def test_other_relations_of_a_run_are_stated_beside_its_own(cells):
+def test_other_relations_for_whole_run_are_stated_beside_its_own(cells):
     whole = statement(9.0, 4.0)
     whole["beside"] = [
         {**whole["rigorous"], "relation": "edge", "epsilon": 1.964},

@@ -1,1 +1,1 @@
-"""What families share: networks, sampling, training steps, preparation, and the frame of a method."""
+"""Shared by the families: networks, sampling, training steps, preparation, and the frame of a method."""

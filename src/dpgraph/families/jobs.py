@@ -52,7 +52,7 @@ def make_jobs(
         if isinstance(mechanism, NoRecord):
             hidden = problem.counts_only(value)
         return [Job(hidden, cell, seed, calibration, device, None, checkpoint) for seed in seeds]
-    data = PrivateData.of(problem.graph(hidden), device)
+    data = PrivateData.from_graph(problem.graph(hidden), device)
     public = problem.unlabelled(hidden)
     return [
         Job(

@@ -61,7 +61,7 @@ def train(own: OwnGraph, what: Budgeted, seed: int | None) -> Trained:
     cell, mechanism, device = what.cell, what.mechanism, torch.device("cpu")
     known = spec(cell.method)
     known.check_runs(mechanism)
-    data = PrivateData.of(shaped, device)
+    data = PrivateData.from_graph(shaped, device)
     if seed is None:
         prepared: PreparedVotes = SecretVotes(SecretOrder(cell, mechanism, 0, data, device))
     else:

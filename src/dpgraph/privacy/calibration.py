@@ -95,7 +95,7 @@ class Calibration(Frozen):
         write_json(path, self.model_dump(mode="json"))
 
     @classmethod
-    def of(cls, value: Any, kind: type[Mechanism]) -> Calibration:
+    def from_json(cls, value: Any, kind: type[Mechanism]) -> Calibration:
         """From its JSON form; raises ValueError, UserError for a mechanism of another kind."""
         if not isinstance(value, dict):
             raise ValueError("expected a mapping")
@@ -105,7 +105,7 @@ class Calibration(Frozen):
     def read(cls, path: Path, kind: type[Mechanism]) -> Calibration:
         """`kind` is the class of the mechanism that the reader requests."""
         try:
-            return cls.of(read_json(path), kind)
+            return cls.from_json(read_json(path), kind)
         except FileNotFoundError:
             raise UserError(f"{path}: no such file: expected a calibration") from None
         except (OSError, ValueError, RecursionError, UserError) as error:
@@ -252,6 +252,6 @@ def _statement_of(mechanism: Mechanism) -> PrivacyStatement:
 
 def _stored(cache: Cache, question: Any, kind: type[Mechanism]) -> Calibration | None:
     try:
-        return Calibration.of(cache.get(question), kind)
+        return Calibration.from_json(cache.get(question), kind)
     except (ValueError, UserError):
         return None

@@ -119,7 +119,7 @@ class StreamUse(Frozen):
     draws: int | None = Field(default=None, description="Independent draws; null: keyed by epochs or ids")
     numbers: int | None = Field(default=None, description="Numbers in all draws; null: not counted, or private")
 
-    def of_a_run(self, stated: int | None) -> StreamUse:
+    def for_whole_run(self, stated: int | None) -> StreamUse:
         """Return this use with the draws of earlier processes; without lengths if none is stated: they are private."""
         if stated is None or not self.draws:
             return StreamUse(stream=self.stream, secret=self.secret)

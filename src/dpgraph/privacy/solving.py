@@ -75,10 +75,10 @@ def highest_rate(epsilon_at: EpsilonAt, target: float) -> float:
     def rate(inverse: float) -> float:  # what is evaluated is what is returned, to the last bit
         return _rounded(1 / inverse, math.floor)
 
-    def at(inverse: float) -> float:
+    def epsilon_at_inverse(inverse: float) -> float:
         return epsilon_at(rate(inverse))
 
-    inverse_rate = _crossing(at, target, 1.0, 1 / LOWEST_RATE, 10.0, {}, _inverse_rate)
+    inverse_rate = _crossing(epsilon_at_inverse, target, 1.0, 1 / LOWEST_RATE, 10.0, {}, _inverse_rate)
     return rate(inverse_rate) if inverse_rate else LOWEST_RATE
 
 

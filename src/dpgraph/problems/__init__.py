@@ -1,1 +1,1 @@
-"""Problems: what is learnt, what methods may see of it, and how their answers are judged."""
+"""Kinds of data sets with what is learnt from them: one folder for each."""

@@ -1,4 +1,4 @@
-"""What the pipeline asks of a problem: a kind of data set with what is learnt from it."""
+"""The interface of a problem: a kind of data set with what is learnt from it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Size:
-    """What the registry expects of a task's data; guesses where it says nothing."""
+    """The sizes of a task's data that the registry expects; guesses where it states none."""
 
     nodes: int  # nodes, images or entities
     entries: int  # directed edges; tuples of a relation
@@ -42,49 +42,52 @@ class Size:
 
     @property
     def megabytes(self) -> float:
-        """Features in float32; both directions of the edges as indices and weights."""
+        """MiB of features in float32, and of both directions of the edges as indices and weights."""
         return (4 * self.nodes * self.features + 24 * self.entries) / 2**20
 
 
 class Work(Protocol):
-    """What is done with the data of a problem. `value` is the problem's own class; it has a name and `meta`."""
+    """The operations on the data of a problem. `value` is of the problem's own class; it has a name and `meta`."""
 
     def load(self, folder: Path, verify: bool, split: int) -> Any:
-        """The value with its random split number `split`; raises DataUnavailable with the recorded reason."""
+        """Return the value with random split number `split`. Raise DataUnavailable with the recorded reason."""
 
     def counts(self, value: Any) -> Counts:
-        """The same for all splits."""
+        """Return the public counts, which are equal for all splits."""
 
     def blind(self, value: Any) -> Any:
-        """What a method without privacy may read: nothing of what it is tested on."""
+        """Return the value as a method without privacy may read it: the tested parts are hidden."""
 
     def unlabelled(self, value: Any) -> Any:
-        """What a private method may read beside its prepared step."""
+        """Return the value as a private method may read it, next to its prepared step."""
 
     def counts_only(self, value: Any) -> Any:
-        """What a method may read whose epsilon is 0: no record."""
+        """Return the value as a method with epsilon 0 may read it: without records."""
 
     def check_shown(self, value: Any, labels: bool, records: bool) -> None:
-        """Raises ValueError for a value that shows more than what a method may read: labels, or no record at all."""
+        """Raise ValueError for a value that shows more than a method may read: labels, or any record."""
 
     def graph(self, value: Any) -> Graph:
-        """The records as prepared steps read them; raises UserError where they read none of this problem."""
+        """Return the records as prepared steps read them. Raise UserError where they cannot read this problem's."""
 
     def evaluate(self, value: Any, scores: np.ndarray, step: int, final: bool) -> list[Metric]:
-        """Metrics of what a method returns, `Outcome.logits`; `value` is the whole one."""
+        """Return the metrics of a method's `Outcome.logits`; `value` is the whole one."""
 
     def predictions(self, value: Any, scores: np.ndarray) -> np.ndarray:
-        """What is kept of a seed's scores: small, and enough for all tables."""
+        """Return the part of a seed's scores that is kept: small, and enough for all tables."""
 
     def exposure_metrics(
         self, value: Any, exposure: Any, step: int, *names: str | int
     ) -> tuple[tuple[Metric, ...], dict[str, str]]:
-        """Metrics of attacks on what a method exposes, and what a record notes of them."""
+        """Return metrics of attacks on a method's exposure, and notes for the record."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem's own description, without torch. Nothing else in the package knows a problem by its name."""
+    """A problem's own description, without torch. No other module knows a problem by its name.
+
+    `store` is called with the task, the registry's entry, the reader's result and the folder to fill.
+    """
 
     name: str
     summary: str
@@ -95,18 +98,19 @@ class Problem:
     size: Callable[[Task, DatasetEntry], Size] = field(default=lambda task, known: size_by_registry(task, known))
 
     def check(self, task: Task) -> None:
-        """Raises UserError for a setting or a feature transform that the problem does not have."""
+        """Raise UserError for a setting or a feature transform that the problem does not have."""
         if task.setting not in self.settings:
             raise invalid("task.setting", task.setting, f"{' or '.join(self.settings)} for the problem {self.name}")
         if not re.fullmatch(self.features, task.features):
             raise invalid("task.features", task.features, f"{self.features} for the problem {self.name}")
 
     def working(self) -> Work:
+        """Return the problem's `Work`."""
         return load(self.work)()  # type: ignore[no-any-return]
 
 
 def described(task: Task, known: DatasetEntry) -> dict[str, object]:
-    """What every stored data set says of itself, in its `meta`."""
+    """Return the `meta` that every stored data set has."""
     return {
         "task": task.model_dump(mode="json"),
         "title": known.title,
@@ -116,7 +120,7 @@ def described(task: Task, known: DatasetEntry) -> dict[str, object]:
 
 
 def check_expected(dataset: str, known: DatasetEntry, seen: Mapping[str, object]) -> None:
-    """Raises UserError that names the first statistic in which the files differ from the registry, and both numbers."""
+    """Raise UserError that names the first statistic in which the files differ from the registry, with both values."""
     for statistic, value in seen.items():
         wanted = getattr(known.expected, statistic)
         if wanted is not None and wanted != value:
@@ -124,6 +128,7 @@ def check_expected(dataset: str, known: DatasetEntry, seen: Mapping[str, object]
 
 
 def size_by_registry(task: Task, known: DatasetEntry) -> Size:
+    """Return the sizes of a task's data, from the numbers of the registry."""
     expected = known.expected
     nodes = expected.nodes or 20_000
     entries = expected.entries if expected.entries is not None else round((expected.mean_degree or 10) * nodes)

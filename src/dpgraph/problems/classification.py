@@ -1,4 +1,4 @@
-"""Classes of records, nodes or images: metrics from logits, in float64, for every method alike.
+"""Metrics of classification from logits, in float64, for every method alike.
 
 They are a few lines on one confusion matrix, equal to scikit-learn's (tests/problems/test_evaluate.py), whose import
 would cost every training job more time than the training of a small cell. The package ogb judges the accuracy on its
@@ -21,23 +21,22 @@ OF_OGB = re.compile(r"(ogbn-(?:arxiv|products|mag))(-.*)?")  # judged by accurac
 
 
 def predictions(logits: np.ndarray) -> np.ndarray:
-    """(N,) class with the largest logit; the smallest id where logits tie, -1 where any is not a number."""
+    """Return (N,) the class with the largest logit; the smallest id among ties, -1 where any logit is not a number."""
     largest = np.argmax(logits, axis=1)
     return np.where(np.isnan(logits).any(axis=1), -1, largest)
 
 
 def hidden_labels(records: Records) -> np.ndarray:
-    """(N,) labels as methods see them: -1 outside training and validation."""
+    """Return the (N,) labels as methods see them: -1 outside training and validation."""
     return np.where(np.isin(records.split, (TRAIN, VALIDATION)), records.labels, -1)
 
 
 def evaluate(records: Records, logits: np.ndarray, step: int, final: bool) -> list[Metric]:
-    """Accuracy and macro-F1 on each split that has labelled nodes; of the test nodes accuracy by class, and chance.
+    """Return accuracy and macro-F1 of each split with labelled nodes; of the test nodes also accuracy by class, and
+    chance.
 
-    Chance level is the share of the largest class, which no constant prediction exceeds.
-
-    Micro-F1 of a single-label task equals accuracy, so it has no row of its own. Macro-F1 averages over the classes
-    that occur in the split's labels.
+    Chance level is the share of the largest class, which no constant prediction exceeds. Micro-F1 of a single-label
+    task equals accuracy, so it has no row. Macro-F1 averages over the classes that occur in the split's labels.
     """
     predicted = predictions(logits)
     labels = np.asarray(records.labels)
@@ -75,7 +74,7 @@ def _evaluator(name: str) -> Any:
 
 
 def confusion(labels: np.ndarray, predicted: np.ndarray, num_classes: int) -> np.ndarray:
-    """(classes, classes + 1): rows are labels, columns predictions; the last column is "no class"."""
+    """Return counts (classes, classes + 1): rows are labels, columns predictions; the last column is "no class"."""
     columns = np.where(predicted < 0, num_classes, predicted)
     flat = np.bincount(labels * (num_classes + 1) + columns, minlength=num_classes * (num_classes + 1))
     return flat.reshape(num_classes, num_classes + 1).astype(np.float64)

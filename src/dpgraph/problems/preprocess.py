@@ -1,4 +1,4 @@
-"""From raw files to the stored data of a task: what is the same for every problem."""
+"""The steps from raw files to the stored data of a task that all problems share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,19 @@ from dpgraph.problems.registry import problem_of
 
 
 def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
-    """Stores the data of `task` in `out_dir` (data/graphs/<task.folder>), as its problem does it.
+    """Store the data of a task, as its problem does it.
 
-    `raw_dir` is the data set's folder, as `fetch` filled it. Where its manifest says unavailable, or a reader finds
-    that a model cannot be used, only a header with that reason is stored.
-    Raises UserError for a task that the problem does not have, for files that are no longer what was downloaded, for
-    damaged ones, and for statistics that differ from the registry's.
+    Where the manifest says unavailable, or a reader finds that a model cannot be used, only a header with that reason
+    is stored.
+
+    Args:
+        task: The data set, its setting, split and features.
+        raw_dir: The data set's folder, as `fetch` filled it.
+        out_dir: The folder to fill: data/graphs/<task.folder>.
+
+    Raises:
+        UserError: The problem does not have the task, files are damaged or are not those that were downloaded, or
+            statistics differ from the registry's.
     """
     raw_dir, out_dir = Path(raw_dir), Path(out_dir)
     known, problem = entry(task.dataset), problem_of(task)

@@ -1,4 +1,4 @@
-"""All problems by name: `problems/<problem>/problem.py`. What a problem does is imported when it is done."""
+"""The problems by name, from `problems/<problem>/problem.py`; their code is imported when it is needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpgraph.problems.base import Problem, Size
 
 @cache
 def problems() -> dict[str, Problem]:
-    """A folder without a description is none."""
+    """Return all problems by name; a folder without `problem.py` is not one."""
     described = {}
     for module in pkgutil.iter_modules(dpgraph.problems.__path__, "dpgraph.problems."):
         if not module.ispkg or importlib.util.find_spec(f"{module.name}.problem") is None:
@@ -28,6 +28,7 @@ def problems() -> dict[str, Problem]:
 
 
 def problem(name: str) -> Problem:
+    """Return a problem by name. Raise UserError for an unknown one."""
     known = problems()
     if name not in known:
         raise invalid("problem", name, f"one of {', '.join(known)}")
@@ -35,7 +36,7 @@ def problem(name: str) -> Problem:
 
 
 def problem_of(task: Task) -> Problem:
-    """That of the task's data set; node classification for a data set that the registry does not have."""
+    """Return the problem of the task's data set; node classification for one that the registry does not have."""
     known = registry().get(task.dataset)
     return problem(FIRST_PROBLEM if known is None else known.problem)
 

@@ -237,7 +237,7 @@ def test_the_literature_s_attention_by_dense_matrices(nodes, density, heads, out
     lists = closed_edges(graph, torch.device("cpu"))
     found = network(features, lists)
     torch.testing.assert_close(found, rows, **TOLERANCE)
-    words = Bags.of(Csr.of(sp.csr_matrix(features.numpy())), torch.device("cpu"))
+    words = Bags.from_csr(Csr.from_scipy(sp.csr_matrix(features.numpy())), torch.device("cpu"))
     torch.testing.assert_close(network(features, lists, words), rows, **TOLERANCE)
     parameters, weights = list(network.parameters()), torch.from_numpy(graph.features[:, :CLASSES]).double()
     ours = torch.autograd.grad((found * weights).sum(), parameters, retain_graph=True)

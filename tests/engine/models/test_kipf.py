@@ -185,17 +185,17 @@ def test_induced_blocks_read_nothing_else():
 def test_sparse_matrices(rows, columns, seed, zeros):
     random = numpy_generator("sparse", seed)
     dense = (random.normal(size=(rows, columns)) * (random.random((rows, columns)) >= zeros)).astype(np.float32)
-    csr = Csr.of(sp.csr_matrix(dense))
+    csr = Csr.from_scipy(sp.csr_matrix(dense))
     chosen = random.integers(0, rows, 5)
     right, left = torch.randn(columns, 3), torch.randn(5, 3)
     taken = csr.take(chosen)
     assert np.array_equal(taken.ptr[1:] - taken.ptr[:-1], np.diff(csr.ptr)[chosen])
-    for matrix in (SparseMatrix.of(taken, CPU), DenseMatrix(torch.from_numpy(dense), torch.from_numpy(chosen))):
+    for matrix in (SparseMatrix.from_csr(taken, CPU), DenseMatrix(torch.from_numpy(dense), torch.from_numpy(chosen))):
         expected = torch.from_numpy(dense[chosen])
         assert torch.allclose(matrix.times(right), expected @ right, atol=1e-5)
         assert torch.allclose(matrix.transposed_times(left), expected.T @ left, atol=1e-5)
     used = np.unique(csr.columns)
-    renamed = Bags.of(csr.renamed(used), CPU).sums(right[used])
+    renamed = Bags.from_csr(csr.renamed(used), CPU).sums(right[used])
     assert torch.allclose(renamed, torch.from_numpy(dense) @ right, atol=1e-5)
 
 
@@ -207,5 +207,5 @@ def test_features_are_dense_only_where_few_are_zero():
     for values, kind in ((full, DenseMatrix), (few, SparseMatrix)):
         features = Features(values, CPU)
         assert isinstance(features.all, kind)
-        assert torch.allclose(features.of(nodes).times(weights), torch.from_numpy(values[nodes]) @ weights, atol=1e-6)
-        assert features.of(nodes).nbytes > 0
+        assert torch.allclose(features.take(nodes).times(weights), torch.from_numpy(values[nodes]) @ weights, atol=1e-6)
+        assert features.take(nodes).nbytes > 0

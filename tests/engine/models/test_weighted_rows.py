@@ -41,7 +41,7 @@ def test_logits_are_weighted_sums_of_those_of_single_records(seed, roots, layers
 @given(st.integers(0, 10**6), st.integers(1, NODES))
 def test_padded_rows_hold_the_same_weights(seed, roots):
     dense, chosen = rows_of(seed, roots)
-    padded = PaddedRows.of(sp.csr_matrix(dense), chosen, NODES)
+    padded = PaddedRows.from_weights(sp.csr_matrix(dense), chosen, NODES)
     written = np.zeros_like(dense)
     np.add.at(written, (np.arange(roots)[:, None], padded.nodes), padded.weights)
     assert np.array_equal(written, dense)
@@ -54,6 +54,6 @@ def test_padded_rows_hold_the_same_weights(seed, roots):
 
 def test_a_row_that_is_too_long_is_refused():
     rows = sp.csr_matrix(np.array([[0.5, 0.5, 0.0], [0.2, 0.2, 0.2]]))
-    assert PaddedRows.of(rows, np.array([0, 1]), 3).nodes.tolist() == [[0, 1, 0], [1, 0, 2]]
+    assert PaddedRows.from_weights(rows, np.array([0, 1]), 3).nodes.tolist() == [[0, 1, 0], [1, 0, 2]]
     with pytest.raises(ValueError, match="a row names 2 other nodes: expected at most 1"):
-        PaddedRows.of(rows, np.array([0, 1]), 2)
+        PaddedRows.from_weights(rows, np.array([0, 1]), 2)

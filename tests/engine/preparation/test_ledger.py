@@ -172,7 +172,7 @@ def test_no_noise_of_a_release_of_fit_is_used_twice(monkeypatch):
     for _ in SEEDS:
         recorder = Recorder(monkeypatch, SecretNoise, SecretReleases)
         shaped = replace(toy, features=np.asarray(toy.features, dtype=np.float32))
-        prepared = SecretVotes(SecretOrder(cell, mechanism, 0, PrivateData.of(shaped, CPU), CPU))
+        prepared = SecretVotes(SecretOrder(cell, mechanism, 0, PrivateData.from_graph(shaped, CPU), CPU))
         calibration = calibrate(cell, len(toy.train_nodes))
         shown = problem_of(cell.task).working().unlabelled(shaped)
         outcome = method(cell.method).run(Job(shown, cell, 0, calibration, CPU, prepared), lambda step, logits: {})

@@ -44,6 +44,6 @@ def tree():
     """DFS-TREE (Algorithm 2) as a nested tuple: (v, subtrees of depth r - 1 of v's list)."""
 
     def build(lists, v: int, depth: int):
-        return (v, tuple(build(lists, int(u), depth - 1) for u in lists.of(v)) if depth else ())
+        return (v, tuple(build(lists, int(u), depth - 1) for u in lists.members(v)) if depth else ())
 
     return build

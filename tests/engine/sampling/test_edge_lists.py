@@ -130,7 +130,7 @@ def test_stable_lists_equal_a_loop_over_nodes(graph_of, lists, k, d, key):
         for v in smallest(u, [v for v, p in proposals.items() if u in p], k, edge_lists.ACCEPT):
             accepted[v].append(u)
     result = stable_edge_lists(graph_of(N, lists), np.arange(N), k, d, key)
-    assert {v: result.of(v).tolist() for v in range(N)} == accepted
+    assert {v: result.members(v).tolist() for v in range(N)} == accepted
 
 
 @given(GRAPHS, st.integers(1, 3), st.integers(0, 2), st.integers(0, 2**32), st.booleans())
@@ -160,9 +160,9 @@ def test_lists_are_parts_of_the_roots_own_lists(graph_of, lists, key):
         stable_edge_lists(graph, roots, 2, 2, key),
     ):
         for v in range(N):
-            assert set(result.of(v)) <= (set(lists.get(v, ())) if v % 2 else set())
-            assert np.all(np.diff(result.of(v)) > 0)
-    assert all(full.of(int(v)).tolist() == lists.get(int(v), []) for v in roots)
+            assert set(result.members(v)) <= (set(lists.get(v, ())) if v % 2 else set())
+            assert np.all(np.diff(result.members(v)) > 0)
+    assert all(full.members(int(v)).tolist() == lists.get(int(v), []) for v in roots)
     generous = stable_edge_lists(graph, roots, N, N, key)
     assert np.array_equal(generous.idx, full.idx)
 

@@ -23,7 +23,7 @@ GRAPHS = st.dictionaries(st.integers(0, N - 1), st.sets(st.integers(0, N - 1)), 
 def repeated_mean(lists, v: int, hops: int) -> dict[int, Fraction]:
     if hops == 0:
         return {v: Fraction(1)}
-    closed = [v, *lists.of(v).tolist()]
+    closed = [v, *lists.members(v).tolist()]
     total: dict[int, Fraction] = {}
     for u in closed:
         for w, weight in repeated_mean(lists, u, hops - 1).items():

@@ -41,7 +41,7 @@ def reference_loss(network, lists: EdgeLists, v: int, features, labels, messages
             for linear in network.encoder.layers:
                 x = act(linear.weight @ x + linear.bias)
             return x
-        neighbourhood = [u, *lists.of(u).tolist()] if messages else [u]
+        neighbourhood = [u, *lists.members(u).tolist()] if messages else [u]
         return update(network.aggregation[layer - 1], act, [state(w, layer - 1) for w in neighbourhood])
 
     x = state(v, network.hops)
@@ -191,7 +191,7 @@ def test_root_without_finite_gradient_contributes_nothing(graph, make_network, k
     network, lists, trees, features, labels, positions = setting(graph, make_network, kind, hops, 1, 1, "relu")
     with torch.no_grad():
         network.encoder.layers[0].weight.abs_()
-    culprit = int(lists.of(0)[4]) if hops else int(graph.train_nodes[positions[2]])
+    culprit = int(lists.members(0)[4]) if hops else int(graph.train_nodes[positions[2]])
     features = features.clone()
     features[culprit] = poison
     nodes = graph.train_nodes[positions].tolist()

@@ -61,7 +61,9 @@ def network_of(seed, width=8, activation="tanh", features=11, dtype=torch.float3
 
 def table_of(records, dtype=torch.float32):
     rows, chosen = rows_of(0)
-    return RowTable(PaddedRows.of(rows, chosen, PLACES), with_constant(records, CPU), records, LABELS, CPU, dtype)
+    return RowTable(
+        PaddedRows.from_weights(rows, chosen, PLACES), with_constant(records, CPU), records, LABELS, CPU, dtype
+    )
 
 
 def trained_of(records, dtype=torch.float32, **model):

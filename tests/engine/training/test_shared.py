@@ -180,7 +180,7 @@ def test_norms_by_a_loop_are_those_of_products(graph, dtype, shared_rows):
     output = torch.randn(len(ranks) * width, 20, generator=draw, dtype=dtype)
     states = shared.IndexedRows(output.flip(0), np.arange(len(output))[::-1].copy())
     for kind, slope in ((0, torch.ones_like(output)), (1, 1 - output**2), (2, (output > 0).to(dtype))):
-        mine = known.norms(ranks, sizes[ranks], kind, states, shared.IndexedRows.of(above))
+        mine = known.norms(ranks, sizes[ranks], kind, states, shared.IndexedRows.from_rows(above))
         gradients = above * slope.view(len(ranks), width, 20)
         for own, theirs in zip(mine, norms_with_products(known.products(ranks, sizes[ranks]), gradients), strict=True):
             torch.testing.assert_close(own, theirs)

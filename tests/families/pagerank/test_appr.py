@@ -64,7 +64,7 @@ def padded(job):
     """The arrays that the engine reads."""
     found = job.prepared or Reading.of(job, job.cell.pagerank)
     weights = found.weights if job.prepared else found.rows
-    return PaddedRows.of(weights, rows_of(job)[1], found.length), found
+    return PaddedRows.from_weights(weights, rows_of(job)[1], found.length), found
 
 
 class StubCalibration:

@@ -1,1 +1,1 @@
-"""One file per method of a paper: how data, sampler, model, mechanism and trainer combine."""
+"""The frame of a method: its specification, the job that it is given, and the loop around its step."""

@@ -1,4 +1,4 @@
-"""The parts that the methods share: a network with its data on a device, and the loop around a step."""
+"""The parts that all methods share: a network with its data on a device, and the loop around a step."""
 
 from __future__ import annotations
 
@@ -38,14 +38,21 @@ class Bench:
 
     @property
     def generators(self) -> dict[str, Generator]:
-        """What the network draws from; a checkpoint keeps its state."""
+        """The generators that the network draws from; a checkpoint keeps their states."""
         return {} if self.masks is None else {"masks": self.masks}
 
 
 def set_up(job: Job, build: Callable[[Job, int, torch.Generator | None], Any] | None = None) -> Bench:
-    """Same initial parameters for every method that agrees in its model: seeds are paired.
+    """Return network, optimiser and features of one seed.
 
-    `build`: (job, F, masks) -> another network than `Network`.
+    Initial parameters are the same for all methods with the same model, so that methods can be compared seed by seed.
+
+    Args:
+        job: The seed to train.
+        build: Makes another network than `Network` from the job, F and the generator of dropout masks.
+
+    Returns:
+        Network, optimiser, features (N, F) on the job's device, and the generator of masks.
     """
     masks = torch_generator(*job.names("masks"), device=job.device) if job.cell.model.dropout else None
     features = features_of(job)
@@ -64,24 +71,26 @@ def set_up(job: Job, build: Callable[[Job, int, torch.Generator | None], Any] | 
 
 
 def features_of(job: Job) -> torch.Tensor:
-    """Return (N, F) what the prepared step holds, or the data's own features, on the job's device."""
+    """Return the features (N, F) of the prepared step, or of the data without privacy, on the job's device."""
     if job.prepared is not None:
         return job.prepared.data.features
     return torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).to(job.device)
 
 
 def initial_network(job: Job, num_features: int, masks: torch.Generator | None = None) -> Network:
+    """Return a `Network` whose initial parameters depend on the names of the job's stream only."""
     generator = torch_generator(*job.names("parameters"))
     return Network(job.cell.model, num_features, job.graph.num_classes, generator, masks=masks).to(job.device)
 
 
 def fixed_size_sampler(cell: Any, num_roots: int) -> FixedSizeSampler:
+    """Return a sampler of batches of the cell's size."""
     return FixedSizeSampler(num_roots, batch_size(cell.training, num_roots))
 
 
 @dataclass(frozen=True)
 class InParts:
-    """Classify each row by itself, `rows` of them at a time."""
+    """Inference that classifies each row by itself, `rows` of them at a time."""
 
     rows: int
 
@@ -92,9 +101,10 @@ class InParts:
 
 @dataclass(frozen=True)
 class SeedRun:
-    """A seed ready to be trained. Inference reads the neighbourhoods of the whole graph uncut.
+    """A seed that is ready to be trained.
 
-    `inference` may be another one than message passing, and `last` put another one in its place after the last step.
+    Inference reads the whole neighbourhoods in the graph. `inference` replaces message passing, and `last` replaces the
+    inference after the last step.
     """
 
     job: Job
@@ -119,19 +129,19 @@ class SeedRun:
         return {**self.generators, **self.bench.generators}
 
     def share_of_steps(self, resumed_at: int) -> float:
-        """Of the steps after `resumed_at`, those before an early stop: the others take no time."""
+        """Return which share of the steps after `resumed_at` ran: the steps after an early stop take no time."""
         asked = self.steps - resumed_at
         if self.watched is None or not asked:
             return 1.0
         return max(int(self.watched.done) - resumed_at, 0) / asked
 
     def whole(self) -> Predictor:
-        """The usual inference; seeds of one cell may share it."""
+        """Return the usual inference; seeds of one cell may share it."""
         job = self.job
         return self.inference or FullGraph(job.graph, job.device, own_weight=job.cell.model.inference_own_weight)
 
     def logits(self, usual: Predictor, done: int) -> np.ndarray:
-        """(N, classes) after `done` steps, by the inference that is due then."""
+        """Return the logits (N, classes) after `done` steps, by the inference of that step."""
         chosen = usual
         if self.last is not None and isinstance(usual, FullGraph) and done == self.steps:
             chosen = self.last(usual)
@@ -139,6 +149,7 @@ class SeedRun:
         return chosen.logits(network, self.bench.features).cpu().numpy()
 
     def all_notes(self) -> dict[str, Any]:
+        """Return everything that the record notes about this seed."""
         prepared = {} if self.job.prepared is None else self.job.prepared.notes()
         late = self.late_notes() if self.late_notes is not None else {}
         stopped = self.watched.notes() if self.watched is not None else {}
@@ -146,7 +157,7 @@ class SeedRun:
 
 
 class TreeMethod:
-    """Private training on ego trees; a method brings its model to a prepared step."""
+    """Private training on ego trees; a method adds its model to a prepared step."""
 
     def prepare(self, job: Job) -> SeedRun:
         """Return the run of one seed."""
@@ -157,7 +168,18 @@ class TreeMethod:
 
 
 def run_loop(run: SeedRun, observe: Observe) -> Outcome:
-    """T steps of one seed, with evaluations on the whole graph."""
+    """Train one seed for T steps and evaluate it on the whole graph.
+
+    Args:
+        run: The seed, with its step and its generators.
+        observe: Called with the number of finished steps and the logits (N, classes) at each evaluation point.
+
+    Returns:
+        Logits after the last step, the observations, and measurements.
+
+    Raises:
+        NotAsAccounted: A checkpoint would not keep a generator that private steps draw from.
+    """
     job, bench = run.job, run.bench
     if job.prepared is not None and job.checkpoint is not None:
         job.prepared.check_kept(run.all_generators.values())
@@ -191,17 +213,26 @@ def run_loop(run: SeedRun, observe: Observe) -> Outcome:
 
 
 def used_nodes(job: Job) -> np.ndarray:
-    """Training nodes that have a loss, ascending."""
+    """Return the ids of the training nodes that have a loss, ascending."""
     graph = job.graph
     count = nodes_with_loss(num_train=len(graph.train_nodes), train_share=job.cell.training.train_share)
     return nodes_in_use(graph.train_nodes, graph.num_nodes, count, numpy_generator(*job.names("training share")))
 
 
 def stopping(run: SeedRun, kept: nn.Module, epoch: int, reader: Callable[[np.ndarray], Predictor]) -> SeedRun:
-    """The run if the cell's patience is None; else as it stops, and releases what was best.
+    """Return the run with early stopping, if the cell has a patience; else the run itself.
 
-    `kept`: another network of the run's own shape. `epoch`: steps that make up one. `reader`: of nodes, what gives
-    their logits. Raises UserError where no validation node has a label.
+    Args:
+        run: A run without privacy: its score reads validation labels.
+        kept: Another network of the same shape, which keeps the best parameters.
+        epoch: Steps between two looks at the validation score.
+        reader: Makes the inference that predicts the given nodes.
+
+    Returns:
+        A run that releases the parameters with the best score.
+
+    Raises:
+        UserError: No validation node has a label.
     """
     job, graph = run.job, run.job.graph
     patience = job.cell.training.patience

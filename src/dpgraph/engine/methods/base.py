@@ -1,4 +1,4 @@
-"""The contract of a method. tests/contract runs every method through it."""
+"""The contract of a method: the job it is given, and the outcome it returns. tests/contract checks all methods."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Observe = Callable[[int, np.ndarray], Observation]  # (steps done, logits (N, cl
 
 @dataclass(frozen=True)
 class Job:
-    """What a method gets for one seed; `families.jobs.make_jobs` makes it.
+    """One seed as a method gets it; `families.jobs.make_jobs` makes it.
 
-    What it is tested on is hidden; on a graph, labels outside training and validation are -1. A private method sees no
-    label at all: those that it trains on are in `prepared`, with all that its guarantee rests on. A method whose
-    epsilon is 0 sees no record at all. Raises ValueError for a value that shows more.
+    Test labels are hidden: on a graph, labels outside training and validation are -1. A private method sees no label;
+    the training labels are in `prepared`, with everything else that its guarantee depends on. A method with epsilon 0
+    sees no record. Raises ValueError for a value that shows more.
     """
 
     shown: Any  # the problem's value
@@ -53,7 +53,7 @@ class Job:
 
     @cached_property
     def graph(self) -> Graph:
-        """What is shown as a graph; records of other kinds are its nodes, which no edge joins."""
+        """The shown data as a graph; records of other kinds are nodes without edges."""
         return problem_of(self.cell.task).working().graph(self.shown)
 
     @property
@@ -61,9 +61,10 @@ class Job:
         return self.calibration.mechanism
 
     def names(self, role: str) -> tuple[str | int, ...]:
-        """Return the names of a random generator; methods are paired by seed in what `config.streams` lists.
+        """Return the names of a random stream; methods with the same seed share the streams that `config.streams`
+        lists.
 
-        Raises NotAsAccounted for a secret stream of the prepared step: nothing else may draw from it.
+        Raises NotAsAccounted for a secret stream of the prepared step, which has one reader.
         """
         if self.prepared is not None and self.prepared.ledger.holds_secret(role):
             raise NotAsAccounted(f"random stream {role}: opened twice: the prepared step has it")
@@ -72,7 +73,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a method returns of one seed; metrics are not its business."""
+    """The result of one seed; the evaluator computes its metrics."""
 
     logits: np.ndarray  # float32, of the last step: (N, classes), or what else the problem evaluates
     observations: list[Observation]  # what `observe` returned, unread
@@ -84,17 +85,18 @@ class Outcome:
 
 
 class Method(Protocol):
-    """What runs: a class without arguments, named by the method's specification (engine/methods/spec.py).
+    """A class without constructor arguments that trains; the method's specification names it (engine/methods/spec.py).
 
-    What a private method does with private data is `Job.prepared`, compared with the mechanism after the run.
+    A private method touches private data through `Job.prepared` only, which is compared with the mechanism after the
+    run.
     """
 
     def run(self, job: Job, observe: Observe) -> Outcome:
-        """Train one seed; calls `observe` at the cell's evaluation points, the last step included."""
+        """Train one seed; call `observe` at the cell's evaluation points, the last step included."""
 
 
 def evaluation_steps(evaluations: int, steps: int) -> set[int]:
-    """`evaluations` steps at equal distances, the last of all `steps` among them.
+    """Return `evaluations` steps at equal distances; the last one is `steps`.
 
     >>> sorted(evaluation_steps(3, 10))
     [4, 7, 10]
@@ -103,7 +105,7 @@ def evaluation_steps(evaluations: int, steps: int) -> set[int]:
 
 
 def constant_outcome(job: Job, observe: Observe, logits: np.ndarray) -> Outcome:
-    """Predictions that no step changes, seen at every evaluation point."""
+    """Return the outcome of predictions that no step changes, observed at every evaluation point."""
     steps = job.calibration.statement.steps
     points = sorted(evaluation_steps(job.cell.training.evaluations, steps))
     return Outcome(

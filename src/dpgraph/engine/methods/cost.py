@@ -1,4 +1,4 @@
-"""What training costs, before there is data: jobs and their time limits are planned from it."""
+"""Estimates of training time before any data exist; jobs and their time limits are planned with them."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ GATHERED = 10  # a feature that is read by its place costs as much as so many in
 
 
 def steps_of(training: Any) -> int:
+    """Return the number of steps, or a guess where the budget decides it."""
     return STEPS_IF_OPEN if training.steps == "max" else int(training.steps)
 
 
 def loop_seconds(
     training: Any, flops_per_step: float, flops_per_look: float, per_second: float = FLOPS_PER_SECOND
 ) -> float:
-    """One seed on one CPU core: its steps, and its evaluations of everything."""
+    """Return the seconds of one seed on one CPU core: its steps and its evaluations."""
     step = SECONDS_PER_STEP + flops_per_step / per_second
     return float(SECONDS_TO_START + steps_of(training) * step + training.evaluations * flops_per_look / per_second)
 
 
 def network_seconds(cell: Any, size: Size, gathered: float = GATHERED) -> float:
-    """Of a network of `models/`: the products with weight matrices that its steps need."""
+    """Return the seconds of one seed of a network of `models`, from the products with its weight matrices."""
     model, training = cell.model, cell.training
     read = size.features if size.words is None else min(size.features, gathered * size.words)
     first = read * model.width
@@ -50,7 +51,7 @@ def network_seconds(cell: Any, size: Size, gathered: float = GATHERED) -> float:
 
 
 def _tree(cell: Any, size: Size) -> float:
-    """Nodes that a root's prediction reads: 1 + K + ... + K^r, K no longer than a mean list."""
+    """Return the number of nodes that one prediction reads: 1 + K + ... + K^r, with K at most the mean list."""
     degree = size.entries / size.nodes
     caps = (
         getattr(cell.privacy, "list_cap", None),

@@ -1,4 +1,4 @@
-"""Shared by methods on images: model inversion of what was trained."""
+"""Model inversion of a trained network, shared by methods on images."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ ROWS = 2048  # of a look at all images at once: `InParts`
 
 
 def inverted(job: Job, network: nn.Module, outcome: Outcome) -> Outcome:
-    """With what an attack reconstructs of the trained parameters, where the cell asks for it: post-processing."""
+    """Return the outcome with reconstructed images, where the cell names an attack.
+
+    The attack reads the released parameters only, so it is post-processing.
+    """
     told, images = job.cell.inversion, job.shown
     if told is None:
         return outcome

@@ -1,6 +1,6 @@
-"""How methods look in figures: Okabe & Ito's colours for colour-blind readers, markers and dashes for grey.
+"""Colours, markers and dashes of methods in figures: Okabe & Ito's colours for colour-blind readers.
 
-A method proposes a look; `allocate` of the reports' palette makes those of one figure distinct.
+A method proposes a look; `allocate` of the reports' palette makes the looks of one figure distinct.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ Dashes = str | tuple[int, tuple[float, ...]]
 
 @dataclass(frozen=True)
 class Look:
+    """Colour, marker and line of one method in a figure."""
+
     colour: str
     marker: str
     line: Dashes
@@ -42,12 +44,15 @@ MARKERS_SGD = {"o": "h", "s": "p", "X": "d", "P": "d", "8": "p"}
 
 
 def any_look(cell: Any) -> Look:
+    """Return the look of a method that proposes none."""
     return ANY
 
 
 def by_architecture(looks: Mapping[tuple[str, int], Look]) -> Callable[[Any], Look]:
-    """By architecture and hops. A paper's own mechanism (variant published) is dashed and has its own marker; SGD has
-    its own marker, too."""
+    """Return a function that finds the look by architecture and hops.
+
+    A paper's own mechanism (variant published) is dashed with its own marker; SGD has its own marker, too.
+    """
 
     def look(cell: Any) -> Look:
         own = adapted(looks.get((cell.model.architecture, cell.model.hops), ANY), cell)
@@ -57,7 +62,7 @@ def by_architecture(looks: Mapping[tuple[str, int], Look]) -> Callable[[Any], Lo
 
 
 def adapted(base: Look, cell: Any) -> Look:
-    """The look of a cell's variant and optimiser."""
+    """Return a look with marker and line of the cell's variant and optimiser."""
     marker, line = base.marker, base.line
     variant = "none" if cell.privacy is None else cell.privacy.variant
     if variant.startswith("published"):

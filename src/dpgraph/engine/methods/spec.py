@@ -1,7 +1,7 @@
-"""How a method describes itself, without torch: its variants with their mechanisms, and where its code is.
+"""The specification of a method, without torch: its variants with their mechanisms, and where its code is.
 
-A method's specification is in `families/<family>/spec.py`, in a tuple SPECS. Nothing else in the package knows a
-method by its name.
+A method's specification is in `families/<family>/spec.py`, in a tuple SPECS. No other module knows a method by its
+name.
 """
 
 from __future__ import annotations
@@ -35,13 +35,19 @@ RunAttack = Literal["trees", "lots", "subgraphs", "rows"]
 
 @dataclass(frozen=True, kw_only=True)
 class AttackCase:
-    """One cell of a variant that every audit of all methods attacks, and what its theorem says.
+    """One cell of a variant that all general audits attack, with the requirements of its theorem.
 
-    `reads`: ego trees, records alone, parts of the graph, released rows, tuples, teachers of images or of nodes, noisy
-    sums alone, ids of lists, or units of images.
-    `terms`: one gradient for each root, or the root's own and what neighbours add to it, clipped apart ("own": C_n =
-    0). `noise_unit`: what the noise multiplier is multiplied with. `run_attack`: the attack of audits/prepared.py on
-    whole runs; None where nothing is proved, or where Renyi bounds leave an attack nothing to show.
+    The requirements are written by hand from the paper or from docs/privacy.md. They are not read from the mechanism
+    that runs, because an audit would then share its mistakes.
+
+    Attributes:
+        reads: Ego trees, records alone, parts of the graph, released rows, tuples, teachers of images or of nodes,
+            noisy sums alone, ids of lists, or units of images.
+        terms: One gradient for each root, or the root's own gradient and the neighbours' addition, clipped separately
+            ("own": C_n = 0).
+        noise_unit: The factor of the noise multiplier.
+        run_attack: The attack of audits/prepared.py on whole runs; None where no epsilon is proved, or where Renyi
+            bounds leave no room for an attack.
     """
 
     variant: str = "rigorous"
@@ -60,7 +66,7 @@ class AttackCase:
 
 
 class ReadBy(StrEnum):
-    """Data that the prediction of a scored node reads, besides the released parameters."""
+    """Data that the prediction of a scored node reads, in addition to the released parameters."""
 
     OWN_RECORD = "own record"
     OWN_LIST = "own list"
@@ -69,7 +75,7 @@ class ReadBy(StrEnum):
 
 
 class Public(StrEnum):
-    """Why the scored nodes' records and labels are equal in neighbouring data sets, or that they are not."""
+    """Why the scored nodes' records and labels are equal in neighbouring data sets, or that they are protected."""
 
     BY_SPLIT = "validation nodes are declared public: no record of theirs is protected by the run"
     BY_RELATION = "the relation changes no record and no label"
@@ -78,9 +84,9 @@ class Public(StrEnum):
 
 @dataclass(frozen=True)
 class ScoreReads:
-    """Data that the score of a run on validation data reads: the cost of a search needs it.
+    """Data that the validation score of a run reads; the privacy cost of a search depends on it.
 
-    `labels` says whose labels judge; `protected` why they are not public, in words of an error.
+    `labels` names the nodes whose labels judge; `protected` says why they are not public, as part of an error text.
     """
 
     records: frozenset[ReadBy]
@@ -89,7 +95,7 @@ class ScoreReads:
     protected: str = ""
 
     def objections(self, setting: str, splits: int) -> list[str]:
-        """Return why the score is no function of what was released and of public data; empty: it is one."""
+        """Return why the score is not a function of released and public data; an empty list if it is one."""
         found = []
         if ReadBy.RAW_GRAPH in self.records and setting == "transductive":
             found.append("validation scores read training records along edges (setting transductive)")
@@ -107,17 +113,21 @@ OWN_RECORD = frozenset({ReadBy.OWN_RECORD})
 
 
 def scored_on_own_records(cell: Any) -> ScoreReads:
+    """Return that the score reads each validation node's own record."""
     return ScoreReads(OWN_RECORD)
 
 
 def scored_along_edges(cell: Any) -> ScoreReads:
-    """Return the raw graph where the model passes messages, own records without hops."""
+    """Return that the score reads the raw graph if the model has hops, else own records."""
     return ScoreReads(OWN_RECORD | {ReadBy.RAW_GRAPH}) if cell.model.hops > 0 else ScoreReads(OWN_RECORD)
 
 
 @dataclass(frozen=True)
 class Variant:
-    """`build` makes the mechanism, which is of the class `mechanism`; a target epsilon is that of the mode `target`."""
+    """A variant: `build` makes its mechanism of class `mechanism`.
+
+    A target epsilon holds in the mode `target`.
+    """
 
     mechanism: type[NoisySteps]
     build: Callable[[MechanismRequest], NoisySteps]
@@ -126,20 +136,22 @@ class Variant:
 
 
 def reads_edges_with_hops(cell: Any) -> PredictionInput:
-    """What a prediction reads at test time: the raw graph where the model passes messages."""
+    """Return that predictions read the raw graph if the model has hops, else own records."""
     return PredictionInput.RAW_GRAPH if cell.model.hops > 0 else PredictionInput.OWN_RECORD
 
 
 def own_record(cell: Any) -> PredictionInput:
-    """A node reads its own record, and what was released."""
+    """Return that a prediction reads the node's own record and the released parameters."""
     return PredictionInput.OWN_RECORD
 
 
 def unknown_exchanges(cell: Any) -> None:
+    """Return None: no bound is known."""
     return None
 
 
 def no_fallback(mechanism: Mapping[str, Any]) -> str:
+    """Return an empty text: the mechanism ran as its variant says."""
     return ""
 
 
@@ -148,12 +160,16 @@ Rule = Callable[[Size, float | None], Mapping[str, Any]]
 
 @lru_cache(maxsize=4096)  # a plan asks for each of its cells, of few data sets and budgets
 def _ruled(rule: Rule, size: Size, epsilon: float | None) -> Mapping[str, Any]:
+    """Return the settings of a public rule, computed once."""
     return rule(size, epsilon)
 
 
 @dataclass(frozen=True)
 class MethodSpec:
-    """A method. `train` is "module:class" of what runs (`base.Method`); no `variants`: without privacy."""
+    """A method. `train` is "module:class" of its code (`base.Method`).
+
+    Without `variants` the method has no privacy.
+    """
 
     name: str
     summary: str  # what `dpgraph list methods` shows
@@ -184,7 +200,7 @@ class MethodSpec:
         return bool(self.variants)
 
     def variant(self, cell: Cell) -> Variant:
-        """Raises UserError for a variant that names no mechanism."""
+        """Return the variant of a cell. Raise UserError for a variant that names no mechanism."""
         if cell.privacy is None:
             raise invalid("privacy", None, f"a budget for the method {self.name}")
         if cell.privacy.variant not in self.variants:
@@ -192,27 +208,32 @@ class MethodSpec:
         return self.variants[cell.privacy.variant]
 
     def by_rule(self, name: str, size: Size, epsilon: float | None) -> Mapping[str, Any]:
-        """Raises UserError for a rule that the method has not."""
+        """Return the settings of a public rule. Raise UserError for a rule that the method does not have."""
         if name not in self.rules:
             raise invalid("public_rule", name, f"{' or '.join(self.rules) or 'none'} for {self.name}")
         return _ruled(self.rules[name], size, epsilon)
 
     def check_runs(self, mechanism: Mechanism) -> None:
-        """Raise UserError for a mechanism that the method does not name: nothing would account for what it does."""
+        """Raise UserError for a mechanism that the method does not name: it would not account for the run."""
         classes: set[type[Mechanism]] = {one.mechanism for one in self.variants.values()} or {self.without_noise}
         if type(mechanism) not in classes:
             kinds = sorted(kind.model_fields["kind"].default for kind in classes)
             raise invalid("mechanism", mechanism.kind, f"{' or '.join(kinds)} for the method {self.name}")
 
     def mechanism_class(self, cell: Cell) -> type[NoisySteps] | type[NonPrivate]:
+        """Return the class of the mechanism of a cell."""
         return self.variant(cell).mechanism if self.private else self.without_noise
 
 
 class FreeTraining(RootBatches):
+    """Training settings of a method without privacy; each of them reads the data again, at no privacy cost."""
+
     weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of all parameters")] = 0.0
 
 
 class StoppedTraining(FreeTraining):
+    """Training settings with early stopping on validation nodes."""
+
     patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None,
         description="Epochs without a better score on validation nodes before stopping; the best parameters are kept",
@@ -229,7 +250,7 @@ class StoppedTraining(FreeTraining):
 
 
 class AnyBatches(Training):
-    """A baseline without batches takes the settings of the methods that it is compared with."""
+    """Settings of a baseline without batches, which accepts those of the methods that it is compared with."""
 
     batch_size: Annotated[int, Field(ge=1, le=LARGE, description="Not read")] | None = None
     sampling_rate: Annotated[float, Field(gt=0, le=1, description="Not read")] | None = None

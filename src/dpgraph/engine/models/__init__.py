@@ -1,1 +1,1 @@
-"""Plain torch modules: how a node is classified from its ego tree, and all nodes from the whole graph."""
+"""Networks and the operators that they need: message passing, sparse products, inference."""

@@ -22,13 +22,13 @@ from dpgraph.engine.models.sparse import Bags
 
 
 def closed_edges(graph: Graph, device: torch.device) -> Tensor:
-    """Return (2, m): who is read, and who reads, ascending: neighbours in both directions, and each node itself."""
+    """Return (2, m) senders and receivers, ascending: neighbours in both directions, and each node itself."""
     adjacency = sp.csr_array(undirected_adjacency(graph) + sp.eye_array(graph.num_nodes)).tocoo()
     return torch.from_numpy(np.stack([adjacency.col, adjacency.row]).astype(np.int64)).to(device)
 
 
 class AdditiveLayer(GATConv):
-    """GATConv on products X W, whose weights of edges are dropped by a generator of their own.
+    """GATConv on products X W, whose edge weights are dropped with a generator of the layer's own.
 
     Weights are Glorot uniform, the bias is zero.
     """
@@ -75,8 +75,10 @@ class AttentionNetwork(nn.Module):
         self.second = AdditiveLayer(heads * width, num_classes, output_heads, True, generator, drop)
 
     def forward(self, features: Tensor, edges: Tensor, words: Bags | None = None) -> Tensor:
-        """(N, F) of all nodes -> (N, classes). With `words`, the same rows kept sparse, they are read instead: what is
-        zero stays zero when it is dropped."""
+        """Return the logits (N, classes) of all nodes from their features (N, F).
+
+        With `words`, the same rows kept sparse, those are read instead: a zero stays zero when it is dropped.
+        """
         if words is None:
             products = self.drop(features) @ self.first.weight
         else:

@@ -1,4 +1,4 @@
-"""Dot-product attention over segments, in the two forms that a GAT layer needs.
+"""Dot-product attention over segments, in the two forms of a GAT layer.
 
 With queries q, keys k_j = K h_j and values v_j = V h_j of one head, segment i gives sum_j alpha_ij v_j, where alpha_i
 is the softmax of q_i . k_j / sqrt(d) over its rows j. Where segments share rows, keys and values are formed once for
@@ -22,21 +22,21 @@ Context = torch.autograd.function.FunctionCtx
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, segments: Segments) -> Tensor:
-    """(n, H, d) queries of the segments, (num_rows, H, d) keys and values -> (n, H, d).
+    """Return the heads (n, H, d) of the segments from their queries, and the keys and values (num_rows, H, d) of rows.
 
-    Holds the (m, H) weights of all entries, and gathered keys or values of a chunk of entries only.
+    Holds the (m, H) weights of all entries, and gathered keys or values of one chunk of entries.
     """
     queries = queries / queries.shape[2] ** 0.5
     return _Attend.apply(queries, keys, values, segments)  # type: ignore[no-any-return]
 
 
 def attend_states(queries: Tensor, states: Tensor, segments: Segments, head_width: int) -> Tensor:
-    """(n, H, D) queries K^T q, (num_rows, D) states that are read once each -> (n, H, D) means of states."""
+    """Return means of states (n, H, D) for queries K^T q (n, H, D); each state (num_rows, D) is read once."""
     return _AttendStates.apply(queries, states, segments, head_width**-0.5)  # type: ignore[no-any-return]
 
 
 def block_weights(block: PaddedRuns, queries: Tensor, rows: Tensor, scale: float) -> Tensor:
-    """(b, H, D) queries K^T q and the (b, w, D) states that they read -> (b, H, w) softmax; 0 for padding."""
+    """Return the softmax (b, H, w) of queries K^T q (b, H, D) over the states (b, w, D); 0 for padding."""
     scores = torch.bmm(queries, rows.mT).mul_(scale)
     if block.missing is not None:
         scores.masked_fill_(block.missing.unsqueeze(1), float("-inf"))
@@ -44,7 +44,10 @@ def block_weights(block: PaddedRuns, queries: Tensor, rows: Tensor, scale: float
 
 
 def block_gradients(weights: Tensor, rows: Tensor, out: Tensor, queries: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """Gradients `out` (b, H, D) of means of states -> of the products (b, H, w) before `scale`, of rows (b, w, D)."""
+    """Return the gradients of scores (b, H, w) before `scale`, and of rows (b, w, D).
+
+    `out` (b, H, D) are the gradients of the means of states.
+    """
     scores = torch.bmm(out, rows.mT)
     scores.sub_((weights * scores).sum(2, keepdim=True)).mul_(weights).mul_(scale)
     return scores, torch.bmm(weights.mT, out).baddbmm_(scores.mT, queries)
@@ -52,7 +55,7 @@ def block_gradients(weights: Tensor, rows: Tensor, out: Tensor, queries: Tensor,
 
 @dataclass(frozen=True)
 class EntryAttention:
-    """`attend` with queries that are already divided by sqrt(d), and what its gradients need."""
+    """The attention of `attend`, with queries divided by sqrt(d), and all that its gradients need."""
 
     queries: Tensor
     keys: Tensor
@@ -61,14 +64,14 @@ class EntryAttention:
     weights: Tensor  # (m, H) of all entries
 
     @classmethod
-    def of(cls, queries: Tensor, keys: Tensor, values: Tensor, segments: Segments) -> tuple[Tensor, EntryAttention]:
-        """(n, H, d) result, and what gives its gradients."""
+    def attend(cls, queries: Tensor, keys: Tensor, values: Tensor, segments: Segments) -> tuple[Tensor, EntryAttention]:
+        """Return the heads (n, H, d), and the object that gives their gradients."""
         weights = _softmax(_dot(queries, segments.owners, keys, segments.entries), segments)
         result = _by_head(values, weights, segments.entries, segments.ptr)
         return result, cls(queries, keys, values, segments, weights)
 
     def pull(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of the result -> of queries, keys and values."""
+        """Return the gradients of queries, keys and values from the gradients of the heads."""
         segments, weights, out = self.segments, self.weights, out.contiguous()
         drawn = _dot(out, segments.owners, self.values, segments.entries)
         centre = _total(weights * drawn, segments)
@@ -85,7 +88,7 @@ class EntryAttention:
 class _Attend(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Context, queries: Tensor, keys: Tensor, values: Tensor, segments: Segments) -> Tensor:
-        result, ctx.attention = EntryAttention.of(queries, keys, values, segments)  # type: ignore[attr-defined]
+        result, ctx.attention = EntryAttention.attend(queries, keys, values, segments)  # type: ignore[attr-defined]
         return result
 
     @staticmethod
@@ -94,7 +97,7 @@ class _Attend(torch.autograd.Function):
 
 
 def _dot(left: Tensor, left_index: Tensor, right: Tensor, right_index: Tensor) -> Tensor:
-    """(m, H): dot products per head of left[left_index[e]] and right[right_index[e]], a chunk of entries at a time."""
+    """Return (m, H) dot products per head of left[left_index[e]] and right[right_index[e]], one chunk at a time."""
     size = min(CHUNK_ENTRIES_CUDA if left.is_cuda else CHUNK_ENTRIES_CPU, len(left_index))
     result = left.new_empty(len(left_index), left.shape[1])
     # Fresh memory for each chunk would cost more than filling it.
@@ -110,7 +113,7 @@ def _dot(left: Tensor, left_index: Tensor, right: Tensor, right_index: Tensor) -
 
 
 def _by_head(rows: Tensor, weights: Tensor, index: Tensor, ptr: Tensor) -> Tensor:
-    """(N, H, d), (m, H) -> (n, H, d): `reduce` for each head with its own weights."""
+    """Return (n, H, d): `reduce` of each head of rows (N, H, d) with its own weights (m, H)."""
     result = rows.new_empty(len(ptr) - 1, *rows.shape[1:])
     for head in range(rows.shape[1]):
         part = reduce(rows[:, head].contiguous(), index, ptr, weights=weights[:, head].contiguous())
@@ -119,21 +122,21 @@ def _by_head(rows: Tensor, weights: Tensor, index: Tensor, ptr: Tensor) -> Tenso
 
 
 def _total(values: Tensor, segments: Segments) -> Tensor:
-    """(m, H) -> (n, H) sums over segments."""
+    """Return the (n, H) sums of values (m, H) over segments."""
     return reduce(values, torch.arange(len(values), device=values.device), segments.ptr)
 
 
 def _softmax(scores: Tensor, segments: Segments) -> Tensor:
-    """(m, H) over the entries of each segment."""
+    """Return the (m, H) softmax over the entries of each segment."""
     top = torch.segment_reduce(scores, "max", lengths=segments.ptr.diff().long(), unsafe=True)
     grown = (scores - top[segments.owners]).exp_()
     return grown.div_(_total(grown, segments)[segments.owners])
 
 
 class _AttendStates(torch.autograd.Function):
-    """Holds nothing of the queries' size but them, the result and their gradients: they are H times the states' width.
+    """Autograd of `attend_states`. The scale 1 / sqrt(d) goes to the scores, not to the queries.
 
-    So the scale 1 / sqrt(d) goes to the scores, not to the queries.
+    Queries have H times the width of a state, so only they, the result and their gradients are kept at that size.
     """
 
     @staticmethod

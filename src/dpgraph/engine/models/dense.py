@@ -1,4 +1,4 @@
-"""Layers with parameters: initialisation, and how a layer is applied to packed rows.
+"""Layers with parameters, perceptrons of them and dropout, and how a layer is applied to packed rows.
 
 Every parameter of a network belongs to one of these layers, and every layer is applied through a `Dense`, so that the
 private engine sees all rows on which it acts.
@@ -23,12 +23,12 @@ Dense = Callable[[nn.Module, Tensor, int], Tensor]
 
 
 def apply_layer(layer: nn.Module, rows: Tensor, level: int) -> Tensor:
-    """Rows (n, ...) of any level -> (n, ...)."""
+    """Apply a layer to rows (n, ...) of any level."""
     return layer(rows)  # type: ignore[no-any-return]
 
 
 class SelfWeight(nn.Module):
-    """eps h with one learnt number eps, 0 at first."""
+    """The map h -> eps h with one learnt number eps, 0 at first."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class HeadLinear(nn.Linear):
 
     @property
     def by_head(self) -> Tensor:
-        """(heads, d, d_in)"""
+        """The weight as (heads, d, d_in)."""
         return self.weight.unflatten(0, (self.heads, -1))
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ class KeyLinear(HeadLinear):
 
 
 def dense_layers(sizes: list[int], generator: torch.Generator, dtype: torch.dtype) -> nn.ModuleList:
-    """Layers sizes[0] -> sizes[1] -> ..."""
+    """Return linear layers sizes[0] -> sizes[1] -> ..."""
     return nn.ModuleList(linear_layer(d_in, d_out, generator, dtype) for d_in, d_out in pairwise(sizes))
 
 
@@ -100,19 +100,21 @@ def undrawn(kind: type[Layer], *sizes: Any, **options: Any) -> Layer:
 
 
 def linear_layer(d_in: int, d_out: int, generator: torch.Generator, dtype: torch.dtype) -> nn.Linear:
+    """Return a linear layer with initial weights of `lecun_normal`."""
     return lecun_normal(undrawn(nn.Linear, d_in, d_out, dtype=dtype), generator)
 
 
 def head_layer(
     kind: type[HeadLinear], heads: int, d_in: int, head_width: int, generator: torch.Generator, dtype: torch.dtype
 ) -> HeadLinear:
+    """Return a layer of several heads with initial weights of `lecun_normal`."""
     layer: HeadLinear = undrawn(kind, heads, d_in, head_width, dtype=dtype)
     lecun_normal(layer, generator)
     return layer
 
 
 def lecun_normal(layer: nn.Linear, generator: torch.Generator) -> nn.Linear:
-    """Weights of variance 1 / d_in, normal truncated at two standard deviations (as in Flax), bias 0."""
+    """Draw weights of variance 1 / d_in, normal truncated at two standard deviations (as in Flax); the bias is 0."""
     # 0.8796 is the std of a standard normal truncated at +-2, so that the result has variance 1 / d_in.
     std = 1 / math.sqrt(layer.in_features) / 0.87962566103423978
     with torch.no_grad():
@@ -123,11 +125,12 @@ def lecun_normal(layer: nn.Linear, generator: torch.Generator) -> nn.Linear:
 
 
 class Dropout(nn.Module):
-    """In training each entry becomes 0 with probability `rate`, the rest is divided by 1 - rate; otherwise nothing.
+    """Dropout with masks from a named generator (Srivastava et al., 2014).
 
-    Masks do not depend on the data, and those of different rows are independent: given the masks, a root's gradient
-    still depends on its own rows alone, so clipping bounds what it contributes, as without dropout. `generator` is on
-    the rows' device; without one (inference only) training mode raises TypeError.
+    In training each entry becomes 0 with probability `rate`, and the rest is divided by 1 - rate. Masks do not depend
+    on the data, and those of different rows are independent. So, given the masks, a root's gradient depends on its own
+    rows alone, and clipping bounds its contribution as without dropout. `generator` is on the rows' device; without
+    one, training mode raises TypeError.
     """
 
     def __init__(self, rate: float, generator: torch.Generator | None = None) -> None:
@@ -145,7 +148,7 @@ class Dropout(nn.Module):
 
 
 class Mlp(nn.Module):
-    """Dense layers with activations between them, and after the last one if `activate_output`; dropout after each."""
+    """Encoder or decoder of a network: dense layers with activations between them, each followed by dropout."""
 
     def __init__(
         self,
@@ -156,6 +159,7 @@ class Mlp(nn.Module):
         dtype: torch.dtype,
         dropout: Dropout | None = None,
     ) -> None:
+        """Make layers of these sizes; with `activate_output` the last one is activated, too."""
         super().__init__()
         self.layers = dense_layers(sizes, generator, dtype)
         self.activation = activation
@@ -163,7 +167,7 @@ class Mlp(nn.Module):
         self.activate_output = activate_output
 
     def forward(self, rows: Tensor, level: int = 0, dense: Dense = apply_layer) -> Tensor:
-        """(n, sizes[0]) rows of a level -> (n, sizes[-1])."""
+        """Return (n, sizes[-1]) from rows (n, sizes[0]) of a level."""
         last = len(self.layers) - 1
         for i, layer in enumerate(self.layers):
             rows = dense(layer, rows, level)

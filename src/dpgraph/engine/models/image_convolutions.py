@@ -1,4 +1,4 @@
-"""Stacks of convolutions on images: those of PATE's teachers, and of a student's discriminators."""
+"""The stacks of convolutions of PATE's teachers and of a student's discriminators, as plain numbers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ Depth = Literal[2, 7]
 
 @dataclass(frozen=True)
 class Convolution:
+    """One convolution on square windows."""
+
     kernel: int
     stride: int
     padding: int
     channels: int  # that it makes
 
     def side(self, read: int) -> int:
-        """Pixels of a side that it makes of one of `read` pixels.
+        """Return the pixels of an output side from the pixels of an input side.
 
         >>> Convolution(4, 2, 1, 8).side(28), Convolution(3, 2, 1, 8).side(7), Convolution(5, 1, 2, 8).side(7)
         (14, 4, 7)
@@ -25,10 +27,11 @@ class Convolution:
 
 
 def convolutions(depth: Depth, channels: int) -> tuple[Convolution, ...]:
-    """Two of 4 x 4 with stride 2, the second with twice as many channels; or the seven of PATE's deep network.
+    """Return the layers of a network with 2 or 7 convolutions.
 
-    Seven (Papernot et al. 2017, in their code; Zhang, section 3.4.1, names their number): three of 3 x 3, three of
-    3 x 3 with twice as many channels, of each the last with stride 2, and one of 5 x 5. There `channels` is 96.
+    Two: 4 x 4 with stride 2, the second with twice as many channels. Seven (Papernot et al. 2017, in their code; Zhang,
+    section 3.4.1, names their number): three of 3 x 3, three of 3 x 3 with twice as many channels, the last of each
+    three with stride 2, and one of 5 x 5; `channels` is 96 there.
     """
     if depth == 2:
         return (Convolution(4, 2, 1, channels), Convolution(4, 2, 1, 2 * channels))
@@ -38,12 +41,13 @@ def convolutions(depth: Depth, channels: int) -> tuple[Convolution, ...]:
 
 
 def hidden_layers(depth: Depth) -> int:
-    """Linear layers between the convolutions and the class scores."""
+    """Return the number of linear layers between the convolutions and the class scores."""
     return 1 if depth == 2 else 2
 
 
 def made_sides(height: int, width: int, layers: tuple[Convolution, ...]) -> tuple[int, int]:
-    """
+    """Return height and width after all layers.
+
     >>> made_sides(28, 28, convolutions(7, 96)), made_sides(28, 28, convolutions(2, 8))
     ((7, 7), (7, 7))
     """
@@ -53,7 +57,7 @@ def made_sides(height: int, width: int, layers: tuple[Convolution, ...]) -> tupl
 
 
 def multiplications(shape: tuple[int, int, int], depth: Depth, channels: int, width: int) -> float:
-    """Of one image, without the class scores.
+    """Return the multiplications for one image, without the class scores.
 
     >>> multiplications((28, 28, 1), 7, 96, 192) / 1e6
     242.763264

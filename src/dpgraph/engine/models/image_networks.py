@@ -1,4 +1,4 @@
-"""Softmax regression on pixels, and the networks on images by name."""
+"""The networks on images: softmax regression and a small convolutional network."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dpgraph.engine.models.dense import undrawn
 
 
 class SmallCnn(nn.Module):
-    """(n, H W C) pixels, channels last -> (n, classes) logits; height and width are at least 4."""
+    """A convolutional network from pixels (n, H W C), channels last, to logits (n, classes); sides are at least 4."""
 
     def __init__(
         self, shape: tuple[int, int, int], classes: int, channels: int, width: int, generator: torch.Generator
     ) -> None:
-        """Initial parameters are drawn from `generator` on the CPU: uniform within 1 / sqrt(inputs of a unit)."""
+        """Draw initial parameters from `generator` on the CPU: uniform within 1 / sqrt(inputs of a unit)."""
         super().__init__()
         height, breadth, depth = shape
         self.shape = shape
@@ -33,6 +33,7 @@ class SmallCnn(nn.Module):
                     parameter.uniform_(-bound, bound, generator=generator)
 
     def forward(self, pixels: Tensor) -> Tensor:
+        """Return the logits (n, classes)."""
         height, breadth, depth = self.shape
         images = pixels.reshape(-1, height, breadth, depth).permute(0, 3, 1, 2)
         for layer in (self.first, self.second):
@@ -41,10 +42,10 @@ class SmallCnn(nn.Module):
 
 
 class Softmax(nn.Module):
-    """(n, F) pixels -> (n, classes) logits, one linear layer (Fredrikson et al. 2015; Zhang, section 4.5.2)."""
+    """One linear layer from pixels (n, F) to logits (n, classes) (Fredrikson et al. 2015; Zhang, section 4.5.2)."""
 
     def __init__(self, pixels: int, classes: int, generator: torch.Generator) -> None:
-        """Initial parameters as `SmallCnn`'s."""
+        """Draw initial parameters as `SmallCnn` does."""
         super().__init__()
         # PyTorch's own initial values come from the global generator
         self.last = undrawn(nn.Linear, pixels, classes)
@@ -57,7 +58,7 @@ class Softmax(nn.Module):
 
 
 def image_network(model: Any, shape: tuple[int, int, int], classes: int, generator: torch.Generator) -> nn.Module:
-    """Of the settings `ImageModel` (`families/units/plain`), for images of that height, width and channels."""
+    """Return the network of the settings `ImageModel` (`families/units/plain`) for images (height, width, channels)."""
     if model.kind == "softmax":
         return Softmax(math.prod(shape), classes, generator)
     return SmallCnn(shape, classes, model.channels, model.width, generator)

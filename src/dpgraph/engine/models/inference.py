@@ -1,6 +1,6 @@
-"""Predictions for all nodes over their whole neighbourhoods: no sampling, no clipping, no guarantee of its own.
+"""Predictions for all nodes from their whole neighbourhoods, without sampling and without clipping.
 
-What is private is the parameters: a prediction also reads the records of the node and of its neighbours.
+Only the parameters are private: a prediction also reads the records of the node and of its neighbours.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ CHUNK_ROWS = 16_384  # 65,536 leave the cache and take 1.5 times as long
 
 
 class Predictor(Protocol):
-    """Predictions for all nodes of a graph by a network of the kind that it reads."""
+    """Predictions for the nodes of a graph by a network."""
 
     def logits(self, network: Any, features: Tensor) -> Tensor:
-        """(N, F) features -> (N, classes) logits."""
+        """Return the logits (N, classes) from features (N, F)."""
 
 
 class FullGraph:
-    """A graph's lists on a device; classifies all nodes layer by layer, rows in chunks.
+    """The lists of a graph on a device; classifies all nodes layer by layer, in chunks of rows.
 
-    `own_weight` = alpha: logits are alpha times those without any neighbour plus 1 - alpha times those with all of
-    them. Own records and neighbours err differently, so that both together are seldom worse than the better one.
+    With `own_weight` = alpha, logits are alpha times those without neighbours plus 1 - alpha times those with all
+    neighbours. The two err differently, so that their mix is seldom worse than the better one.
     """
 
     def __init__(
@@ -58,7 +58,10 @@ class FullGraph:
 
     @torch.no_grad()
     def logits(self, network: Network, features: Tensor) -> Tensor:
-        """(N, F) features -> (N, classes) logits; holds at most three (N, width) arrays, with attention five."""
+        """Return the logits (N, classes) from features (N, F).
+
+        Holds at most three arrays (N, width), with attention five.
+        """
         mode = network.training
         network.eval()
         try:
@@ -72,7 +75,7 @@ class FullGraph:
             network.train(mode)
 
     def _encoded(self, network: Network, features: Tensor) -> Tensor:
-        """(N, width)"""
+        """Return the states (N, width) of the encoder."""
         if self._reading is None or self._reading[0] is not features:
             self._reading = features, reading(features)
         dense = self._reading[1]
@@ -109,12 +112,12 @@ MOST_OF_THE_GRAPH = 0.8  # a part of more nodes saves nothing
 
 
 class PartOfGraph:
-    """Logits of some nodes only, from the nodes within `hops` of them: the same numbers, up to rounding."""
+    """Logits of some nodes from the nodes within `hops` of them: equal to those of `FullGraph` up to rounding."""
 
     def __init__(
         self, graph: Graph, nodes: np.ndarray, hops: int, device: str | torch.device = "cpu", own_weight: float = 0.0
     ) -> None:
-        """`nodes`: ids, each once."""
+        """Select the nodes that the predictions of `nodes` (distinct ids) read."""
         lists = csr_matrix(
             (np.ones(graph.num_edges, dtype=np.int8), graph.out_idx, graph.out_ptr), shape=(graph.num_nodes,) * 2
         )
@@ -131,14 +134,14 @@ class PartOfGraph:
 
     @torch.no_grad()
     def logits(self, network: Network, features: Tensor) -> Tensor:
-        """(N, F) features of all nodes -> (nodes, classes) logits of the chosen ones."""
+        """Return the logits (nodes, classes) of the chosen nodes from the features (N, F) of all."""
         if self._read is None or self._read[0] is not features:
             self._read = features, features if self._whole else features.index_select(0, self._rows)
         return self._graph.logits(network, self._read[1])[self._places]
 
 
 def _part(graph: Graph, lists: csr_matrix, rows: np.ndarray) -> Graph:
-    """The nodes `rows` with what their lists hold of each other; features are left out."""
+    """Return the subgraph of the nodes `rows`, without features."""
     inner = lists[rows][:, rows].tocsr()
     inner.sort_indices()
     turned = inner.T.tocsr()
@@ -156,7 +159,7 @@ def _part(graph: Graph, lists: csr_matrix, rows: np.ndarray) -> Graph:
 
 
 def _closed_segments(graph: Graph, chunk: slice, device: str | torch.device) -> Segments:
-    """Segments of a range of nodes over the states of all nodes."""
+    """Return the segments of a range of nodes over the states of all nodes."""
     ptr = np.asarray(graph.out_ptr[chunk.start : chunk.stop + 1])
     listed = np.asarray(graph.out_idx[ptr[0] : ptr[-1]], dtype=np.int32)
     columns = np.insert(listed, ptr[:-1] - ptr[0], np.arange(chunk.start, chunk.stop, dtype=np.int32))

@@ -1,7 +1,16 @@
-"""The two-layer GCN of Kipf and Welling (2017), on parts of a graph.
+"""The two-layer GCN of Kipf and Welling (2017) on parts of a graph, and norms of single nodes' gradients.
 
 logits = A^ relu(A^ X W1 + b1) W2 + b2 with A^ = D^-1/2 (A + I) D^-1/2 (Igamberdiev and Habernal, Eq. 4). X and A^ are
 constant, so gradients are written down instead of recorded, and a step touches the rows that its loss depends on only.
+
+With a_v = W2 e_v, e_v the error of node v's logits and s_u the slope of the hidden layer at u, dropout included, the
+gradient of v's loss is, with (x, 1) for a bias,
+
+    W2, b2: (m_v, 1) e_v',  m_v = sum_u A^_vu h_u            W1, b1: sum_u A^_vu (p_u, 1) (s_u a_v)',  p = A^ X
+
+(products of vectors of one length are entrywise). The squared norm of the second is sum_uw G_uw <r_u, r_w> with r_u =
+A^_vu s_u a_v and G_uw = <p_u, p_w> + 1, which depend on the data alone. So the gradient of a single node is not formed:
+time and memory grow with the pairs (u, w) of neighbours of each node.
 """
 
 from __future__ import annotations
@@ -28,7 +37,7 @@ GROWTH = 1.2  # from one length of padded neighbourhoods to the next
 
 @dataclass(frozen=True)
 class Neighbourhoods:
-    """Of b nodes with up to d neighbours each, themselves included."""
+    """The neighbourhoods of b nodes with up to d neighbours each, the nodes themselves included."""
 
     nodes: Tensor  # (b,) int64 places among the block's nodes
     members: Tensor  # (b, d) int64 rows of the hidden layer; 0 where padded
@@ -38,16 +47,25 @@ class Neighbourhoods:
     reach: Tensor
 
     def squares(self, backs: Tensor, slopes: Tensor) -> Tensor:
-        """(b,) squared norms of the gradients for W1 and b1; `backs` (n, width) a_v, `slopes` (k, width) s_u."""
+        """Return the (b,) squared norms of the gradients for W1 and b1.
+
+        `backs` (n, width) are the a_v, `slopes` (k, width) the s_u.
+        """
         weighted = self.weights.to(backs.dtype).unsqueeze(2) * backs[self.nodes].unsqueeze(1)
         rows = slopes[self.members].mul_(weighted)
         return torch.bmm(rows, rows.mT).mul_(self.gram.to(backs.dtype)).sum((1, 2)).clamp_min_(0)
 
 
 def neighbourhoods(features: Matrix, inner: SparseMatrix, outer: SparseMatrix) -> tuple[Neighbourhoods, ...]:
-    """All nodes of a block by the size of their neighbourhoods. Raises UserError beyond `MOST_PAIRS` pairs.
+    """Return the neighbourhoods of all nodes of a block, grouped by size.
 
-    `features` (m, F), `inner` (k, m) and `outer` (n, k) are those of the block.
+    Args:
+        features: (m, F) of the block.
+        inner: (k, m) A^ from features to the hidden layer.
+        outer: (n, k) A^ from the hidden layer to the nodes.
+
+    Raises:
+        UserError: The nodes have more than `MOST_PAIRS` pairs of neighbours.
     """
     rows = outer.rows
     sizes = np.diff(rows.ptr.cpu().numpy())
@@ -69,7 +87,7 @@ def neighbourhoods(features: Matrix, inner: SparseMatrix, outer: SparseMatrix) -
 
 
 def _ladder(most: int) -> np.ndarray:
-    """1, 2, 3, 4, 5, 6, 8, 10, ...: lengths to which neighbourhoods are padded."""
+    """Return the lengths to which neighbourhoods are padded: 1, 2, 3, 4, 5, 6, 8, 10, ..."""
     steps = [1]
     while steps[-1] < most:
         steps.append(max(steps[-1] + 1, int(GROWTH * steps[-1])))
@@ -77,7 +95,7 @@ def _ladder(most: int) -> np.ndarray:
 
 
 def _gathered(rows: Bags, nodes: np.ndarray, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Nodes, members and weights of one piece."""
+    """Return nodes, members and weights of one piece."""
     chosen = torch.from_numpy(nodes).to(rows.ptr.device)
     first, end = rows.ptr[chosen].long(), rows.ptr[chosen + 1].long()
     places = first.unsqueeze(1) + torch.arange(size, device=first.device)
@@ -90,7 +108,7 @@ def _gathered(rows: Bags, nodes: np.ndarray, size: int) -> tuple[Tensor, Tensor,
 def _with_products(
     features: Matrix, inner: SparseMatrix, pieces: list[tuple[Tensor, Tensor, Tensor]]
 ) -> tuple[Neighbourhoods, ...]:
-    """Inner products of rows (p_u, 1), a few features at once, in float64."""
+    """Return the neighbourhoods with inner products of rows (p_u, 1): a few features at once, in float64."""
     grams = [weights.new_ones(*weights.shape, weights.shape[1]) for _, _, weights in pieces]
     squares = torch.zeros(features.shape[0], dtype=torch.float64, device=inner.rows.values.device)
     for start in range(0, features.shape[1], COLUMNS):
@@ -117,7 +135,7 @@ MOST_OF_THE_GRAPH, MOST_BYTES = 0.5, 1 << 21
 
 @dataclass(frozen=True)
 class KipfBlock:
-    """What the loss on n nodes depends on: X (m, F), inner A^ (k, m), outer A^ (n, k)."""
+    """The inputs of the loss on n nodes: X (m, F), inner A^ (k, m), outer A^ (n, k)."""
 
     features: Matrix
     inner: SparseMatrix
@@ -133,13 +151,13 @@ class KipfBlock:
 
     @cached_property
     def neighbourhoods(self) -> tuple[Neighbourhoods, ...]:
-        """What norms of single nodes' gradients need; made when they are asked for."""
+        """The neighbourhoods for norms of single nodes' gradients, made at first use."""
         return neighbourhoods(self.features, self.inner, self.outer)
 
 
 @dataclass(frozen=True)
 class NodeErrors:
-    """What each of the n nodes of a block adds to the gradient of the sum of their losses: see `models.kipf_pairs`."""
+    """The parts of which each of n nodes' gradients is made; see the module's formulas."""
 
     block: KipfBlock
     errors: Tensor  # (classes, n) e
@@ -153,33 +171,33 @@ NodeFactors = Callable[[NodeErrors], Tensor]  # -> (n,) what each node's gradien
 
 @dataclass(frozen=True)
 class Read:
-    """What one step reads; `kept` (k, width) is what dropout multiplies the hidden layer with."""
+    """The input of one step; dropout multiplies the hidden layer with `kept` (k, width)."""
 
     block: KipfBlock
     kept: Tensor | None = None
 
 
 class GraphBlocks:
-    """Blocks of one graph, taken as undirected, on one device."""
+    """The blocks of one graph, taken as undirected, on one device."""
 
     def __init__(self, graph: Graph, device: torch.device) -> None:
         self.num_nodes, self.device = graph.num_nodes, device
         lists = (np.ones(graph.num_edges, dtype=np.float32), np.asarray(graph.out_idx), np.asarray(graph.out_ptr))
         matrix = sp.csr_matrix(lists, shape=(self.num_nodes, self.num_nodes))
         closed = matrix.maximum(matrix.T).maximum(sp.identity(self.num_nodes, dtype=np.float32)).tocsr()
-        self._closed = Csr.of(closed)  # A + I
+        self._closed = Csr.from_scipy(closed)  # A + I
         self._normalized = normalized(self._closed)
         self._place = np.full(self.num_nodes, -1, dtype=np.int32)
         self._labels = np.asarray(graph.labels, dtype=np.int64)
         self.features = Features(np.asarray(graph.features), device)
 
     def whole(self) -> KipfBlock:
-        """All nodes and their edges."""
-        matrix = SparseMatrix.of(self._normalized, self.device, symmetric=True)
+        """Return the block of all nodes and their edges."""
+        matrix = SparseMatrix.from_csr(self._normalized, self.device, symmetric=True)
         return self._block(self.features.all, matrix, matrix, np.arange(self.num_nodes), self.num_nodes)
 
     def masked(self, nodes: np.ndarray) -> KipfBlock:
-        """The loss of `nodes` on the whole graph: their rows, their neighbours' and those of the neighbours' own."""
+        """Return the block of the loss of `nodes` on the whole graph, with the rows within two hops of them."""
         outer = self._normalized.take(nodes)
         hidden = np.unique(outer.columns)
         inner = self._normalized.take(hidden)
@@ -188,12 +206,12 @@ class GraphBlocks:
         if share > MOST_OF_THE_GRAPH or share * self.features.all.nbytes > MOST_BYTES:
             features = self.features.all
         else:
-            inner, features = inner.renamed(read), self.features.of(read)
-        first, second = (SparseMatrix.of(matrix, self.device) for matrix in (inner, outer.renamed(hidden)))
+            inner, features = inner.renamed(read), self.features.take(read)
+        first, second = (SparseMatrix.from_csr(matrix, self.device) for matrix in (inner, outer.renamed(hidden)))
         return self._block(features, first, second, nodes, len(hidden))
 
     def induced(self, nodes: np.ndarray) -> KipfBlock:
-        """`nodes` (ascending) and the edges among them, with degrees counted among them: nothing else is read."""
+        """Return the block of the ascending `nodes` and the edges among them; degrees are counted among them."""
         self._place[nodes] = np.arange(len(nodes), dtype=np.int32)
         rows = self._closed.take(nodes)
         columns = self._place[rows.columns]
@@ -202,8 +220,8 @@ class GraphBlocks:
         counts = np.zeros(len(columns) + 1, dtype=np.int32)
         np.cumsum(kept, out=counts[1:])
         among = Csr(counts[rows.ptr], columns[kept], rows.values[kept], len(nodes))
-        matrix = SparseMatrix.of(normalized(among), self.device, symmetric=True)
-        return self._block(self.features.of(nodes), matrix, matrix, nodes, len(nodes))
+        matrix = SparseMatrix.from_csr(normalized(among), self.device, symmetric=True)
+        return self._block(self.features.take(nodes), matrix, matrix, nodes, len(nodes))
 
     def _block(
         self, features: Matrix, inner: SparseMatrix, outer: SparseMatrix, nodes: np.ndarray, hidden: int
@@ -216,7 +234,7 @@ class GraphBlocks:
 
 
 def normalized(closed: Csr) -> Csr:
-    """D^-1/2 (A + I) D^-1/2 from the symmetric A + I, whose entries are ones."""
+    """Return D^-1/2 (A + I) D^-1/2 from the symmetric A + I, whose entries are ones."""
     degrees = np.diff(closed.ptr)
     scale = (1 / np.sqrt(degrees)).astype(np.float32)
     return replace(closed, values=np.repeat(scale, degrees) * scale[closed.columns])
@@ -242,7 +260,7 @@ class KipfNetwork(nn.Module):
 
     @property
     def size(self) -> int:
-        """P"""
+        """P, without padding."""
         return sum(self.sizes)
 
     @property
@@ -262,23 +280,23 @@ class KipfNetwork(nn.Module):
         return torch.addmm(b2.unsqueeze(1), w2.T, mixed.T).T
 
     def loss(self, block: KipfBlock) -> Tensor:
-        """Return the () mean cross-entropy, on the device."""
+        """Return the mean cross-entropy, a number on the device."""
         return nn.functional.cross_entropy(self.logits(block), block.labels, ignore_index=-1)
 
     @torch.no_grad()
     def gradient(self, read: Read, into: Tensor, factors: NodeFactors | None = None) -> None:
         """Write the gradient of the mean cross-entropy over the block's n nodes to `into`.
 
-        With `factors`, the sum of the nodes' gradients, each multiplied with its factor, in place of the mean.
+        With `factors`, write the sum of the nodes' gradients, each multiplied with its factor, instead of the mean.
         """
         features = read.block.features
         back = self._backward(read, features.times(self.layers(self.theta.data)[0]), into, factors)
         self.layers(into)[0].copy_(features.transposed_times(back))
 
     def _backward(self, read: Read, product: Tensor, into: Tensor, factors: NodeFactors | None) -> Tensor:
-        """Gradients of all but W1; of W1, what X^T is still to be multiplied with (m, width).
+        """Write the gradients of all parameters but W1; return the (m, width) factor of X^T in that of W1.
 
-        Classes come first in what is computed for each of them: long rows are several times as fast as short ones.
+        Classes come first in the arrays of classes: operations on long rows are several times as fast as on short ones.
         """
         block, kept = read.block, read.kept
         _, b1, w2, b2 = self.layers(self.theta.data)
@@ -310,13 +328,15 @@ class KipfNetwork(nn.Module):
 
 
 def _hidden(block: KipfBlock, product: Tensor, b1: Tensor) -> Tensor:
-    """relu(A^ X W1 + b1) from X W1."""
+    """Return relu(A^ X W1 + b1) from X W1."""
     return torch.relu_(block.inner.times(product).add_(b1))
 
 
 def dropout_factors(rows: int, width: int, rate: float, generator: torch.Generator) -> Tensor:
-    """(rows, width): 0 with probability `rate`, else 1 / (1 - rate). Four entries from each 64-bit word: rates are
-    rounded to 1 / 65536."""
+    """Return (rows, width) factors: 0 with probability `rate`, else 1 / (1 - rate).
+
+    Each 64-bit word gives four entries, so rates are rounded to 1 / 65536.
+    """
     words = torch.empty((rows * width + 3) // 4, dtype=torch.int64, device=generator.device)
     words.random_(-(2**63), None, generator=generator)
     dropped = round(rate * 2**16)

@@ -1,4 +1,4 @@
-"""Graph convolution with inverse-degree normalisation (Daigavane et al., App. E)."""
+"""The message-passing layers: GCN, GIN and GAT (Daigavane et al., App. E and section 6.3)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from dpgraph.engine.models.segments import Segments
 
 
 class GcnLayer(nn.Module):
-    """h'_u = m_u + act(W m_u + b), with m_u the mean of h over {u} and E_u: the operator (d + I)^-1 (A + I).
+    """Graph convolution with inverse-degree normalisation: h'_u = m_u + act(W m_u + b).
 
-    The skip connection is the authors' released code; the paper's text does not mention it.
+    m_u is the mean of h over {u} and E_u: the operator (d + I)^-1 (A + I). The skip connection is in the authors'
+    released code and not in the paper's text.
     """
 
     def __init__(self, width: int, activation: Activation, generator: torch.Generator, dtype: torch.dtype) -> None:
@@ -31,16 +32,16 @@ class GcnLayer(nn.Module):
         self.activation = activation
 
     def forward(self, rows: Tensor, segments: Segments, level: int = 0, dense: Dense = apply_layer) -> Tensor:
-        """(num_rows, width) states of the deeper level -> (n, width)."""
+        """Return the states (n, width) from those of the deeper level (num_rows, width)."""
         mean = segments.mean(rows)
         return mean + self.activation(dense(self.linear, mean, level))
 
 
 class GinLayer(nn.Module):
-    """h'_u = act(W ((1 + eps) h_u + sum of h over E_u) + b), eps learnt and 0 at first.
+    """Graph isomorphism network: h'_u = act(W ((1 + eps) h_u + sum of h over E_u) + b), eps learnt and 0 at first.
 
-    No skip connection, unlike `GcnLayer`: it would hand the sum over a hub's list, which no bound holds, to the decoder
-    past the activation, and the GIN of the papers has none.
+    See Xu et al. (2019), eq. 4.1. Unlike `GcnLayer` it has no skip connection: that would pass the unbounded sum over a
+    hub's list to the decoder, around the activation, and the GIN of the papers has none.
     """
 
     def __init__(self, width: int, activation: Activation, generator: torch.Generator, dtype: torch.dtype) -> None:
@@ -50,16 +51,17 @@ class GinLayer(nn.Module):
         self.activation = activation
 
     def forward(self, rows: Tensor, segments: Segments, level: int = 0, dense: Dense = apply_layer) -> Tensor:
-        """(num_rows, width) states of the deeper level -> (n, width)."""
+        """Return the states (n, width) from those of the deeper level (num_rows, width)."""
         total = segments.sum(rows) + dense(self.self_weight, segments.own(rows), level)
         return self.activation(dense(self.linear, total, level))
 
 
 class GatLayer(nn.Module):
-    """h'_u = act(W_o [sum_j alpha^1_uj V^1 h_j, ..., sum_j alpha^H_uj V^H h_j] + b_o) over j in {u} and E_u.
+    """Attention with dot products: h'_u = act(W_o [sum_j alpha^1_uj V^1 h_j, ..., sum_j alpha^H_uj V^H h_j] + b_o).
 
-    alpha^k_u is the softmax over j of (Q^k h_u) . (K^k h_j) / sqrt(d); heads have width d = ceil(width / H). Q, V and
-    W_o have biases; one of K would add the same number to every score, so that its gradient is zero.
+    j runs over {u} and E_u, and alpha^k_u is the softmax over j of (Q^k h_u) . (K^k h_j) / sqrt(d); heads have width d
+    = ceil(width / H). Q, V and W_o have biases; a bias of K would add the same number to every score, so that its
+    gradient is zero. After Velickovic et al. (2018).
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class GatLayer(nn.Module):
         self.activation = activation
 
     def forward(self, rows: Tensor, segments: Segments, level: int = 0, dense: Dense = apply_layer) -> Tensor:
-        """(num_rows, width) states of the deeper level -> (n, width)."""
+        """Return the states (n, width) from those of the deeper level (num_rows, width)."""
         own = segments.own(rows)
         if segments.alone:  # softmax over one row is 1, whatever the scores, which have no gradient
             return self._combine(dense(self.value, own, level), level, dense)
@@ -90,7 +92,10 @@ class GatLayer(nn.Module):
     def receive(
         self, own: Tensor, keys: Tensor, values: Tensor, segments: Segments, level: int = 0, dense: Dense = apply_layer
     ) -> Tensor:
-        """(n, width) states of the segments' own nodes, (num_rows, H, d) keys and values -> (n, width)."""
+        """Return the states (n, width) from the segments' own states and the keys and values of all rows.
+
+        `own` is (n, width), `keys` and `values` are (num_rows, H, d).
+        """
         return self._combine(attend(dense(self.query, own, level), keys, values, segments), level, dense)
 
     def _combine(self, heads: Tensor, level: int, dense: Dense) -> Tensor:

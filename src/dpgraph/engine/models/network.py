@@ -15,8 +15,8 @@ from dpgraph.engine.sampling.ego import EgoBatch
 class Network(nn.Module):
     """Logits of the roots of a batch of ego trees; all parameters belong to the layers of `models.dense` or PyTorch.
 
-    The encoder's n_enc layers are all activated, the last of the decoder's n_dec layers gives the logits. The `mlp`
-    architecture is encoder and decoder alone and reads the roots' own features only; without an encoder and with one
+    The encoder's n_enc layers are all activated; the last of the decoder's n_dec layers gives the logits. The `mlp`
+    architecture is encoder and decoder alone and reads the roots' own features only. Without an encoder and with one
     decoder layer it is softmax regression.
     """
 
@@ -29,7 +29,7 @@ class Network(nn.Module):
         dtype: torch.dtype = torch.float32,
         masks: torch.Generator | None = None,
     ) -> None:
-        """Initial parameters are drawn from `generator` on the CPU, so that they agree on all devices.
+        """Draw initial parameters from `generator` on the CPU, so that they are equal on all devices.
 
         Dropout draws its `masks` on the device of the features.
         """
@@ -45,27 +45,30 @@ class Network(nn.Module):
 
     @property
     def groups(self) -> dict[str, list[nn.Module]]:
-        """Layers that own parameters by parameter group, in parameter order; a group without any is left out."""
+        """The layers with parameters by parameter group, in parameter order; a group without any is left out."""
         parts = {"encoder": self.encoder, "aggregation": self.aggregation, "decoder": self.decoder}
         groups = {name: owners(part) for name, part in parts.items()}
         return {name: layers for name, layers in groups.items() if layers}
 
     def forward(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
-        """`features` (N, F) of all nodes -> logits (B, classes); `dense` applies every layer."""
+        """Return the logits (B, classes) from the features (N, F) of all nodes; `dense` applies every layer."""
         return self.classify(self.encode(batch, features, dense), batch, dense)
 
     def encode(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
-        """(N, F) -> (n_r, width) states of the deepest rows: functions of each row's own features."""
+        """Return the states (n_r, width) of the deepest rows: functions of each row's own features."""
         return self.encoder(features[batch.nodes], self.hops, dense)
 
     def classify(self, states: Tensor, batch: EgoBatch, dense: Dense = apply_layer) -> Tensor:
-        """(n_r, width) -> (B, classes)."""
+        """Return the logits (B, classes) from the states (n_r, width) of the deepest rows."""
         for layer, level in zip(self.aggregation, reversed(range(self.hops)), strict=True):
             states = self.drop(layer(states, Segments.of_level(batch, level), level, dense))
         return self.decoder(states, 0, dense)
 
     def on_graph(self, features: Tensor, segments: Segments | None, dense: Dense = apply_layer) -> Tensor:
-        """(N, F) -> (N, width): states of all nodes after the last message; `segments`: closed lists of all nodes."""
+        """Return the states (N, width) of all nodes after the last message, from features (N, F).
+
+        `segments` are the closed lists of all nodes.
+        """
         states = self.encoder(features, self.hops, dense)
         for layer in self.aggregation:
             states = self.drop(layer(states, segments))
@@ -81,5 +84,5 @@ def _message_passing(model: Model, generator: torch.Generator, dtype: torch.dtyp
 
 
 def owners(network: nn.Module) -> list[nn.Module]:
-    """Modules with parameters of their own, in parameter order."""
+    """Return the modules with parameters of their own, in parameter order."""
     return [module for module in network.modules() if next(module.parameters(recurse=False), None) is not None]

@@ -1,6 +1,7 @@
-"""States spread over the edges of the whole graph by a normalised adjacency matrix, with gradients.
+"""States or logits spread over the edges of the whole graph; edges count in both directions.
 
-S = D^-1/2 A D^-1/2, D the degrees of A, with or without an edge of each node to itself; edges count in both directions.
+`Spreading` multiplies with S = D^-1/2 A D^-1/2, D the degrees of A, with or without an edge of each node to itself, and
+has gradients. `PowerIteration` is an inference with D^-1 A.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from dpgraph.engine.models.sparse import Csr, SparseMatrix
 
 
 class Spreading:
-    """S of a graph on a device. Memory is linear in its edges."""
+    """The matrix S of a graph on a device. Memory is linear in its edges."""
 
     def __init__(self, graph: Graph, device: torch.device, own_edges: bool) -> None:
-        """`own_edges`: with an edge of each node to itself; without, a node that has no neighbour receives zeros."""
+        """Make S with an edge of each node to itself, or without: then a node without neighbours receives zeros."""
         adjacency = undirected_adjacency(graph).astype(np.float64)
         if own_edges:
             adjacency = sp.csr_matrix(adjacency + sp.eye_array(graph.num_nodes))
         weights = 1 / np.sqrt(np.maximum(np.asarray(adjacency.sum(axis=1)).ravel(), 1.0))
         scaled = sp.csr_matrix(sp.diags_array(weights) @ adjacency @ sp.diags_array(weights))
-        self.matrix = SparseMatrix.of(Csr.of(scaled), device, symmetric=True)
+        self.matrix = SparseMatrix.from_csr(Csr.from_scipy(scaled), device, symmetric=True)
 
     def once(self, rows: Tensor) -> Tensor:
-        """(N, d) -> S rows."""
+        """Return S rows, (N, d)."""
         return _Product.apply(rows, self.matrix)  # type: ignore[no-any-return]
 
     def repeated(self, rows: Tensor, steps: int, teleport: float) -> Tensor:
-        """`steps` times Q <- (1 - alpha) S Q + alpha rows, alpha = `teleport`, from Q = rows.
+        """Return `steps` times Q <- (1 - alpha) S Q + alpha rows, alpha = `teleport`, from Q = rows.
 
         Raises UserError for steps < 0 and for a teleport outside [0, 1].
         """
@@ -64,15 +65,15 @@ class _Product(torch.autograd.Function):
 
 
 class PowerIteration:
-    """Classifies all nodes: Q^(0) = H, Q^(p) = (1 - alpha) D^-1 A Q^(p-1) + alpha H, and the logits are Q^(P).
+    """Inference Q^(0) = H, Q^(p) = (1 - alpha) D^-1 A Q^(p-1) + alpha H, with logits Q^(P) (Zhang 2021, Eq. 5.19).
 
-    H are the network's logits of each node's own record, P = `steps`, alpha = `teleport`; edges count in both
-    directions, and a node without neighbours keeps its H. The thesis' graph of test nodes alone is the setting
-    `disjoint`. Like `FullGraph`, this gives no guarantee of its own.
-    Raises UserError for steps < 0 and for a teleport outside (0, 1].
+    H are the network's logits of each node's own record, P = `steps`, alpha = `teleport`. A node without neighbours
+    keeps its H. The thesis' graph of test nodes alone is the setting `disjoint`. Like `FullGraph`, it gives no
+    guarantee of its own.
     """
 
     def __init__(self, graph: Graph, steps: int, teleport: float, device: str | torch.device = "cpu") -> None:
+        """Raise UserError for steps < 0 and for a teleport outside (0, 1]."""
         if steps < 0:
             raise invalid("steps", steps, "an integer >= 0")
         if not 0 < teleport <= 1:
@@ -87,7 +88,7 @@ class PowerIteration:
 
     @torch.no_grad()
     def logits(self, network: Network, features: Tensor) -> Tensor:
-        """(N, F) features -> (N, classes) logits. Raises UserError for a network that passes messages."""
+        """Return the logits (N, classes). Raise UserError for a network that passes messages."""
         if network.hops:
             raise invalid("hops", network.hops, "0: power iteration spreads the logits of an MLP")
         own = self.own_records.logits(network, features)

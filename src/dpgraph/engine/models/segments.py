@@ -1,4 +1,4 @@
-"""What a message-passing layer reads: each node's *segment*, the rows of itself and of its list.
+"""The rows that a message-passing layer reads: each node's *segment*, the rows of itself and of its list.
 
 The operators here keep the gradients of different segments apart and have backward passes of their own: PyTorch's would
 scatter and sort where a run of rows or a transposed list states where each gradient goes.
@@ -35,7 +35,7 @@ class Segments:
 
     @classmethod
     def of_level(cls, batch: EgoBatch, level: int, index: Tensor | None = None) -> Segments:
-        """How level `level` of ego trees reads the next one."""
+        """Return how level `level` of ego trees reads the next one."""
         hop, sizes = batch.hops[level], batch.sizes[level + 1]
         # A root reads all its rows. Where it is its only one, so does it on every level.
         columns = None if bool(np.all(sizes == 1)) else hop.columns
@@ -43,7 +43,7 @@ class Segments:
 
     @classmethod
     def of_graph(cls, hop: Hop) -> Segments:
-        """Every node's segment on the whole graph; sorts its entries once, at the first backward pass."""
+        """Return every node's segment on the whole graph; entries are sorted once, at the first backward pass."""
         return cls(hop.ptr, hop.columns, len(hop.ptr) - 1)
 
     @property
@@ -51,7 +51,7 @@ class Segments:
         return len(self.ptr) - 1
 
     def own(self, rows: Tensor) -> Tensor:
-        """(num_rows, d) -> (n, d): the row of each segment's own node."""
+        """Return the rows (n, d) of the segments' own nodes, from rows (num_rows, d)."""
         if self.index is not None:
             return rows.index_select(0, self.index if self.width == 1 else self.index[self.entries[self.ptr[:-1]]])
         if self.width == 1:
@@ -62,7 +62,7 @@ class Segments:
         return rows.index_select(0, first if self.columns is None else self.columns[first])
 
     def sum(self, rows: Tensor) -> Tensor:
-        """(num_rows, d) -> (n, d)."""
+        """Return the sums (n, d) over segments of rows (num_rows, d)."""
         if self.index is not None:
             return self._reduced(rows, self.index, "sum")
         if self.width is not None:
@@ -70,7 +70,7 @@ class Segments:
         return _Reduce.apply(rows, self, "sum")  # type: ignore[no-any-return]
 
     def mean(self, rows: Tensor) -> Tensor:
-        """(num_rows, d) -> (n, d)."""
+        """Return the means (n, d) over segments of rows (num_rows, d)."""
         if self.index is not None:
             return self._reduced(rows, self.index, "mean")
         if self.width is not None:
@@ -78,13 +78,14 @@ class Segments:
         return _Reduce.apply(rows, self, "mean")  # type: ignore[no-any-return]
 
     def _reduced(self, rows: Tensor, index: Tensor, mode: str) -> Tensor:
-        """Without copies of rows, and without a backward pass."""
+        """Return sums or means over indexed rows, without copies of rows and without a backward pass."""
         return reduce(rows, index if self.columns is None else index[self.columns], self.ptr, mode)
 
     def spread(self, gradient: Tensor) -> Tensor:
-        """Of the sums' gradient (n, d), that of the rows: the sum over the segments that read a row, (num_rows, d).
+        """Return the gradient of the rows from that of the sums (n, d): (num_rows, d), a sum over the segments that
+        read a row.
 
-        Or (n, w, d), a view without memory of its own, where every segment has its own w rows.
+        Where every segment has its own w rows, return a view (n, w, d) without memory of its own.
         """
         if self.width is not None:
             return gradient if self.width == 1 else gradient.unsqueeze(1).expand(-1, self.width, -1)
@@ -94,13 +95,13 @@ class Segments:
         return reduce(gradient, self.owners[order], ptr)
 
     def divided(self, values: Tensor) -> Tensor:
-        """(n, d) divided by the rows of each segment, in place."""
+        """Divide (n, d) by the number of rows of each segment, in place."""
         if self.width is not None:
             return values if self.width == 1 else values.div_(self.width)
         return values.div_(self.ptr.diff().unsqueeze(1))
 
     def add_own(self, spread: Tensor, own: Tensor) -> Tensor:
-        """What `spread` gives, plus `own` (n, d) for each segment's own row; may overwrite the first."""
+        """Return the result of `spread` plus `own` (n, d) for each segment's own row; may overwrite the first."""
         if self.width == 1:
             return spread + own
         if self.width is not None:
@@ -117,12 +118,12 @@ class Segments:
 
     @property
     def alone(self) -> bool:
-        """Whether every segment is its own row and nothing else."""
+        """True if every segment consists of its own row."""
         return len(self.entries) == self.num_segments
 
     @cached_property
     def width(self) -> int | None:
-        """w where segment i is the w rows i w, i w + 1, ... and nothing else, as far as the host knows."""
+        """The width w if segment i is the w rows i w, i w + 1, ..., as far as the host knows."""
         if self.columns is None and self.num_rows == self.num_segments:
             return 1
         if self.lengths is None or not len(self.lengths) or np.any(self.lengths != self.lengths[0]):
@@ -131,12 +132,12 @@ class Segments:
 
     @cached_property
     def entries(self) -> Tensor:
-        """(m,) the rows of all segments, one after the other."""
+        """The rows (m,) of all segments, one after the other."""
         return torch.arange(self.num_rows, device=self.ptr.device) if self.columns is None else self.columns
 
     @cached_property
     def owners(self) -> Tensor:
-        """(m,) segment of each entry."""
+        """The segment (m,) of each entry."""
         each = torch.arange(self.num_segments, device=self.ptr.device)
         return torch.repeat_interleave(each, self.ptr.diff(), output_size=len(self.entries))
 
@@ -165,7 +166,10 @@ class _Reduce(torch.autograd.Function):
 
 
 def reduce(rows: Tensor, index: Tensor, ptr: Tensor, mode: str = "sum", weights: Tensor | None = None) -> Tensor:
-    """(N, d) -> (n, d): sum or mean of rows[index[e]], times weights[e], over the entries e of each range of `ptr`."""
+    """Return the (n, d) sums or means of rows[index[e]], times weights[e], over the entries e of each range of `ptr`.
+
+    `rows` is (N, d), `ptr` (n + 1,).
+    """
     return nn.functional.embedding_bag(
         index, rows, ptr.to(index.dtype), mode=mode, include_last_offset=True, per_sample_weights=weights
     )
@@ -182,12 +186,12 @@ class PaddedRuns:
     places: slice | np.ndarray  # `runs` on the host
 
     def take(self, rows: Tensor) -> Tensor:
-        """(n, ...) -> (b, w, ...); a view where the runs are neighbours of equal length."""
+        """Return rows (n, ...) as (b, w, ...); a view where the runs are neighbours of equal length."""
         picked = rows[self.rows] if isinstance(self.rows, slice) else rows.index_select(0, self.rows.flatten())
         return picked.view(*self.shape, *rows.shape[1:])
 
     def split(self, most: int) -> Iterator[PaddedRuns]:
-        """The same runs, at most so many at a time."""
+        """Yield the same runs, at most `most` at a time."""
         runs, width = self.shape
         for first in range(0, runs, most):
             last = min(first + most, runs)
@@ -201,14 +205,14 @@ class PaddedRuns:
                 yield PaddedRuns(self.runs[part], self.rows[part], (last - first, width), missing, self.places[part])  # type: ignore[index]
 
     def put(self, result: Tensor, left: Tensor, right: Tensor) -> None:
-        """Writes the product of (b, k, w) and (b, w, d) to the runs' places in `result` (n, k, d)."""
+        """Write the product of (b, k, w) and (b, w, d) to the runs' places in `result` (n, k, d)."""
         if isinstance(self.runs, slice):
             torch.bmm(left, right, out=result[self.runs])
         else:
             result[self.runs] = torch.bmm(left, right)
 
     def write(self, rows: Tensor, values: Tensor) -> None:
-        """Writes (b, w, d) to `rows` (n + 1, d) of all runs, whose last one takes the padding."""
+        """Write (b, w, d) to the `rows` (n + 1, d) of all runs; the last row takes the padding."""
         if isinstance(self.rows, slice):
             rows[self.rows] = values.flatten(0, 1)
             return
@@ -217,7 +221,7 @@ class PaddedRuns:
 
 
 def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[PaddedRuns]:
-    """All rows of consecutive runs of `lengths` rows each, in few blocks; no waiting for the device."""
+    """Yield all rows of consecutive runs of `lengths` rows each, in few blocks; nothing waits for the device."""
     starts = np.cumsum(lengths) - lengths
     cuts = np.flatnonzero(np.diff(lengths)) + 1
     if len(cuts) and len(lengths) * int(lengths.max()) <= FEW_ROWS:
@@ -238,7 +242,7 @@ def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[PaddedRuns]:
 
 
 def _cuts(ordered: np.ndarray) -> list[int]:
-    """First places of blocks of ascending lengths, and their number.
+    """Return the first places of blocks of ascending lengths, and their number.
 
     Blocks hold one class of widths, or several that are padded by few rows: a block costs as much as some rows more.
     """
@@ -251,14 +255,14 @@ def _cuts(ordered: np.ndarray) -> list[int]:
 
 
 def _equal_runs(first: int, last: int, begin: int, width: int) -> PaddedRuns:
-    """Neighbours of equal length, whose rows begin at `begin`."""
+    """Return neighbouring runs of equal length, whose rows begin at `begin`."""
     shape = (last - first, width)
     runs = slice(first, last)
     return PaddedRuns(runs, slice(begin, begin + shape[0] * width), shape, None, runs)
 
 
 def _padded_runs(runs: np.ndarray, starts: np.ndarray, lengths: np.ndarray, device: torch.device) -> PaddedRuns:
-    """These runs, of which run i has `lengths[i]` rows from `starts[i]` on."""
+    """Return the runs, of which run i has `lengths[i]` rows from `starts[i]` on."""
     own = lengths[runs, None]
     column = np.arange(int(own.max()))
     # A missing row repeats the run's own last row: no other run's values can leak in, even infinite ones.
@@ -272,6 +276,9 @@ def _upload(values: np.ndarray, device: torch.device) -> Tensor:
 
 
 def _width_class(lengths: np.ndarray) -> np.ndarray:
-    """Equal for lengths that share a block: up to 1 / (growth - 1) each has its own, larger ones within a factor."""
+    """Return equal numbers for lengths that share a block.
+
+    Lengths up to 1 / (growth - 1) have a class each, larger ones share it within a factor.
+    """
     grown = 8 + np.ceil(np.log(np.maximum(lengths, 8) / 8) / np.log(WIDTH_GROWTH))
     return np.where(lengths <= 8, lengths, grown)

@@ -30,12 +30,13 @@ class Csr:
     width: int
 
     @classmethod
-    def of(cls, matrix: sp.csr_matrix) -> Csr:
+    def from_scipy(cls, matrix: sp.csr_matrix) -> Csr:
+        """Return the rows of a SciPy matrix."""
         ptr, columns = matrix.indptr.astype(np.int32, copy=False), matrix.indices.astype(np.int32, copy=False)
         return cls(ptr, columns, matrix.data.astype(np.float32, copy=False), matrix.shape[1])
 
     def take(self, rows: np.ndarray) -> Csr:
-        """These rows, in this order."""
+        """Return these rows, in this order."""
         first = self.ptr[rows]
         lengths = self.ptr[rows + 1] - first
         ptr = np.zeros(len(rows) + 1, dtype=np.int32)
@@ -49,7 +50,7 @@ class Csr:
         return Csr(by_column.indptr, by_column.indices, by_column.data, len(self.ptr) - 1)
 
     def renamed(self, columns: np.ndarray) -> Csr:
-        """The same rows over the ascending `columns`, which hold all that occur."""
+        """Return the same rows over the ascending `columns`, which hold all that occur."""
         return replace(self, columns=np.searchsorted(columns, self.columns).astype(np.int32), width=len(columns))
 
 
@@ -62,11 +63,12 @@ class Bags:
     values: Tensor  # (nnz,) float32
 
     @classmethod
-    def of(cls, matrix: Csr, device: torch.device) -> Bags:
+    def from_csr(cls, matrix: Csr, device: torch.device) -> Bags:
         arrays = (matrix.ptr, matrix.columns, matrix.values)
         return cls(*(torch.from_numpy(array).to(device, non_blocking=True) for array in arrays))
 
     def sums(self, dense: Tensor) -> Tensor:
+        """Return the product with `dense`: sums of its rows."""
         if not len(self.columns):
             return dense.new_zeros(len(self.ptr) - 1, dense.shape[1])
         return nn.functional.embedding_bag(
@@ -91,20 +93,20 @@ class SparseMatrix:
     columns: Bags  # rows of the transposed matrix
 
     @classmethod
-    def of(cls, matrix: Csr, device: torch.device, symmetric: bool = False) -> SparseMatrix:
-        rows = Bags.of(matrix, device)
-        return cls(rows, rows if symmetric else Bags.of(matrix.transposed(), device))
+    def from_csr(cls, matrix: Csr, device: torch.device, symmetric: bool = False) -> SparseMatrix:
+        rows = Bags.from_csr(matrix, device)
+        return cls(rows, rows if symmetric else Bags.from_csr(matrix.transposed(), device))
 
     def times(self, dense: Tensor) -> Tensor:
-        """(m, k) -> M dense, (n, k)."""
+        """Return M dense, (n, k), for dense (m, k)."""
         return self.rows.sums(dense)
 
     def transposed_times(self, dense: Tensor) -> Tensor:
-        """(n, k) -> M^T dense, (m, k)."""
+        """Return M^T dense, (m, k), for dense (n, k)."""
         return self.columns.sums(dense)
 
     def dense_columns(self, start: int, stop: int) -> Tensor:
-        """Columns `start` to `stop` of M, (n, stop - start)."""
+        """Return the columns `start` to `stop` of M, (n, stop - start)."""
         ptr = self.columns.ptr[start : stop + 1].long()
         entries = slice(int(ptr[0]), int(ptr[-1]))
         places = torch.repeat_interleave(torch.arange(stop - start, device=ptr.device), ptr.diff())
@@ -123,7 +125,7 @@ class SparseMatrix:
 
 @dataclass(frozen=True)
 class DenseMatrix:
-    """The same of `chosen` rows of `rows`, gathered again in each product; None: all of them."""
+    """The `chosen` rows of `rows`, or all of them, gathered again in each product."""
 
     rows: Tensor
     chosen: Tensor | None = None
@@ -155,26 +157,26 @@ Matrix = SparseMatrix | DenseMatrix
 
 
 class Features:
-    """Features (N, F) of all nodes, kept sparse where that is faster."""
+    """The features (N, F) of all nodes, kept sparse where that is faster."""
 
     def __init__(self, features: np.ndarray, device: torch.device) -> None:
         self.device = device
         self.sparse = np.count_nonzero(features) < DENSE_FROM * features.size
-        self._csr = Csr.of(sp.csr_matrix(features)) if self.sparse else None
+        self._csr = Csr.from_scipy(sp.csr_matrix(features)) if self.sparse else None
         self._dense = None if self.sparse else torch.from_numpy(np.array(features, dtype=np.float32)).to(device)
         self.all: Matrix = (
-            DenseMatrix(self._dense) if self._dense is not None else SparseMatrix.of(self._csr, device)  # type: ignore[arg-type]
+            DenseMatrix(self._dense) if self._dense is not None else SparseMatrix.from_csr(self._csr, device)  # type: ignore[arg-type]
         )  # fmt: skip
 
-    def of(self, nodes: np.ndarray) -> Matrix:
-        """Rows of these nodes, in this order."""
+    def take(self, nodes: np.ndarray) -> Matrix:
+        """Return the rows of these nodes, in this order."""
         if self._dense is not None:
             return DenseMatrix(self._dense, torch.from_numpy(nodes).to(self.device, non_blocking=True))
-        return SparseMatrix.of(self._csr.take(nodes), self.device)  # type: ignore[union-attr]
+        return SparseMatrix.from_csr(self._csr.take(nodes), self.device)  # type: ignore[union-attr]
 
 
 def sparse_rows(features: Tensor) -> Csr | None:
-    """The rows of `features` (N, F), of its type; None on a GPU and where layers are faster on the dense ones."""
+    """Return the rows of `features` (N, F); None on a GPU, and where layers are faster on dense rows."""
     if features.is_cuda or int(torch.count_nonzero(features)) >= SPARSE_BELOW * features.numel():
         return None
     matrix = sp.csr_matrix(features.numpy())
@@ -183,14 +185,14 @@ def sparse_rows(features: Tensor) -> Csr | None:
 
 
 def reading(features: Tensor) -> Dense:
-    """Applies layers; a linear one on `features` itself by a sparse product where that is faster.
+    """Return a function that applies layers: linear ones on `features` by a sparse product, where that is faster.
 
     The gradient does not reach the features, which must not change.
     """
     rows = sparse_rows(features)
     if rows is None:
         return apply_layer
-    matrix = SparseMatrix.of(rows, features.device)
+    matrix = SparseMatrix.from_csr(rows, features.device)
 
     def apply(layer: nn.Module, inputs: Tensor, level: int) -> Tensor:
         if inputs is features and type(layer) is nn.Linear:

@@ -45,7 +45,7 @@ def encode(
     device: str | torch.device = "cpu",
     batch_tokens: int = BATCH_TOKENS,
 ) -> None:
-    """Means (n, d) float32 of the hidden states over the counted tokens of each text, as `out`/chunk-*.npy.
+    """Write the means (n, d) float32 of the hidden states over the counted tokens of each text, as `out`/chunk-*.npy.
 
     Texts are taken by descending length, the order in `out`/order.npy, so that batches hold little padding and the time
     left is not overstated. Every `CHUNK_TOKENS` tokens are a file, written atomically: a killed run goes on after the
@@ -72,7 +72,7 @@ def encode(
 
 
 def batches(lengths: np.ndarray, batch_tokens: int) -> Iterator[slice]:
-    """Consecutive texts, by descending length, whose padded tokens are at most `batch_tokens` (or one text)."""
+    """Yield consecutive texts whose padded tokens are at most `batch_tokens`, or one text."""
     start = 0
     while start < len(lengths):
         stop = start + max(1, batch_tokens // max(int(lengths[start]), 1))
@@ -96,7 +96,7 @@ def _means(tokenized: Tokenized, texts: np.ndarray, states: States, device: str 
 
 
 def load(checkpoint: Path, device: torch.device) -> tuple[Callable[[Sequence[str], bool], Tokenized], States]:
-    """Tokenizer and model of a local folder, never from the network.
+    """Load tokenizer and model from a local folder, never from the network.
 
     Raises DataUnavailable where transformers finds no whole checkpoint, UserError where there is no transformers.
     """
@@ -143,6 +143,7 @@ def load(checkpoint: Path, device: torch.device) -> tuple[Callable[[Sequence[str
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Encode texts from the command line and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m dpgraph.engine.models.text_encoder")
     parser.add_argument("--texts", type=Path, required=True, help="parquet file with a column text")
     parser.add_argument("--checkpoint", type=Path, required=True, help="folder of a transformers model")
@@ -179,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _name(checkpoint: Path) -> str:
-    """What the checkpoint calls itself, or its architecture."""
+    """Return the checkpoint's own name, or its architecture."""
     config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
     return str(config.get("_name_or_path") or ", ".join(config.get("architectures") or ["unknown"]))
 

@@ -1,4 +1,10 @@
-"""Logits of a root as a weighted sum of the logits of single records (Zhang 2021, Eq. 5.3)."""
+"""Logits of a root as a weighted sum of the logits of single records (Zhang 2021, Eq. 5.3).
+
+`WeightedRows` serves any network. `RowNetwork` is a perceptron of one hidden layer whose gradients have a closed form:
+a root's logits are sum_u pi_u (W2 act(W1 x_u + b1) + b2) over the places u of its row. Biases are weights of a constant
+1, so that a layer is one matrix: E = [W1' ; b1] (F + 1, H) and D = [W2, b2] (C, H + 1). Then the logits are D m with m
+= sum_u pi_u (h_u, 1), h = act([X, 1] E), and gradients are written down instead of recorded.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +44,7 @@ class WeightedRows:
         self._weights = torch.from_numpy(np.append(entries.data[order], 0.0)).to(device)
 
     def logits(self, network: Network, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
-        """(B, classes): sum over the row's nodes u of weight times the logits of u's own record."""
+        """Return the logits (B, classes): the sum over a row's nodes u of weight times the logits of u's own record."""
         rows = network.decoder(network.encoder(features[batch.nodes], 1, dense), 1, dense)
         sizes = torch.from_numpy(batch.sizes[1]).to(rows.device, non_blocking=True)
         owner = torch.repeat_interleave(torch.arange(len(sizes), device=rows.device), sizes, output_size=len(rows))
@@ -60,8 +66,11 @@ class PaddedRows:
     weights: np.ndarray  # (M, L) float64
 
     @classmethod
-    def of(cls, weights: sp.csr_matrix, roots: np.ndarray, length: int) -> PaddedRows:
-        """`weights` (M, n) of the `roots`, `length` = L. Raises ValueError for a row of more than L - 1 others."""
+    def from_weights(cls, weights: sp.csr_matrix, roots: np.ndarray, length: int) -> PaddedRows:
+        """Return `weights` (M, n) of the `roots` with `length` = L places each.
+
+        Raises ValueError for a row that names more than L - 1 other nodes.
+        """
         roots = np.asarray(roots, dtype=np.int64)
         entries = weights.tocoo()
         nodes, padded = np.repeat(roots[:, None], length, axis=1), np.zeros((len(roots), length))
@@ -78,7 +87,7 @@ class PaddedRows:
 
 
 def _lists(owners: np.ndarray, members: np.ndarray, num_nodes: int) -> EdgeLists:
-    """Lists without the owner itself, which comes first in its tree anyway."""
+    """Return lists without the owner itself, which comes first in its tree anyway."""
     other = owners != members
     owners, members = owners[other], members[other]
     order = np.lexsort((members, owners))
@@ -112,7 +121,7 @@ class RowNetwork(nn.Module):
 
     @property
     def size(self) -> int:
-        """P"""
+        """P, without padding."""
         return sum(self.sizes)
 
     def layers(self, vector: Tensor) -> tuple[Tensor, Tensor]:
@@ -135,7 +144,7 @@ class RowNetwork(nn.Module):
 
 @dataclass(frozen=True)
 class RowBatch:
-    """What R roots read: n records with a constant 1, and how L places a root name them."""
+    """The input of R roots: n records with a constant 1, and how the L places of a root name them."""
 
     records: Matrix  # (n, F + 1)
     places: Tensor  # (R L,) int32 records, root by root
@@ -147,12 +156,12 @@ class RowBatch:
 
     @property
     def num_roots(self) -> int:
-        """R"""
+        """R."""
         return len(self.labels)
 
     @cached_property
     def totals(self) -> Tensor:
-        """(R,) sum of a root's weights."""
+        """(R,) the sum of each root's weights."""
         return self.weights.sum(1)
 
     @cached_property
@@ -168,7 +177,7 @@ class RowBatch:
 
 
 class RowTable:
-    """Rows on a device: M roots with L places each, and inner products of what they name.
+    """Rows on a device: M roots with L places each, and the inner products of their records.
 
     Records that are not finite are read as zeros, but their inner products stay not finite: where gradients are
     clipped, no root that names them contributes. `features` are those of `with_constant`, `raw` (N, F) the records.
@@ -186,23 +195,23 @@ class RowTable:
         self.features, self.device = features, device
         self.nodes, places = np.unique(rows.nodes, return_inverse=True)
         self.places = places.reshape(rows.nodes.shape).astype(np.int32)  # (M, L)
-        self.records = features.of(self.nodes)
+        self.records = features.take(self.nodes)
         self.weights = torch.from_numpy(rows.weights).to(device, dtype)
         self.gram = torch.from_numpy(_gram(raw, rows.nodes)).to(device, dtype)
         self.labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)[rows.roots]).to(device)
 
     @property
     def num_places(self) -> int:
-        """M L"""
+        """M L."""
         return self.places.size
 
     def batch(self, positions: np.ndarray) -> RowBatch:
-        """The roots at `positions` (b,), in that order."""
+        """Return the roots at `positions` (b,), in that order."""
         places, records, count = self.places[positions], self.records, len(self.nodes)
         if len(positions) < WHOLE_FROM * len(self.places):
             used, renumbered = np.unique(places, return_inverse=True)
             places, count = renumbered.reshape(places.shape).astype(np.int32), len(used)
-            records = self.features.of(self.nodes[used])
+            records = self.features.take(self.nodes[used])
         flat = places.ravel()
         ends = np.zeros(count + 1, dtype=np.int32)
         np.cumsum(np.bincount(flat, minlength=count), out=ends[1:])
@@ -222,13 +231,13 @@ class RowTable:
 
 
 def with_constant(features: np.ndarray, device: torch.device) -> Features:
-    """(N, F) records -> (N, F + 1) with a constant 1; records that are not finite become zeros."""
+    """Return the records (N, F) with a constant 1, (N, F + 1); records that are not finite become zeros."""
     lost = ~np.isfinite(features).all(axis=1, keepdims=True)
     return Features(np.hstack([np.where(lost, 0, features) if lost.any() else features, ~lost]), device)
 
 
 def _gram(features: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """(M, L, L) float64 inner products, the constant 1 included."""
+    """Return (M, L, L) float64 inner products, the constant 1 included."""
     step = max(1, GRAM_BYTES // (8 * nodes.shape[1] * features.shape[1]))
     pieces = [np.asarray(features[nodes[i : i + step]], dtype=np.float64) for i in range(0, len(nodes), step)]
     with np.errstate(invalid="ignore", over="ignore"):

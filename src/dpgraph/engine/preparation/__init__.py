@@ -1,1 +1,1 @@
-"""Prepared steps: sampler, lists, clip norms, noise, divisor, generators of a run, from its mechanism alone."""
+"""The private part of a run: prepared steps, their random streams, and the comparison with the mechanism."""

@@ -1,7 +1,7 @@
-"""What all prepared steps share: where they come from, and the comparison of what ran with what was accounted for.
+"""Base of all prepared steps: their origin, and the comparison of the run with the accounted mechanism.
 
-A method brings its model and its loss. All that the guarantee rests on is in a prepared step, which is built from
-the mechanism object that the accountant reads; after the run `check` compares what the objects did with what that
+A method adds its model and its loss. Everything that the guarantee depends on is in a prepared step, which is built
+from the mechanism object that the accountant reads. After the run `check` compares what the objects did with what that
 mechanism states.
 """
 
@@ -70,7 +70,8 @@ class PrivateData:
     labels: Tensor  # (N,) int64
 
     @classmethod
-    def of(cls, graph: Graph, device: torch.device) -> PrivateData:
+    def from_graph(cls, graph: Graph, device: torch.device) -> PrivateData:
+        """Return the records of a graph on a device."""
         features = torch.from_numpy(np.array(graph.features, dtype=np.float32)).to(device)
         labels = torch.from_numpy(np.array(graph.labels, dtype=np.int64)).to(device)
         return cls(graph, features, labels)
@@ -78,7 +79,7 @@ class PrivateData:
 
 @dataclass(frozen=True)
 class Order:
-    """What a step is prepared from."""
+    """The inputs of a prepared step."""
 
     cell: Any  # of the method's own class
     mechanism: NoisySteps
@@ -145,7 +146,7 @@ class Order:
 
     @property
     def noise_std(self) -> float:
-        """In the unit of the gradients, at the cell's clip norm."""
+        """Noise std in the unit of the gradients, at the cell's clip norm."""
         return noise_std(noise_over_clip=self.noise_over_clip, clip_norm=self.privacy.clip_norm)
 
 
@@ -167,19 +168,19 @@ class PreparedStep(ABC):
         return self.public_clip_norms
 
     def accounted(self) -> Procedure:
-        """What the mechanism, whose epsilon is reported, states that the run does."""
+        """Return what the run does according to the mechanism whose epsilon is reported."""
         return self.mechanism.procedure(self.accounted_clip_norms)
 
     @abstractmethod
     def ran(self, resumed_at: int = 0) -> Procedure:
-        """What the objects that ran have done; `resumed_at` steps of it in an earlier process."""
+        """Return what the objects did; an earlier process did the first `resumed_at` steps."""
 
     def trains(self, network: torch.nn.Module, before: int = 0) -> None:
-        """Note the size of a network whose steps begin after `before` draws of noise."""
+        """Record the size of a network whose steps begin after `before` draws of noise."""
         self._trained.append((before, size_of(network)))
 
     def check_kept(self, kept: Collection[object]) -> None:
-        """Raise NotAsAccounted where a checkpoint would not keep the state of a generator that steps draw from.
+        """Raise NotAsAccounted if a checkpoint does not keep the state of a generator that steps draw from.
 
         A resumed run would draw the same numbers again.
         """
@@ -191,7 +192,7 @@ class PreparedStep(ABC):
                 raise NotAsAccounted(f"random stream {role}: a checkpoint would not keep it: a resumed run repeats it")
 
     def due(self, stream: str, draws: int) -> int | None:
-        """Return how many independent numbers so many draws of a stream hold; None: it is private, or not known."""
+        """Return how many independent numbers `draws` draws of a stream hold; None if that is private or unknown."""
         if stream == "noise":
             ends = [*(start for start, _ in self._trained[1:]), draws][: len(self._trained)]
             return sum((end - start) * size for (start, size), end in zip(self._trained, ends, strict=True))
@@ -202,29 +203,39 @@ class PreparedStep(ABC):
         return None
 
     def check(self, resumed_at: int = 0) -> Procedure:
-        """Return what ran, if it is what was accounted for; raises NotAsAccounted."""
+        """Return what ran, after comparing it with what was accounted for.
+
+        Args:
+            resumed_at: Steps that an earlier process did.
+
+        Returns:
+            The procedure that ran, with the use of its random streams.
+
+        Raises:
+            NotAsAccounted: A field of the procedure or a random stream differs: no epsilon holds.
+        """
         ran, stated = self.ran(resumed_at), self.mechanism.streams
         check_same(self.accounted(), ran)
         used = self.ledger.used()
         steps = {name: resumed_at * draws // self.steps for name, draws in stated.items() if draws and name in STEPS}
         check_streams(stated, self.due, used, steps)
-        drawn = [used[name].of_a_run(stated.get(name)) for name in sorted(used) if used[name].draws != 0]
+        drawn = [used[name].for_whole_run(stated.get(name)) for name in sorted(used) if used[name].draws != 0]
         return ran.model_copy(update={"streams": tuple(drawn)})
 
     def notes(self) -> dict[str, Any]:
-        """What a record states about the terms in short."""
+        """Return the batches and lists of the last term, for a record."""
         terms = self.accounted().terms
         return {"batches": str(terms[-1].batches), "edge_lists": str(terms[-1].lists)}
 
 
 def size_of(network: torch.nn.Module) -> int:
-    """Return the number of its parameters; `size` of networks that pad theirs to whole vectors."""
+    """Return the number of parameters of a network; its `size` where it pads them to whole vectors."""
     known: int | None = getattr(network, "size", None)
     return sum(parameter.numel() for parameter in network.parameters()) if known is None else known
 
 
 def prepare(order: Order) -> PreparedStep:
-    """The private part of one seed's run, by the class that the mechanism names."""
+    """Return the private part of one seed's run, an object of the class that the mechanism names."""
     step = load(order.mechanism.prepared)(order)
     if not isinstance(step, PreparedStep):
         raise TypeError(f"{order.mechanism.prepared}: expected a prepared step")
@@ -235,7 +246,7 @@ P = TypeVar("P", bound=PreparedStep)
 
 
 def expected(prepared: PreparedStep | None, kind: type[P]) -> P:
-    """`prepared` as the kind that a method runs; raises TypeError."""
+    """Return `prepared` as the kind that a method runs. Raise TypeError for another kind."""
     if not isinstance(prepared, kind):
         raise TypeError(f"prepared step: found {type(prepared).__name__}: expected {kind.__name__}")
     return prepared
@@ -249,7 +260,19 @@ def procedure(
     resumed_at: int,
     releases: Sequence[Release] = (),
 ) -> Procedure:
-    """What ran, with the relation that is proved for such terms; steps are those that were noised."""
+    """Return what ran, with the relation that docs/privacy.md proves for such terms.
+
+    Args:
+        mechanism: The mechanism of the run.
+        terms: The clipped sums of a step, as the objects drew them.
+        noise: The noise on the sum, in gradient units; None if none was added.
+        divisor: The public divisor of the noisy sum.
+        resumed_at: Steps of an earlier process.
+        releases: What was released in addition to the steps.
+
+    Returns:
+        A procedure whose steps are those that were noised; relation NONE for an unproved combination.
+    """
     held = [PROVED.get((term.lists, term.batches, term.clipped), frozenset()) for term in terms]
     proved = all(mechanism.relation in relations for relations in held) and bool(held)
     std = () if noise is None else noise.std if isinstance(noise.std, tuple) else (noise.std,)

@@ -1,9 +1,9 @@
-"""The ledger of a run's random streams: which are open, who may know them, and how much was drawn of each.
+"""The ledger of a run's random streams: which are open, who may know them, and how much was drawn from each.
 
-Noise that is used twice, or that somebody else can compute, protects nobody, and no result looks different for it. So
-every stream of a prepared step is opened here, once, under a name with its seed. It has one reader, who goes through it
-from its start: where names differ, ranges are disjoint. After the run `PreparedStep.check` compares what was drawn with
-what the mechanism states.
+Noise that is used twice, or that another person can compute, protects no record, and no result shows it. So every
+stream of a prepared step is opened here, once, under a name with its seed. It has one reader, who reads it from its
+start: streams with different names have disjoint ranges. After the run `PreparedStep.check` compares the draws with
+those that the mechanism states.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PURPOSES = {"batches of the device": "batches"}  # streams that another one stan
 
 @dataclass(frozen=True)
 class OpenStream:
-    """One stream; `counter` None: it is keyed by the epoch or the id, and its length is not compared."""
+    """One stream. Without `counter` it is keyed by the epoch or the id, and its length is not compared."""
 
     names: tuple[Name, ...]
     secret: bool
@@ -34,9 +34,10 @@ class Ledger:
     entries: dict[str, OpenStream] = field(default_factory=dict)
 
     def open(self, role: str, names: tuple[Name, ...], number: int, *, secret: bool, counter: Counter | None) -> None:
-        """Enter a stream whose name has to hold its role and `number`, of the seed or of its initialisation.
+        """Enter a stream, whose name holds its role and `number`: that of the seed or of its initialisation.
 
-        Raises NotAsAccounted for a name that is open, one without its seed, and a secret that other cells share.
+        Raises NotAsAccounted for a name that is open, a name without its seed, and a secret stream that other cells
+        share.
         """
         if role in self.entries or any(names == entry.names for entry in self.entries.values()):
             raise NotAsAccounted(f"random stream {role}: opened twice: expected a stream of its own for every purpose")
@@ -52,7 +53,7 @@ class Ledger:
         return role in self.entries and self.entries[role].secret
 
     def used(self) -> dict[str, StreamUse]:
-        """Return what was drawn so far from each stream, by purpose."""
+        """Return what was drawn from each stream so far, by purpose."""
         found: dict[str, StreamUse] = {}
         for role, entry in self.entries.items():
             purpose, counter = PURPOSES.get(role, role), entry.counter
@@ -72,11 +73,18 @@ def check_streams(
     used: Mapping[str, StreamUse],
     earlier: Mapping[str, int],
 ) -> None:
-    """Compare streams that a mechanism states, with how many draws of each, with those that were used.
+    """Compare the streams that a mechanism states with those that a run used.
 
-    `due`: (stream, draws) -> how many numbers so many draws hold; None: it is private. `earlier`: draws of an earlier
-    process. Raises NotAsAccounted for a stream that is missing or that nobody stated, other numbers of draws, and draws
-    that share numbers. Public streams beside the stated ones are allowed.
+    Public streams may be added to the stated ones.
+
+    Args:
+        stated: Draws of each stream; None for a length that is private or not counted.
+        due: Gives how many numbers so many draws of a stream hold; None if that is private.
+        used: Draws and numbers of this process.
+        earlier: Draws of an earlier process.
+
+    Raises:
+        NotAsAccounted: A stream is missing, not stated, of another length, or draws share numbers.
     """
     wrong = [
         f"{name}: not stated" for name, use in used.items() if use.secret and use.draws != 0 and name not in stated

@@ -1,4 +1,4 @@
-"""Records scaled to one length, each by itself."""
+"""Records before training: scaled to one length, or projected on principal axes of public rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def unit_rows(rows: np.ndarray) -> np.ndarray:
-    """(n, F) -> (n, F) float64, each row of norm 1. A row that is zero or not finite is zero."""
+    """Return the rows (n, F) as float64, each scaled to norm 1; rows that are zero or not finite become zero."""
     scaled = np.array(rows, dtype=np.float64)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         scaled /= np.abs(scaled).max(axis=1, keepdims=True, initial=0)  # squares of large numbers overflow
@@ -21,10 +21,11 @@ SMALLEST = 1e-10  # of a variance over the largest one: below, a direction is ro
 
 
 def principal_axes(public: Tensor, components: int) -> tuple[Tensor, Tensor]:
-    """(F,) mean and (F, k) leading axes of `public` (Q, F), each divided by the standard deviation along the first.
+    """Return the mean (F,) and the leading principal axes (F, k) of public rows (Q, F).
 
-    k <= `components` and <= F. Of fewer rows than columns the rows' products are decomposed, which has the same axes,
-    and k is below Q: only as many directions as the rows span.
+    The axes are divided by the standard deviation along the first one; k is at most `components` and F. With fewer rows
+    than columns the rows' products are decomposed, which gives the same axes, and k < Q: the rows span no more
+    directions. Public rows cost no privacy.
     """
     mean = public.double().mean(dim=0)
     centred = public.double() - mean

@@ -1,1 +1,1 @@
-"""Edge lists with bounded occurrences, ego trees, batches of roots. Random only by generators that are passed in."""
+"""Batches of roots, their bounded edge lists, and the ego trees that follow them."""

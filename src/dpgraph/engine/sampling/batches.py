@@ -1,4 +1,4 @@
-"""Batches of roots. A sampler states its name, so that an accountant can refuse a sampler it has no theorem for."""
+"""Batches of roots. A sampler states its name, so that an accountant can refuse one that it has no theorem for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpgraph.privacy.procedure import Batches
 
 @dataclass(frozen=True)
 class PoissonSampler:
-    """Every root enters a batch independently with probability `rate` = q; batch sizes vary and may be 0."""
+    """Batches in which every root is with probability `rate` = q, independently; their sizes vary and may be 0."""
 
     num_roots: int
     rate: float
@@ -25,12 +25,13 @@ class PoissonSampler:
             raise invalid("sampling_rate", self.rate, "a number in (0, 1]")
 
     def draw(self, generator: np.random.Generator) -> np.ndarray:
+        """Return the positions of one batch."""
         return poisson_batch(self.num_roots, self.rate, generator)
 
 
 @dataclass(frozen=True)
 class FixedSizeSampler:
-    """A uniformly random set of `size` = m roots (Daigavane et al., Algorithm 4)."""
+    """Batches that are a uniformly random set of `size` = m roots (Daigavane et al., Algorithm 4)."""
 
     num_roots: int
     size: int
@@ -42,11 +43,12 @@ class FixedSizeSampler:
             raise invalid("batch_size", self.size, f"an integer in 1..{self.num_roots} (the number of training nodes)")
 
     def draw(self, generator: np.random.Generator) -> np.ndarray:
+        """Return the positions of one batch."""
         return fixed_size_batch(self.num_roots, self.size, generator)
 
 
 class Sampler(Protocol):
-    """What draws batches, by its name and from how many roots."""
+    """A source of batches, with its name and the number of roots that it draws from."""
 
     name: ClassVar[Batches]
 
@@ -58,25 +60,25 @@ class Sampler(Protocol):
 
 @dataclass
 class Draws:
-    """Batches of one sum of a step, one after the other, from a generator; `count` of them so far in this process."""
+    """The batches of one sum of a step, drawn one after the other; `count` are drawn in this process."""
 
     sampler: Sampler
     generator: np.random.Generator
     count: int = 0
 
     def next(self) -> np.ndarray:
-        """Positions of the roots of the next batch."""
+        """Return the positions of the roots of the next batch."""
         self.count += 1
         return self.sampler.draw(self.generator)
 
 
 def poisson_batch(num_roots: int, rate: float, generator: np.random.Generator) -> np.ndarray:
-    """(b,) ascending positions below `num_roots`, each present independently with probability `rate`."""
+    """Return (b,) ascending positions below `num_roots`, each present with probability `rate`, independently."""
     return np.flatnonzero(generator.random(num_roots) < rate)
 
 
 def fixed_size_batch(num_roots: int, m: int, generator: np.random.Generator) -> np.ndarray:
-    """(m,) distinct positions below `num_roots`, every set of m equally likely."""
+    """Return (m,) distinct positions below `num_roots`; every set of m is equally likely."""
     return generator.choice(num_roots, size=m, replace=False, shuffle=False)
 
 
@@ -86,7 +88,7 @@ def _check_roots(num_roots: int) -> None:
 
 
 def nodes_in_use(train_nodes: np.ndarray, num_nodes: int, count: int, generator: np.random.Generator) -> np.ndarray:
-    """Ids of the `count` = N training nodes that have a loss, ascending: those with the smallest priorities.
+    """Return the ids of the `count` = N training nodes that have a loss, ascending: those with the smallest priorities.
 
     A priority depends on the generator and the id only, so smaller shares are contained in larger ones.
     """

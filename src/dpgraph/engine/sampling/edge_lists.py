@@ -1,8 +1,8 @@
-"""Edge lists of the training nodes: who sends messages to whom in the training subgraphs.
+"""Edge lists of the training nodes: the nodes that send messages to each root in the training subgraphs.
 
 Two samplers bound how many lists a node occurs in by K. `sample_edge_lists` is Algorithm 1 of Daigavane et al. (2022)
 as published. It is not stable: one node's edges set the keep-probabilities in the lists of others, so the number of
-training subgraphs that change with one node has no bound (docs/privacy.md). `stable_edge_lists` proves one.
+training subgraphs that change with one node has no bound (docs/privacy.md). `stable_edge_lists` has a proved bound.
 
 Both are written with array operations; where the roots have at least `WORTH` entries, compiled loops (list_loops.py)
 choose the same ones.
@@ -24,9 +24,9 @@ PROPOSE, ACCEPT, CAP = 1, 2, 3
 
 @dataclass(frozen=True)
 class EdgeLists:
-    """Lists of all N nodes in CSR form; only roots own a non-empty list. Ids within a list ascend, without repeats.
+    """Lists of all N nodes in CSR form; only roots have a non-empty list. Ids within a list ascend, without repeats.
 
-    A sampler states which one it is and the bounds that it keeps; `checked` verifies that they hold.
+    A sampler states its kind and the bounds that it keeps; `checked` verifies them.
     """
 
     ptr: np.ndarray  # (N + 1,) int64
@@ -39,16 +39,16 @@ class EdgeLists:
     def num_nodes(self) -> int:
         return len(self.ptr) - 1
 
-    def of(self, node: int) -> np.ndarray:
-        """E_v, the nodes whose messages v receives."""
+    def members(self, node: int) -> np.ndarray:
+        """Return E_v, the nodes whose messages v receives."""
         return self.idx[self.ptr[node] : self.ptr[node + 1]]
 
     def occurrences(self) -> np.ndarray:
-        """(N,) number of lists in which each node occurs."""
+        """Return the number (N,) of lists in which each node occurs."""
         return np.bincount(self.idx, minlength=self.num_nodes)
 
     def checked(self) -> EdgeLists:
-        """These lists; raises NotAsAccounted where they break the bounds that they state."""
+        """Return the lists. Raise NotAsAccounted where they break the bounds that they state."""
         if self.kind is Lists.NONE and len(self.idx):
             raise NotAsAccounted(f"edge lists: found {len(self.idx)} entries: expected none")
         most = int(self.occurrences().max(initial=0))
@@ -61,23 +61,35 @@ class EdgeLists:
 
 
 def empty_edge_lists(graph: Graph) -> EdgeLists:
-    """No messages at all: what an MLP is trained on."""
+    """Return lists without messages, on which an MLP is trained."""
     return EdgeLists(np.zeros(graph.num_nodes + 1, dtype=np.int64), np.zeros(0, dtype=np.int32), Lists.NONE)
 
 
 def full_edge_lists(graph: Graph, roots: np.ndarray) -> EdgeLists:
-    """Every root keeps its whole list: no bound of any kind, for training without privacy."""
+    """Return the whole list of every root, without any bound: for training without privacy."""
     owners, members = _entries(graph, _checked(graph, roots))
     return _pack(graph.num_nodes, owners, members)
 
 
 def sample_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, generator: np.random.Generator) -> EdgeLists:
-    """Algorithm 1 (SAMPLE-EDGELISTS) of Daigavane et al., as published.
+    """Sample lists by Algorithm 1 (SAMPLE-EDGELISTS) of Daigavane et al. (2022), as published.
 
-    Let RE_v be the roots whose lists hold v. Each of these entries is kept independently with probability
-    min(1, K / (2 |RE_v|)); a node that is then still in more than K lists is dropped from all of them (its own list
-    stays). Guarantee: each node occurs in at most K lists (so in at most N(K, r) trees: Lemma 1). No bound on how many
-    lists one node's record changes.
+    Let RE_v be the roots whose lists hold v. Each of these entries is kept independently with probability min(1, K / (2
+    |RE_v|)); a node that is then still in more than K lists is dropped from all of them, and its own list stays. By
+    Lemma 1 of the paper each node occurs in at most K lists, so in at most N(K, r) trees. The number of lists that one
+    node's record changes has no bound.
+
+    Args:
+        graph: The graph whose out-lists are sampled.
+        roots: (R,) ids, ascending.
+        max_degree: K.
+        generator: Draws one number for each entry.
+
+    Returns:
+        Lists of kind ALGORITHM_1.
+
+    Raises:
+        UserError: K < 1, or ids that do not ascend or are not in the graph.
     """
     _check_at_least_one("max_degree", max_degree)
     roots = _checked(graph, roots)
@@ -114,15 +126,28 @@ def _sampled_by_loops(graph: Graph, roots: np.ndarray, max_degree: int, generato
 
 
 def stable_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, list_cap: int, key: int) -> EdgeLists:
-    """The stable sampler S(D, K): one record changes a bounded number of training subgraphs.
+    """Sample lists by the stable sampler S(D, K): one record changes a bounded number of training subgraphs.
 
-    1. *Propose*: P_v is the `list_cap` = D members of root v's own list with the smallest priorities.
-    2. *Accept*: u accepts the `max_degree` = K roots v with the smallest priorities among those with u in P_v.
+    1. *Propose*: P_v is the `list_cap` = D members of root v's own list with the smallest priorities. 2. *Accept*: u
+    accepts the `max_degree` = K roots v with the smallest priorities among those with u in P_v.
 
-    A priority is a pseudorandom function of (key, owner, member), never of edges or degrees. Guarantees: a node occurs
-    in at most K lists, a list has at most D entries, and at most R = N(K, r) + D N(K, r - 1) roots' trees of depth r
-    change when one record becomes null (own list, features, label gone; pointers to it stay and it sends no message),
-    or when a node is removed and no list was longer than D.
+    A priority is a pseudorandom function of (key, owner, member), never of edges or degrees. Lemma 1 of
+    docs/privacy.md: a node occurs in at most K lists, a list has at most D entries, and at most R = N(K, r) + D N(K, r
+    - 1) roots' trees of depth r change when one record becomes null. A null record has no list, features or label;
+    pointers to it stay, and it sends no message. The same holds when a node is removed and no list was longer than D.
+
+    Args:
+        graph: The graph whose out-lists are sampled.
+        roots: (R,) ids, ascending.
+        max_degree: K.
+        list_cap: D.
+        key: The key of the priorities.
+
+    Returns:
+        Lists of kind STABLE.
+
+    Raises:
+        UserError: K < 1, D < 1, or ids that do not ascend or are not in the graph.
     """
     _check_at_least_one("max_degree", max_degree)
     _check_at_least_one("list_cap", list_cap)
@@ -165,7 +190,7 @@ def _stable_by_loops(graph: Graph, roots: np.ndarray, max_degree: int, list_cap:
 
 
 def contiguous(ptr: np.ndarray, idx: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """CSR lists as compiled loops read them; raises ValueError for ids that would be read outside of an array."""
+    """Return CSR lists for compiled loops. Raise ValueError for ids that would be read outside of an array."""
     ptr, idx = np.ascontiguousarray(ptr, dtype=np.int64), np.ascontiguousarray(idx, dtype=np.int32)
     if len(idx) and not 0 <= idx.min() <= idx.max() < len(ptr) - 1:
         raise ValueError(f"ids {idx.min()}..{idx.max()} in lists of {len(ptr) - 1} nodes")
@@ -173,7 +198,7 @@ def contiguous(ptr: np.ndarray, idx: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _filled(ptr: np.ndarray, idx: np.ndarray, entries: int) -> EdgeLists:
-    """Lists of the first `entries` of `idx`, in memory of that size."""
+    """Return lists of the first `entries` of `idx`, in memory of that size."""
     return EdgeLists(ptr, idx[:entries].copy())
 
 
@@ -183,7 +208,7 @@ def _check_at_least_one(name: str, value: int) -> None:
 
 
 def _checked(graph: Graph, roots: np.ndarray) -> np.ndarray:
-    """(R,) int64, ascending ids of nodes of the graph without repeats; raises UserError for others."""
+    """Return the roots (R,) as int64. Raise UserError unless they are ascending ids of the graph without repeats."""
     roots = np.ascontiguousarray(roots, dtype=np.int64)
     if len(roots) > 1 and np.any(np.diff(roots) <= 0):
         raise invalid("roots", f"{roots[:3].tolist()}...", "ascending ids without repeats")
@@ -193,12 +218,12 @@ def _checked(graph: Graph, roots: np.ndarray) -> np.ndarray:
 
 
 def _entry_count(graph: Graph, roots: np.ndarray) -> int:
-    """Entries of the roots' lists."""
+    """Return the number of entries of the roots' lists."""
     return int((graph.out_ptr[roots + 1] - graph.out_ptr[roots]).sum())
 
 
 def _entries(graph: Graph, roots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(owners, members) of the roots' lists, owners ascending."""
+    """Return the owners and members of the roots' lists, owners ascending."""
     lengths = graph.out_ptr[roots + 1] - graph.out_ptr[roots]
     first = np.cumsum(lengths) - lengths
     position = np.arange(int(lengths.sum())) + np.repeat(graph.out_ptr[roots] - first, lengths)
@@ -214,7 +239,10 @@ def _pack(num_nodes: int, owners: np.ndarray, members: np.ndarray) -> EdgeLists:
 def smallest_in_group(
     groups: np.ndarray, elements: np.ndarray, limit: int, num_nodes: int, key: int, purpose: int
 ) -> np.ndarray:
-    """Mask of the entries among the `limit` smallest priorities of their group; entries of short groups all stay."""
+    """Return a mask of the entries with the `limit` smallest priorities of their group.
+
+    All entries of a group that has at most `limit` stay.
+    """
     sizes = np.bincount(groups, minlength=num_nodes)
     kept = np.ones(len(groups), dtype=bool)
     crowded = sizes > limit
@@ -233,7 +261,7 @@ def smallest_in_group(
 
 
 def _priorities(groups: np.ndarray, elements: np.ndarray, key: int, purpose: int) -> np.ndarray:
-    """(n,) uint64 below 2^32: for each group a pseudorandom permutation of the elements, so there are no ties."""
+    """Return (n,) uint64 below 2^32: for each group a pseudorandom permutation of the elements, so there are no ties."""
     seed = _seed(key, purpose)
     pad = _mix64(_mix64(groups.astype(np.uint64) + np.uint64(seed)) ^ np.uint64(seed >> 1))
     value = elements.astype(np.uint32) ^ (pad >> np.uint64(32)).astype(np.uint32)
@@ -242,19 +270,19 @@ def _priorities(groups: np.ndarray, elements: np.ndarray, key: int, purpose: int
 
 
 def _seed(key: int, purpose: int) -> int:
-    """64 bits, others for each purpose."""
+    """Return 64 bits, different ones for each purpose."""
     return (key ^ (purpose * 0x9E3779B97F4A7C15)) & (2**64 - 1)
 
 
 def _mix64(x: np.ndarray) -> np.ndarray:
-    """Finalizer of splitmix64 (Steele, Lea and Flood, 2014): a bijection of 64-bit words."""
+    """Mix 64-bit words by the finalizer of splitmix64 (Steele, Lea and Flood, 2014), a bijection."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 def _mix32(x: np.ndarray) -> np.ndarray:
-    """Finalizer of MurmurHash3 (Appleby, 2011): a bijection of 32-bit words."""
+    """Mix 32-bit words by the finalizer of MurmurHash3 (Appleby, 2011), a bijection."""
     x = (x ^ (x >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     x = (x ^ (x >> np.uint32(13))) * np.uint32(0xC2B2AE35)
     return x ^ (x >> np.uint32(16))

@@ -1,9 +1,9 @@
-"""Ego trees of the roots, packed: rows of all trees one after the other, no padding, no truncation.
+"""Ego trees of the roots, packed: rows of all trees one after the other, without padding and without truncation.
 
-A tree of depth r (DFS-TREE, Algorithm 2 of Daigavane et al.) is what an r-layer GNN reads to classify its root. Level l
-holds the rows whose states layer r - l computes: level 0 the root; level 1 {v} and its list E_v; level 2 the distinct
-nodes of {u} and E_u over all u of level 1. A level-l row averages its *segment*: the level-(l + 1) rows of {u} and E_u.
-Nothing is shared between trees, so that the gradient of one root stays separate from all others; a node that occurs on
+A tree of depth r (DFS-TREE, Algorithm 2 of Daigavane et al.) is the input of an r-layer GNN that classifies its root.
+Level l holds the rows whose states layer r - l computes: level 0 the root; level 1 {v} and its list E_v; level 2 the
+distinct nodes of {u} and E_u over all u of level 1. A level-l row averages its *segment*: the level-(l + 1) rows of {u}
+and E_u. Trees share no row, so that the gradient of one root stays separate from all others. A node that occurs on
 several paths of one tree has one row per level, which is exact because its state depends on its id and the lists only.
 """
 
@@ -51,7 +51,7 @@ class EgoBatch:
         return len(self.places)
 
     def without_messages(self) -> EgoBatch:
-        """The same roots, each alone: what follows from a node's own record, whatever its neighbours and degree."""
+        """Return the same roots, each alone: a function of a node's own record, whatever its neighbours and degree."""
         ones = np.ones(self.num_roots, dtype=np.int64)
         alone = torch.arange(self.num_roots + 1, device=self.roots.device)
         hop = Hop(alone, None)
@@ -89,28 +89,28 @@ class EgoTrees:
 
     @property
     def tree_sizes(self) -> np.ndarray:
-        """(R,) rows of the deepest level of each root, in the given order."""
+        """(R,) the number of rows of the deepest level of each root, in the given order."""
         return np.diff(self.row_ptr[-1])[self.rank]
 
     def rows_at(self, positions: np.ndarray) -> int:
-        """Rows of the deepest level of the roots at `positions` (in the order given to `pack_ego_trees`)."""
+        """Return the number of deepest rows of the roots at `positions` (in the order given to `pack_ego_trees`)."""
         ranks = self.rank[positions]
         return int((self.row_ptr[-1][ranks + 1] - self.row_ptr[-1][ranks]).sum())
 
     def nodes_at(self, positions: np.ndarray) -> np.ndarray:
-        """Node ids of those rows, root by root; for trees on the host."""
+        """Return the node ids of those rows, root by root; for trees on the host."""
         ranks = self.rank[positions]
         begin = self.row_ptr[-1][ranks]
         return self.nodes.numpy()[_ranges(begin, self.row_ptr[-1][ranks + 1] - begin)]  # type: ignore[no-any-return]
 
     def batch(self, positions: np.ndarray) -> EgoBatch:
-        """Trees of the roots at `positions` (in the order given to `pack_ego_trees`), in that order."""
+        """Return the trees of the roots at `positions` (in the order given to `pack_ego_trees`), in that order."""
         return self._slice(self.rank[positions], np.arange(len(positions)))
 
     def chunks(self, positions: np.ndarray, root_rows: int = ROOT_ROWS) -> Iterator[EgoBatch]:
-        """The batch in pieces of about equal memory, roots by ascending size; `places` keeps the order.
+        """Yield the batch in pieces of about equal memory, roots by ascending size; `places` keeps the order.
 
-        Each has at most about `chunk_rows` rows, where a root counts as `root_rows` more.
+        A piece has at most about `chunk_rows` rows, where a root counts as `ROOT_ROWS` more.
         """
         ranks = self.rank[positions]
         places = np.argsort(ranks, kind="stable")
@@ -125,7 +125,7 @@ class EgoTrees:
         return self._host_slice(ranks, places) if self.device.type == "cpu" else self._device_slice(ranks, places)
 
     def _host_slice(self, ranks: np.ndarray, places: np.ndarray) -> EgoBatch:
-        """On the host, where calls of numpy cost half of PyTorch's."""
+        """Return a batch on the host, where numpy's calls cost half of PyTorch's."""
         begin = [ptr[ranks] for ptr in self.row_ptr]
         sizes = tuple(ptr[ranks + 1] - first for ptr, first in zip(self.row_ptr, begin, strict=True))
         offsets = [_offsets(lengths) for lengths in sizes]
@@ -147,7 +147,7 @@ class EgoTrees:
         return EgoBatch(roots, rows, alone, sizes, tuple(hops), places)
 
     def _device_slice(self, ranks: np.ndarray, places: np.ndarray) -> EgoBatch:
-        """On the trees' device: what is uploaded grows with the roots, not with their rows."""
+        """Return a batch on the trees' device: uploads grow with the roots, not with their rows."""
         sizes = tuple(ptr[ranks + 1] - ptr[ranks] for ptr in self.row_ptr)
         hops = []
         for level in range(self.hops):
@@ -166,7 +166,7 @@ class EgoTrees:
         return EgoBatch(self.roots[self._upload(ranks)], nodes, own, sizes, tuple(hops), places)
 
     def _flat(self, starts: np.ndarray, lengths: np.ndarray) -> Tensor:
-        """Positions of the ranges [start, start + length), one after the other."""
+        """Return the positions of the ranges [start, start + length), one after the other."""
         return self._repeat(starts - _offsets(lengths)[:-1], lengths) + self._arange(int(lengths.sum()))
 
     def _repeat(self, values: np.ndarray, lengths: np.ndarray) -> Tensor:
@@ -187,9 +187,21 @@ def pack_ego_trees(
     device: str | torch.device = "cpu",
     chunk_rows: int | None = None,
 ) -> EgoTrees:
-    """Trees of depth `hops` = r (0, 1 or 2) of all `roots` ((R,) node ids) over `lists`.
+    """Build the trees of all roots.
 
-    Raises UserError for another depth, and for more rows than fit in memory.
+    Args:
+        lists: The lists that the trees follow; their stated bounds are checked.
+        roots: (R,) node ids.
+        hops: Depth r: 0, 1 or 2.
+        device: Where the large arrays are stored.
+        chunk_rows: Rows of a piece of a batch; by default those that suit the device.
+
+    Returns:
+        The trees, by ascending size.
+
+    Raises:
+        UserError: Another depth, or more rows than fit in memory.
+        NotAsAccounted: The lists break the bounds that they state.
     """
     if not 0 <= hops <= MAX_HOPS:
         raise invalid("hops", hops, f"an integer in 0..{MAX_HOPS}")
@@ -217,7 +229,7 @@ def pack_ego_trees(
 
 
 def _cuts(rows: np.ndarray, root_rows: int, limit: int) -> np.ndarray:
-    """Where to cut roots of these `rows` into as few pieces as hold about `limit`, of about equal cost."""
+    """Return where to cut roots of these `rows` into as few pieces of about `limit` as possible, of about equal cost."""
     if not len(rows):
         return rows
     before = np.cumsum(rows + root_rows)
@@ -227,7 +239,7 @@ def _cuts(rows: np.ndarray, root_rows: int, limit: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class _Packed:
-    """Arrays of `EgoTrees` of the same names, all on the host, and the order in which roots are stored."""
+    """The arrays of `EgoTrees` of the same names, all on the host, and the order in which roots are stored."""
 
     order: np.ndarray  # (R,) positions in the given order
     row_ptr: tuple[np.ndarray, ...]
@@ -256,7 +268,7 @@ def _packed(lists: EdgeLists, roots: np.ndarray, hops: int) -> _Packed:
 
 
 def _packed_by_loops(lists: EdgeLists, roots: np.ndarray, hops: int) -> _Packed:
-    """The same of depth 1 or 2 by compiled loops, for many rows."""
+    """Pack trees of depth 1 or 2 by compiled loops, for many rows; the result equals that of `_packed`."""
     from dpgraph.engine.sampling.tree_loops import arrange, collect, count_entries, fill_lists
 
     csr = contiguous(lists.ptr, lists.idx)
@@ -290,7 +302,7 @@ def _packed_by_loops(lists: EdgeLists, roots: np.ndarray, hops: int) -> _Packed:
 
 
 def _ascending(*keys: np.ndarray) -> np.ndarray:
-    """np.lexsort of natural numbers, of which the largest is about as large as there are numbers, by compiled loops."""
+    """Return np.lexsort of natural numbers by compiled loops; the largest is about as large as their count."""
     from dpgraph.engine.sampling.tree_loops import order_by
 
     order = np.arange(len(keys[0]))
@@ -318,7 +330,7 @@ def _levels(lists: EdgeLists, roots: np.ndarray, hops: int) -> list[Level]:
 
 
 def _reordered(level: Level, order: np.ndarray) -> Level:
-    """The same rows, roots in another order."""
+    """Return the same rows with the roots in another order."""
     ptr, rows = level
     lengths = np.diff(ptr)[order]
     return _offsets(lengths), rows[_ranges(ptr[order], lengths)]
@@ -330,13 +342,13 @@ def _keys(lists: EdgeLists, level: Level) -> np.ndarray:
 
 
 def closed_hop(lists: EdgeLists, device: str | torch.device = "cpu") -> Hop:
-    """Every node over itself and its list, by node id: one layer of message passing on the whole graph at once."""
+    """Return every node's list and the node itself, by id: one layer of message passing on the whole graph."""
     level = _closed_lists(lists, np.arange(lists.num_nodes))
     return Hop(torch.from_numpy(level[0]).to(device), torch.from_numpy(level[1]).to(device))
 
 
 def _closed_lists(lists: EdgeLists, nodes: np.ndarray) -> Level:
-    """{u} and E_u of each of `nodes`, u first."""
+    """Return {u} and E_u of each of `nodes`, u first."""
     start = lists.ptr[nodes]
     lengths = lists.ptr[nodes + 1] - start + 1
     ptr = _offsets(lengths)
@@ -361,12 +373,13 @@ def _entries(lists: EdgeLists, nodes: np.ndarray) -> int:
 
 
 def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Positions of the ranges [start, start + length), one after the other."""
+    """Return the positions of the ranges [start, start + length), one after the other."""
     ends = _offsets(lengths)
     return np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
 
 
 def _offsets(lengths: np.ndarray) -> np.ndarray:
+    """Return 0 and the cumulative sums of the lengths."""
     ptr = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=ptr[1:])
     return ptr

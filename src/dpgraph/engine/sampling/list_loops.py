@@ -39,7 +39,7 @@ def _pad(group, seed):  # type: ignore[no-untyped-def]
 
 @_njit(inline="always")
 def _priority(pad, element):  # type: ignore[no-untyped-def]
-    """That of `edge_lists._priorities`: for each group, whose `pad` is given, a permutation of the 32-bit numbers."""
+    """Return `edge_lists._priorities` of one element: for each group, whose `pad` is given, a permutation."""
     value = np.uint32(element) ^ np.uint32(pad >> np.uint64(32))
     return _mix32(_mix32(value) ^ np.uint32(pad & np.uint64(0xFFFFFFFF)))
 
@@ -52,7 +52,7 @@ def _add_up(numbers):  # type: ignore[no-untyped-def]
 
 @_njit
 def _sink(heap, place, size):  # type: ignore[no-untyped-def]
-    """Moves the number at `place` down in `heap[:size]`, where no number is below a smaller one, but perhaps this."""
+    """Move the number at `place` down to its place in the heap `heap[:size]`, which is in order but for this number."""
     value = heap[place]
     while 2 * place + 1 < size:
         child = 2 * place + 1
@@ -67,7 +67,7 @@ def _sink(heap, place, size):  # type: ignore[no-untyped-def]
 
 @_njit
 def _smallest(values, rank, heap):  # type: ignore[no-untyped-def]
-    """The `rank`-th smallest of distinct `values`, in memory for `rank` numbers."""
+    """Return the `rank`-th smallest of distinct `values`, in memory for `rank` numbers."""
     if len(values) <= FEW:  # counted without a branch that depends on what is compared
         for value in values:
             smaller = np.uint32(0)
@@ -88,7 +88,7 @@ def _smallest(values, rank, heap):  # type: ignore[no-untyped-def]
 
 @compiled("i8[!] i4[!] i8[!] i8 u8 u4[] u4[] i4[]")
 def propose(ptr, idx, roots, cap, seed, priorities, heap, members):  # type: ignore[no-untyped-def]
-    """Writes the `cap` members of each root's list with the smallest priorities to `members`, in the list's order.
+    """Write the `cap` members of each root's list with the smallest priorities to `members`, in the list's order.
 
     `priorities` is as long as the longest list, `heap` as `cap` where a list is longer; `members` has one place more
     than is kept.
@@ -115,7 +115,7 @@ def propose(ptr, idx, roots, cap, seed, priorities, heap, members):  # type: ign
 def accept(  # type: ignore[no-untyped-def]
     ends, roots, members, most, seed, place, priorities, grouped, last, heap, out_ptr, out_idx
 ):
-    """Keeps, of the lists that a node is in, the `most` whose roots have the smallest priorities; returns how many.
+    """Keep, of the lists that a node is in, the `most` whose roots have the smallest priorities; return the count.
 
     `members[ends[i] : ends[i + 1]]` is the list of `roots[i]`. `place` (N,) is -1 for a node in at most `most` lists,
     of others where its part of `grouped` begins, which is as long as their entries. Memory for priorities of all
@@ -155,7 +155,7 @@ def accept(  # type: ignore[no-untyped-def]
 
 @compiled("i8[!] i4[!] i8[!] i4[]")
 def count(ptr, idx, roots, occurrences):  # type: ignore[no-untyped-def]
-    """Adds to `occurrences` (N,) how many of the roots' lists each node is in."""
+    """Add to `occurrences` (N,) the number of the roots' lists that each node is in."""
     for root in roots:
         for entry in range(ptr[root], ptr[root + 1]):
             occurrences[idx[entry]] += 1
@@ -165,10 +165,10 @@ def count(ptr, idx, roots, occurrences):  # type: ignore[no-untyped-def]
 def keep_by_rate(  # type: ignore[no-untyped-def]
     ptr, idx, roots, rate, draws, most, stays, occurrences, out_ptr, out_idx
 ):
-    """Algorithm 1: keeps each entry with the probability `rate` (N,) of its member, then drops crowded members.
+    """Keep each entry with the probability `rate` (N,) of its member, then drop crowded members (Algorithm 1).
 
-    `draws` has a uniform number for each entry. `occurrences` (N,) starts at 0, `out_ptr` (N + 1,) too. `stays`
-    is as long as the longest list. Returns how many entries were written to `out_idx`, which is as long as all.
+    `draws` has a uniform number for each entry. `occurrences` (N,) and `out_ptr` (N + 1,) start at 0. `stays` is as
+    long as the longest list. Returns how many entries were written to `out_idx`, which is as long as all.
     """
     drawn = 0
     kept = 0

@@ -1,13 +1,21 @@
-"""A Poisson batch in a fixed number of slots, so that every step has the same shapes.
+"""Poisson batches of fixed shape: drawn from a counter, and laid out in a fixed number of slots.
 
-A slot of class c takes a tree of at most `widths[c]` rows. Roots beyond a class's slots go to the next wider class; a
-batch that does not fit in the widest either is reported, never cut: its step runs without fixed shapes.
+**Draws.** Whether a root is in the batch of a step is a function of key, step and root alone. Philox4x32-10 (Salmon,
+Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, SC 2011) in integer operations on tensors gives
+the same words on a CPU and a GPU. It has no state that a stop, a replay or an overflow could put out of step, and the
+batches of many steps are drawn at once. Generators of PyTorch have neither property: on a CPU they are another
+algorithm, and a captured program draws from a state on the host. Privacy requires that every root of every step is in
+with probability q, independently. As in `sampling.batches`, a generator that passes the statistical tests of BigCrush,
+seeded by the run's own names, stands in for independent numbers.
+
+**Slots.** A slot of class c takes a tree of at most `widths[c]` rows. Roots beyond a class's slots go to the next wider
+class; a batch that does not fit in the widest either is reported, never cut: its step runs without fixed shapes.
 
 **How many slots**, from public numbers alone. All lists together have at most K M entries, of M nodes that are each in
 at most K lists; so at most n(w) = min(N, K M / w) of the N roots have trees of more than w rows, and with high
 probability at most T(w) of them are in a batch (Bernstein). Slots of all classes beyond width w add up to T(w), hence
-class c has T(w_(c-1)) - T(w_c) of its own: with the wider ones that smaller trees may use, that is enough whatever
-the graph is. Where K M / (D + 1) / 2 is at least N, no narrower class is promised: there is one, of the widest trees.
+class c has T(w_(c-1)) - T(w_c) of its own: with the wider ones that smaller trees may use, that is enough whatever the
+graph is. Where K M / (D + 1) / 2 is at least N, no narrower class is promised: there is one, of the widest trees.
 """
 
 from __future__ import annotations
@@ -31,7 +39,7 @@ Words = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 def philox(counter: Words, key: int) -> Words:
-    """Four words of 32 bits for each counter of four, all int64 in [0, 2^32); `key` has 64 bits.
+    """Return four words of 32 bits for each counter of four words, all int64 in [0, 2^32); `key` has 64 bits.
 
     A product of two words wraps in int64; its upper and lower halves are still those of the unsigned product.
     """
@@ -45,7 +53,7 @@ def philox(counter: Words, key: int) -> Words:
 
 
 def poisson_masks(num_roots: int, rate: float, key: int, first: int, steps: int, stream: int, like: Tensor) -> Tensor:
-    """(steps, num_roots) bool: which roots are in the batches of the steps `first`, `first` + 1, ...
+    """Return masks (steps, num_roots) of the roots in the batches of the steps `first`, `first` + 1, ...
 
     `stream` tells apart the terms of a step, which draw independently; the result is on the device of `like`. A root is
     in where a number of 62 bits is below floor(q 2^62): with probability at most q, and less than 2^-62 below it.
@@ -60,7 +68,7 @@ def poisson_masks(num_roots: int, rate: float, key: int, first: int, steps: int,
 
 
 def threshold(rate: float) -> int:
-    """floor(q 2^62), exactly: a power of two does not round."""
+    """Return floor(q 2^62), exactly: a multiplication by a power of two does not round."""
     return int(rate * 2.0**BITS)
 
 
@@ -73,6 +81,8 @@ UNLIKELY = 1e-6  # probability that the roots beyond one width do not fit: then 
 
 @dataclass(frozen=True)
 class SlotClasses:
+    """Slots of ascending widths, and how many there are of each."""
+
     widths: tuple[int, ...]  # ascending; the last is D + 1
     counts: tuple[int, ...]  # slots of each class
 
@@ -93,7 +103,15 @@ class SlotClasses:
 def public_classes(
     *, num_roots: int, rate: float, num_nodes: int, max_degree: int | None, list_cap: int | None
 ) -> SlotClasses:
-    """Of N, q, M, K and D; no K and D: trees of one row."""
+    """Return the classes of slots from public numbers.
+
+    Args:
+        num_roots: N.
+        rate: q.
+        num_nodes: M.
+        max_degree: K; None for trees of one row.
+        list_cap: D; None for trees of one row.
+    """
     widest = 1 + (list_cap or 0)
     entries = num_roots * (widest - 1) if max_degree is None else max_degree * num_nodes
     widths = [widest]
@@ -108,7 +126,7 @@ def public_classes(
 
 
 def most_drawn(num_roots: int, rate: float, failure: float = UNLIKELY) -> int:
-    """A number that Bin(num_roots, rate) exceeds with at most this probability, by Bernstein's inequality."""
+    """Return a number that Bin(num_roots, rate) exceeds with probability at most `UNLIKELY` (Bernstein's inequality)."""
     mean, deviations = num_roots * rate, -math.log(failure)
     third = deviations / 3
     most = mean + third + math.sqrt(third**2 + 2 * deviations * mean * (1 - rate))
@@ -117,7 +135,7 @@ def most_drawn(num_roots: int, rate: float, failure: float = UNLIKELY) -> int:
 
 @dataclass(frozen=True)
 class DrawnSlots:
-    """Batches of k steps."""
+    """The batches of k steps in slots."""
 
     ranks: Tensor  # (k, slots) int64: the root of each slot, by its place among the N; N in a slot without one
     overflow: Tensor  # (k,) bool: some root has no slot
@@ -125,10 +143,15 @@ class DrawnSlots:
 
 
 def fill_slots(masks: Tensor, ends: Tensor, classes: SlotClasses) -> DrawnSlots:
-    """Batches (k, N) bool of roots in ascending order of their trees; `ends` (classes,) roots of at most each width.
+    """Assign drawn roots to slots.
 
-    Nothing here has a shape that depends on a value. A class holds consecutive drawn roots: its own come after those
-    that the class before had no slots for.
+    No shape depends on a value. A class holds consecutive drawn roots: its own come after those that the class before
+    had no slots for.
+
+    Args:
+        masks: (k, N) bool: the batches, roots in ascending order of their trees.
+        ends: (classes,) the number of roots with trees of at most each width.
+        classes: The slots.
     """
     drawn = masks.cumsum(1)
     upto = torch.nn.functional.pad(drawn, (1, 0)).index_select(1, ends)  # drawn roots of at most each width

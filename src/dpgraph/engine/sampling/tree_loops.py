@@ -17,7 +17,7 @@ _njit = numba.njit
 
 @compiled("i8[!] i4[!] i8[!] i8[]")
 def count_entries(ptr, idx, roots, counts):  # type: ignore[no-untyped-def]
-    """Writes the number of entries of each root's tree."""
+    """Write the number of entries of each root's tree."""
     for i in range(len(roots)):
         listed = idx[ptr[roots[i]] : ptr[roots[i] + 1]]
         counts[i] = 2 * len(listed) + 1
@@ -27,8 +27,10 @@ def count_entries(ptr, idx, roots, counts):  # type: ignore[no-untyped-def]
 
 @compiled("i8[!] i4[!] i8[!] i4[] i4[] i4[] i4[] i8[]")
 def collect(ptr, idx, roots, place, lengths, entries, distinct, sizes):  # type: ignore[no-untyped-def]
-    """Writes the `entries` of each root's tree, the `lengths` of its closed lists, its `distinct` nodes in the order in
-    which they occur, and how many, `sizes`. `place` (N,) holds no number below 0; `distinct` has one place more.
+    """Write the `entries` of each root's tree and the `lengths` of its closed lists.
+
+    Also write its `distinct` nodes in the order in which they occur, and how many there are, `sizes`. `place` (N,)
+    holds no number below 0; `distinct` has one place more.
     """
     row = entry = found = 0
     for i in range(len(roots)):
@@ -71,7 +73,7 @@ def _ranks(values, ranks):  # type: ignore[no-untyped-def]
 def arrange(  # type: ignore[no-untyped-def]
     rank, row_ptr, deep_ptr, entry_ptr, lengths, entries, distinct, place, ranks, nodes, segment_ptr, within, own
 ):
-    """Writes rows of level 2, ascending in each tree, and `within` these the row of each entry.
+    """Write the rows of level 2, ascending in each tree, and `within` these the row of each entry.
 
     Tree i, of what `collect` wrote, is stored at place `rank[i]`, its rows of levels 1 and 2 and its entries from
     `row_ptr`, `deep_ptr` and `entry_ptr` there. To write far apart costs less than to read far apart. `ranks` is as
@@ -106,7 +108,7 @@ def arrange(  # type: ignore[no-untyped-def]
 
 @compiled("i8[!] i4[!] i8[!] i8[]")
 def fill_lists(ptr, idx, roots, nodes):  # type: ignore[no-untyped-def]
-    """Writes each root and its list, one after the other."""
+    """Write each root and its list, one after the other."""
     written = 0
     for root in roots:
         nodes[written] = root
@@ -118,7 +120,7 @@ def fill_lists(ptr, idx, roots, nodes):  # type: ignore[no-untyped-def]
 
 @compiled("i8[!] i8[] i8[]")
 def order_by(keys, counts, order):  # type: ignore[no-untyped-def]
-    """Reorders `order`, places in `keys`, by ascending key, equal ones as before; `counts`, all 0, has one per key."""
+    """Reorder `order`, places in `keys`, by ascending key, equal ones as before; `counts`, all 0, has one per key."""
     before = order.copy()
     for key in keys:
         counts[key] += 1

@@ -1,1 +1,1 @@
-"""Steps of training with and without privacy, clipped-gradient engine, noise, the loop and its checkpoints."""
+"""Training steps, private or not, and the loop that runs them."""

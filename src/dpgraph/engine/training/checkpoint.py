@@ -33,7 +33,7 @@ HASH_BYTES = 32  # a file begins with the SHA-256 of the rest: torch.load sees a
 
 
 def seconds_between(environ: Mapping[str, str]) -> float:
-    """60, or the value of DPGRAPH_CHECKPOINT_SECONDS; 0: after every step."""
+    """Return the seconds between two checkpoints: 60, or DPGRAPH_CHECKPOINT_SECONDS; 0 saves after every step."""
     text = environ.get(VARIABLE) or str(SECONDS)
     try:
         if (value := float(text)) >= 0:
@@ -44,7 +44,7 @@ def seconds_between(environ: Mapping[str, str]) -> float:
 
 
 class Checkpoint:
-    """File at `path` for the run that `identity` names (hash of cell and seed).
+    """The file at `path` for the run that `identity` names (hash of cell and seed).
 
     Saved at most every `every_seconds`; None: as the environment sets it.
     """
@@ -65,7 +65,7 @@ class Checkpoint:
         generators: Mapping[str, Generator],
         rows: list[dict[str, Any]],
     ) -> None:
-        """Atomic: the file is always one whole checkpoint. Raises OSError where the disk takes no more."""
+        """Save one whole checkpoint, atomically. Raise OSError where the disk is full."""
         buffer = io.BytesIO()  # torch's own writer hides why a disk took no more
         state = {"identity": self.identity, "step": step, "rows": rows}
         torch.save(state | _state(network, optimizer, generators), buffer)
@@ -80,9 +80,10 @@ class Checkpoint:
         optimizer: torch.optim.Optimizer,
         generators: Mapping[str, Generator],
     ) -> tuple[int, list[dict[str, Any]]]:
-        """(finished steps, rows of metrics), and everything else put back in place; (0, []) without a usable file.
+        """Put the saved state back in place; return the finished steps and the rows of metrics.
 
-        Raises UserError for a whole checkpoint of another run, OSError for a file that cannot be read.
+        Returns (0, []) without a usable file. Raises UserError for a whole checkpoint of another run, OSError for a
+        file that cannot be read.
         """
         if not self.path.exists():
             return 0, []
@@ -112,7 +113,7 @@ class Checkpoint:
         return state
 
     def remove(self) -> None:
-        """What `restore` has put aside, too."""
+        """Remove the file, and the unusable one that `restore` has put aside."""
         self.path.unlink(missing_ok=True)
         self.path.with_name(f"{self.path.name}.unusable").unlink(missing_ok=True)
 

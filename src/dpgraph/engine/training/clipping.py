@@ -1,15 +1,15 @@
-"""Sums of clipped per-root gradients (Algorithm 4 of Daigavane et al.), exact and without forming one of them.
+"""Sums of clipped per-root gradients (Algorithm 4 of Daigavane et al.), exact, without forming a single gradient.
 
 Guarantees, for every batch, features, labels and parameters:
 
 1. The result is sum_v c_v grad_v over the batch's roots, where grad_v depends on root v's ego tree, labels and the
-   parameters only.
-2. c_v = min(1, C / n_v), for all parameters jointly or for each group with its own C, where n_v is ||grad_v|| enlarged
-   by more than its own rounding error (`training.precision.enlarged_norms`), so that a contribution does not exceed C
-   where the rows of a tree cancel. Where matrices are multiplied with rounded operands (tf32, bf16), it is enlarged by
-   what that can add to a contribution, too (docs/privacy.md, Lemma R). Rounding of the sum itself is outside of this.
-3. A root whose gradient is not finite, or whose squared norm overflows, contributes exactly 0 to every group and is
-   counted (`dropped`). So the bound holds for any input, and one root cannot poison the sum. The count is private.
+parameters only. 2. c_v = min(1, C / n_v), for all parameters jointly or for each group with its own C, where n_v is
+||grad_v|| enlarged by more than its own rounding error (`training.precision.enlarged_norms`), so that a contribution
+does not exceed C where the rows of a tree cancel. Where matrices are multiplied with rounded operands (tf32, bf16), it
+is enlarged by what that can add to a contribution, too (docs/privacy.md, Lemma R). Rounding of the sum itself is
+outside of this. 3. A root whose gradient is not finite, or whose squared norm overflows, contributes exactly 0 to every
+group and is counted (`dropped`). So the bound holds for any input, and one root cannot poison the sum. The count is
+private.
 
 Norms, losses and counts are computed from private data: diagnostics for research, outside of every epsilon.
 """
@@ -52,7 +52,7 @@ Engine = Callable[
 
 @dataclass(frozen=True)
 class ClippedGradients:
-    """Of a batch of B roots; L = 1 for joint clipping, else the number of groups in the network's order."""
+    """The clipped sum over a batch of B roots; L = 1 for joint clipping, else the number of parameter groups."""
 
     sums: list[Tensor]  # per parameter, in the network's parameter order
     norms: Tensor  # (B, L) before clipping, in the order of the batch
@@ -61,18 +61,18 @@ class ClippedGradients:
 
 
 def root_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """(B,) cross-entropies; 0, and no gradient, for a root without a label (-1): a null record has no loss."""
+    """Return the (B,) cross-entropies; 0 without a gradient for a root without a label (-1), a null record."""
     return nn.functional.cross_entropy(logits, labels, reduction="none", ignore_index=NO_LABEL)
 
 
 def root_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
-    """(B,) cross-entropy of the roots' logits."""
+    """Return the (B,) cross-entropies of the roots' logits."""
     logits = network(batch, features, recorder.on(batch))
     return root_cross_entropy(logits, labels[batch.roots])
 
 
 def neighbour_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
-    """(B,) what the neighbours add: loss of the tree minus loss of the root alone, so gradients are g_full - g_self.
+    """Return the (B,) losses of the tree minus those of the root alone; their gradients are g_full - g_self.
 
     Both share the encoding of the root, so that the encoder runs once. For the sum of g_self itself use `root_losses`
     on trees of empty lists: then not even the order of the sum depends on neighbours.
@@ -97,10 +97,24 @@ def clipped_gradient_sum(
     inputs: TreeInputs | None = None,
     engine: Engine | None = None,
 ) -> ClippedGradients:
-    """Clipped sum over the roots at `positions` of `trees`.
+    """Return the sum of the clipped gradients of a batch's roots; it is not divided by the batch size.
 
-    `features` (N, F) and `labels` (N,) are those of all nodes, on the network's device. Nothing is divided by the
-    batch size. An empty batch gives zeros. `engine` None: this module's own.
+    Args:
+        network: The network, whose layers `training.ghost` knows.
+        trees: The ego trees of all roots.
+        positions: (B,) the batch's roots, as positions in `trees`; may be empty.
+        features: (N, F) of all nodes, on the network's device.
+        labels: (N,) of all nodes, on the network's device; -1 for none.
+        clip_norms: C for all parameters jointly, or one for each parameter group, in gradient units.
+        losses: The loss of each root.
+        inputs: Products of records that are known before.
+        engine: Forms the gradients; None for this module's own closed forms.
+
+    Returns:
+        The sums in the network's parameter order, norms before clipping, the loss, and the count of dropped roots.
+
+    Raises:
+        UserError: A clip norm is not a finite number > 0, or the groups differ from the network's.
     """
     column, limits = clip_columns(network, clip_norms)
     sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameters()}
@@ -129,7 +143,7 @@ def gradient_sum(
     labels: Tensor,
     inputs: TreeInputs | None = None,
 ) -> list[Tensor]:
-    """Gradient of the sum of the roots' cross-entropies, without privacy, in the network's parameter order.
+    """Return the gradient of the sum of the roots' cross-entropies, without privacy, in the network's parameter order.
 
     The network's gradients must have closed forms (`training.fused`).
     """
@@ -148,7 +162,7 @@ def gradient_norms(
     labels: Tensor,
     losses: RootLosses = root_losses,
 ) -> Tensor:
-    """(B, groups) gradient norms of the roots per parameter group, in the order of `positions`.
+    """Return the (B, groups) gradient norms of the roots per parameter group, in the order of `positions`.
 
     Daigavane et al. clip at the 75th percentile of these at initialisation; the percentile is private and not charged.
     """
@@ -177,9 +191,9 @@ def _root_gradients(
     losses: RootLosses,
     inputs: TreeInputs | None = None,
 ) -> Iterator[Part]:
-    """Gradients of the batch's roots in parts; never formed if the layers of all parameters are known to the engine.
+    """Yield the gradients of the batch's roots in parts, by closed forms where the engine knows all layers.
 
-    A part without roots adds what those before it left by node (`training.fused.shared`).
+    A part without roots adds the sums by node of the parts before it (`training.fused.shared`).
     """
     unknown = {type(m).__name__ for m in owners(network) if not isinstance(m, LAYERS)}
     if unknown:
@@ -208,7 +222,7 @@ def _recorded(network: Network, batch: EgoBatch, features: Tensor, labels: Tenso
 def clip_factors(
     by_layer: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], limits: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(B, L) squared norms; (B, L) factors c_v of guarantees 2 and 3; (B,) whether a root's gradient is finite.
+    """Return (B, L) squared norms, (B, L) factors c_v of guarantees 2 and 3, and (B,) whether a gradient is finite.
 
     `limits` are the clip norms C, (L,) or (B, L).
     """
@@ -221,7 +235,7 @@ def clip_factors(
 def _squared_norms(
     by_layer: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], columns: int
 ) -> tuple[Tensor, Tensor]:
-    """(B, L) squared norms and their rounding scales."""
+    """Return the (B, L) squared norms and their rounding scales."""
     squared, scale = values.new_zeros(2, len(values), columns)
     for layer, gradients in by_layer.items():
         norm, magnitude = gradients.squared_norms()
@@ -231,12 +245,12 @@ def _squared_norms(
 
 
 def _may_lose(finite: Tensor) -> bool:
-    """Whether a root may have to be left out; on a GPU always, because an answer would wait for the device."""
+    """Return whether a root may have to be left out; on a GPU True, because an answer would wait for the device."""
     return finite.is_cuda or not bool(finite.all())
 
 
 def clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Module, int], list[float]]:
-    """Which column of norms each layer belongs to, and the clip norm of each column."""
+    """Return the column of norms of each layer, and the clip norm of each column."""
     if isinstance(clip_norms, Mapping):
         groups = network.groups
         if set(clip_norms) != set(groups):

@@ -29,10 +29,10 @@ VECTOR = 16  # roots, of which the numbers of each place begin at 64 bytes
 def write_gradient(network: RowNetwork, batch: RowBatch, share: Tensor, clip_norm: float | None, into: Tensor) -> None:
     """Write sum_v share_v c_v grad_v over the roots to a vector like `theta`.
 
-    `share` (R,) is 0 for roots that are not read; c_v is the clip factor, without `clip_norm` 1. With
-    m = sum_u pi_u (h_u, 1), g = softmax(D m) - onehot and delta_u = pi_u (D' g) act'(h_u), a root's gradient is g m'
-    for D and sum_u (x_u, 1) delta_u' for E. Their squared norms are |g|^2 |m|^2 and
-    sum_uw (x_u . x_w + 1) (delta_u . delta_w), so that no gradient of a single root is formed.
+    `share` (R,) is 0 for roots that are not in the batch; c_v is the clip factor, without `clip_norm` 1. With m = sum_u
+    pi_u (h_u, 1), g = softmax(D m) - onehot and delta_u = pi_u (D' g) act'(h_u), a root's gradient is g m' for D and
+    sum_u (x_u, 1) delta_u' for E. Their squared norms are |g|^2 |m|^2 and sum_uw (x_u . x_w + 1) (delta_u . delta_w),
+    so that no gradient of a single root is formed.
     """
     (encoder, decoder), (to_encoder, to_decoder) = network.layers(network.theta.data), network.layers(into)
     hidden = network.activation(batch.records.times(encoder))
@@ -60,7 +60,7 @@ def write_gradient(network: RowNetwork, batch: RowBatch, share: Tensor, clip_nor
 
 
 def _clip_factors(gram: Tensor, delta: Tensor, error: Tensor, mixed: Tensor, clip_norm: float) -> Tensor:
-    """Return (R,) factors min(1, C / n_v), 0 where n_v is not finite. See `training.clipping` for n_v.
+    """Return (R,) factors min(1, C / n_v), 0 where n_v is not finite; `training.clipping` defines n_v.
 
     A factor is 0 for no other reason: n_v is at most the root of the largest number.
     """
@@ -77,7 +77,7 @@ def _clip_factors(gram: Tensor, delta: Tensor, error: Tensor, mixed: Tensor, cli
 class RowPrivatizer:
     """Clip norm C, the noise on the sum, and the public divisor of the noisy sum.
 
-    Noise is drawn as for a network's own parameters, so that it is the noise that any other engine would add.
+    The noise is drawn as for a network's own parameters, so that it equals the noise of any other engine.
     """
 
     def __init__(self, network: RowNetwork, clip_norm: float, noise: GaussianNoise, divisor: float) -> None:
@@ -89,7 +89,7 @@ class RowPrivatizer:
         self._drawn = [part.new_empty(part.shape) for part in network.parts(network.theta.data)]
 
     def add_noise(self, vector: Tensor) -> None:
-        """Add to the sum, which is already divided, in place."""
+        """Add noise in place to the sum, which is already divided."""
         std = self.noise.fill(self._drawn) / self.divisor
         for part, noise in zip(self.network.parts(vector), self._drawn, strict=True):
             part.add_(noise, alpha=std)
@@ -97,9 +97,9 @@ class RowPrivatizer:
 
 @dataclass
 class RowStep:
-    """One step; `privatizer` None: mean cross-entropy of a batch, without privacy.
+    """One step; without `privatizer` on the mean cross-entropy of a batch, without privacy.
 
-    Of few roots all are computed, those outside of the batch for nothing.
+    Where there are few roots, all are computed, and those outside of the batch have share 0.
     """
 
     network: RowNetwork

@@ -34,22 +34,22 @@ class RootGradients(Protocol):
     """The gradients of one layer's parameters for each of B roots, in a form that they can be summed up from."""
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
-        """(B,) squared norm of each root's gradient, all parameters of the layer together; (B,) its rounding scale.
+        """Return the (B,) squared norms of all parameters of the layer together, and their (B,) rounding scales.
 
         The scale is s_v^2 = (sum_i ||(a_i, 1)|| ||g_i||)^2, a bound of the absolute values that the squared norm sums
         up: where rows cancel, the result is off by a small multiple of the unit roundoff times s_v^2, not times itself.
         """
 
     def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
-        """Adds sum_v factors[v] grad_v to the entries of the layer's parameters; roots not `finite` are left out.
+        """Add sum_v factors[v] grad_v to the entries of the layer's parameters; roots not `finite` are left out.
 
-        No `factors`: each is 1. `finite` None: all are.
+        Without `factors` each is 1; without `finite` all are finite.
         """
 
 
 @dataclass(frozen=True)
 class CallRows:
-    """All rows on which a call of a layer acted; the rows of a root are consecutive."""
+    """The rows on which a call of a layer acted; the rows of a root are consecutive."""
 
     inputs: Tensor  # A (n, H, d_in): one input, or one for each head of an attention layer
     gradients: Tensor  # G (n, H, d_out); the outputs of all heads together where they share their input
@@ -58,43 +58,44 @@ class CallRows:
 
     @classmethod
     def flat(cls, inputs: Tensor, gradients: Tensor, sizes: np.ndarray, squares: Tensor | None = None) -> CallRows:
-        """Of (n, d_in) and (n, d_out), and perhaps the (n,) squared lengths of the latter."""
+        """Return the rows of (n, d_in) and (n, d_out), with the (n,) squared lengths of the latter where known."""
         own = None if squares is None else squares.unsqueeze(1)
         return cls(inputs.unsqueeze(1), gradients.unsqueeze(1), sizes, own)
 
     @cached_property
     def once(self) -> bool:
-        """Whether each root has one row."""
+        """True if each root has one row."""
         return len(self.sizes) == len(self.inputs) and bool(np.all(self.sizes == 1))
 
     def per_row(self, values: Tensor) -> Tensor:
-        """(B,) per root -> (n, 1, 1) per row."""
+        """Return values (B,) of roots as (n, 1, 1) values of rows."""
         if not self.once:
             counts = torch.from_numpy(self.sizes).to(values.device, non_blocking=True)
             values = torch.repeat_interleave(values, counts, output_size=len(self.inputs))
         return values.view(-1, 1, 1)
 
     def per_root(self, values: Tensor) -> Tensor:
-        """(n,) -> (B,) sums."""
+        """Return the (B,) sums of values (n,) over each root's rows."""
         if self.once:
             return values
         lengths = torch.from_numpy(self.sizes).to(values.device, non_blocking=True)
         return torch.segment_reduce(values, "sum", lengths=lengths, unsafe=True)
 
     def finite_rows(self, finite: Tensor) -> tuple[Tensor, Tensor]:
-        """Inputs and gradients with those of lost roots overwritten: 0 times infinity is not 0."""
+        """Return inputs and gradients with lost roots overwritten, because 0 times infinity is not 0."""
         lost = ~self.per_row(finite)
         return self.inputs.masked_fill(lost, 0), self.gradients.masked_fill(lost, 0)
 
 
 @dataclass(frozen=True)
 class LinearGradients:
-    """Of a linear map, from one or several calls of it."""
+    """The gradients of a linear map, from one or several calls of it."""
 
     layer: nn.Linear
     calls: tuple[CallRows, ...]
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
+        """Return squared norms and rounding scales, see `RootGradients`."""
         bias = 0.0 if self.layer.bias is None else 1.0
         if all(rows.once for rows in self.calls):
             return _norms_of_single_rows(self.calls, bias)
@@ -134,14 +135,15 @@ class LinearGradients:
 
 @dataclass(frozen=True)
 class ScalarGradients:
-    """Of a scalar weight: one number for each root."""
+    """The gradients of a scalar weight: one number for each root."""
 
     layer: SelfWeight
     values: Tensor  # (B,)
     scales: Tensor  # (B,) sum_i ||a_i|| ||g_i||
 
     @classmethod
-    def of(cls, layer: SelfWeight, calls: tuple[CallRows, ...]) -> ScalarGradients:
+    def from_calls(cls, layer: SelfWeight, calls: tuple[CallRows, ...]) -> ScalarGradients:
+        """Return the gradients from all calls of the layer."""
         values, scales = calls[0].gradients.new_zeros(2, len(calls[0].sizes))
         for rows in calls:
             inputs, gradients = rows.inputs.squeeze(1), rows.gradients.squeeze(1)
@@ -158,24 +160,27 @@ class ScalarGradients:
 
 
 class Recorder:
-    """Applies layers to batches and records the rows on which they act."""
+    """A recorder that applies layers to batches and keeps the rows on which they act."""
 
     def __init__(self) -> None:
         # layer, its rows, its output or the position of that in the graph, rows of each root
         self.calls: list[tuple[nn.Module, Tensor, Tensor | GradientEdge, np.ndarray]] = []
 
     def on(self, batch: EgoBatch) -> BatchRecorder:
+        """Return the function that applies and records the layers of a batch."""
         return BatchRecorder(self, batch)
 
     def gradients(self, losses: Tensor) -> dict[nn.Module, RootGradients]:
-        """(B,) losses, one per root and a function of its own rows only -> gradients of every layer that was called."""
+        """Return the gradients of every layer that was called, from one loss for each root of its own rows only."""
         # Parameters are not among the inputs, so that their gradients are not computed.
         output_gradients = torch.autograd.grad(losses.sum(), [output for _, _, output, _ in self.calls])  # type: ignore[arg-type]
         calls: dict[nn.Module, tuple[CallRows, ...]] = {}
         for (layer, inputs, _, sizes), gradient in zip(self.calls, output_gradients, strict=True):
             calls[layer] = (*calls.get(layer, ()), _rows(layer, inputs.detach(), gradient, sizes))
         return {
-            layer: ScalarGradients.of(layer, rows) if isinstance(layer, SelfWeight) else LinearGradients(layer, rows)  # type: ignore[arg-type]
+            layer: ScalarGradients.from_calls(layer, rows)
+            if isinstance(layer, SelfWeight)
+            else LinearGradients(layer, rows)  # type: ignore[arg-type]
             for layer, rows in calls.items()
         }
 
@@ -203,17 +208,17 @@ def _rows(layer: nn.Module, inputs: Tensor, gradients: Tensor, sizes: np.ndarray
 
 
 def _dot(left: Tensor, right: Tensor) -> Tensor:
-    """(..., d), (..., d) -> (...)."""
+    """Return the dot products (...) of (..., d) and (..., d)."""
     return torch.linalg.vecdot(left, right)
 
 
 def _square(rows: Tensor) -> Tensor:
-    """(..., d) -> (...) squared lengths, without a temporary of the rows' size."""
+    """Return the squared lengths (...) of rows (..., d), without a temporary of the rows' size."""
     return torch.linalg.vector_norm(rows, dim=-1).square_()
 
 
 def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Tensor, Tensor]:
-    """One row of each call for each root: norms from dot products."""
+    """Return norms from dot products, where each root has one row in each call."""
     heads = max(rows.inputs.shape[1] for rows in calls)
     if len(calls) == heads == 1:  # nothing adds up
         known = calls[0].squares
@@ -229,10 +234,10 @@ def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Ten
 
 
 def norms_with_products(products: Tensor, gradients: Tensor) -> tuple[Tensor, Tensor]:
-    """(b,) squared norms and rounding scales of a linear map whose inputs' products are known.
+    """Return (b,) squared norms and rounding scales of a linear map whose inputs' products are known.
 
     `products` (b, w, w) are inner products of each root's w inputs, plus 1 for the bias; they are overwritten.
-    `gradients` (b, w, d); 0 for a row that a root lacks.
+    `gradients` (b, w, d) are 0 for a row that a root lacks.
     """
     if products.shape[1] == 1:
         square = products.flatten().mul_(_square(gradients.squeeze(1)))
@@ -243,7 +248,7 @@ def norms_with_products(products: Tensor, gradients: Tensor) -> tuple[Tensor, Te
 
 
 def _by_head(rows: CallRows, block: PaddedRuns) -> tuple[Tensor, Tensor]:
-    """A (b, H, w, d_in) and G (b, H, w, d_out) of a block; missing rows have G = 0."""
+    """Return A (b, H, w, d_in) and G (b, H, w, d_out) of a block; missing rows have G = 0."""
     inputs, gradients = block.take(rows.inputs), block.take(rows.gradients)
     if block.missing is not None:
         gradients.masked_fill_(block.missing[:, :, None, None], 0)  # of what `take` copied
@@ -251,19 +256,21 @@ def _by_head(rows: CallRows, block: PaddedRuns) -> tuple[Tensor, Tensor]:
 
 
 def gram_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
+    """Return squared norms and scales from inner products of rows."""
     gram = torch.matmul(a, a.mT).add_(bias).mul_(torch.matmul(g, g.mT))
     scale = gram.diagonal(dim1=2, dim2=3).sqrt().sum(2).square()
     return gram.sum((1, 2, 3)).clamp_min_(0), scale.sum(1)
 
 
 def explicit_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
+    """Return squared norms and scales by forming the gradients."""
     scale = ((a.square().sum(3) + bias) * g.square().sum(3)).sqrt().sum(2).square()
     formed = torch.matmul(g.mT, a).square().sum((1, 2, 3))
     return formed + bias * g.sum(2).square().sum((1, 2)), scale.sum(1)
 
 
 def _interleave(calls: tuple[CallRows, ...]) -> CallRows:
-    """Rows of several calls of one layer, brought together root by root."""
+    """Return the rows of several calls of one layer, brought together root by root."""
     owners = np.concatenate([np.repeat(np.arange(len(rows.sizes)), rows.sizes) for rows in calls])
     order = torch.from_numpy(np.argsort(owners, kind="stable")).to(calls[0].inputs.device, non_blocking=True)
     inputs = torch.cat([rows.inputs for rows in calls])[order]
@@ -280,6 +287,7 @@ class LayerRows:
 
     @contextmanager
     def recorded(self, layers: nn.ModuleList) -> Iterator[None]:
+        """Record the layers' inputs and outputs while the context is open."""
         hooks = [layer.register_forward_hook(self._keep(number)) for number, layer in enumerate(layers)]
         try:
             yield

@@ -1,7 +1,7 @@
-"""Model inversion: an image that a network takes for a class, found by descent from its parameters alone.
+"""Model inversion: an image that a network assigns to a class, found by descent from its parameters alone.
 
-Original: Fredrikson et al. 2015. Enhanced: Zhang 2021, Algorithm 4 and Equations 4.1 to 4.4. Strong: this project's, in
-neither of them. Nothing here reads a record, so what is found may be published with the parameters.
+Original: Fredrikson et al. 2015. Enhanced: Zhang 2021, Algorithm 4 and Equations 4.1 to 4.4. Strong: this project's own
+attack. No record is read, so the images may be published with the parameters.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ FIRST_MOMENT, SECOND_MOMENT, FLOOR = 0.9, 0.999, 1e-8  # beta_1, beta_2, tau
 
 @dataclass(frozen=True)
 class Descent:
-    """`penalty` None: the original attack, plain descent on 1 - f_label within [0, 1] from a black image.
+    """The settings of an attack.
 
-    Else Adam as Algorithm 4 prints it (without correction of the moments' bias, tau under the root) on x = (tanh(w) +
-    1) / 2 from a grey image, with lambda = `weight` times the penalty: its mean over pixels, so that one lambda serves
-    images of any size, or with `summed` its sum, as Equations 4.2 and 4.4 print it.
+    Without `penalty`, the original attack: plain descent on 1 - f_label within [0, 1] from a black image. Otherwise
+    Adam as Algorithm 4 prints it (without correction of the moments' bias, tau under the root) on x = (tanh(w) + 1) / 2
+    from a grey image, with lambda = `weight` times the penalty: its mean over pixels, so that one lambda serves images
+    of any size, or with `summed` its sum, as Equations 4.2 and 4.4 print it.
 
-    `strong`: on -log f_label, which has a slope where f_label is nearly 0, by Adam as Kingma and Ba print it: moments
-    without bias, tau outside the root, so that steps have the size of the learning rate however small the slope.
+    With `strong`, descent on -log f_label, which has a slope where f_label is nearly 0, by Adam as Kingma and Ba print
+    it: moments without bias, tau outside the root, so that steps have the size of the learning rate however small the
+    slope.
     """
 
     steps: int
@@ -46,9 +48,10 @@ class Descent:
 
 
 def reconstructions(network: nn.Module, shape: tuple[int, int, int], classes: int, attack: Descent) -> Tensor:
-    """(classes, F) an image in [0, 1] for each class; `network` takes (n, F) pixels, channels last.
+    """Return (classes, F) an image in [0, 1] for each class; `network` takes (n, F) pixels, channels last.
 
-    All classes are searched at once: none enters another one's objective, and the descent is one for each pixel.
+    All classes are searched at once: no class enters another one's objective, and the descent is separate for each
+    pixel.
     """
     device = next(network.parameters()).device
     wanted = torch.arange(classes, device=device)
@@ -82,10 +85,10 @@ def reconstructions(network: nn.Module, shape: tuple[int, int, int], classes: in
 
 
 def penalties(images: Tensor, attack: Descent) -> Tensor:
-    """Return (n,) mean or sum over pixels of |x|_1, or the bilateral total variation, of (n, height, width, channels).
+    """Return the (n,) penalties of images (n, height, width, channels): mean or sum over pixels.
 
-    BTV (Eq. 4.3) adds decay^(m + l) |x - S_x^l S_y^m x|_1 over shifts l in -p..p, m in 0..p with m + l >= 0. A shift
-    compares what lies within both images.
+    The L1 norm |x|_1, or the bilateral total variation (BTV, Eq. 4.3). BTV adds decay^(m + l) |x - S_x^l S_y^m x|_1
+    over shifts l in -p..p, m in 0..p with m + l >= 0. A shift compares the part that lies within both images.
     """
     if attack.penalty == "l1":
         return images.abs().sum(dim=(1, 2, 3)) if attack.summed else images.abs().mean(dim=(1, 2, 3))

@@ -1,7 +1,8 @@
-"""Early stopping of a run, whose best parameters on validation nodes, or its last ones, are kept.
+"""Which iterate a run releases: the best one on validation nodes (early stopping), or the mean of the last ones.
 
-It reads validation labels at every look, which no epsilon of this package covers: a private run that stops so is a
-paper's own mechanism, and states no rigorous epsilon.
+Early stopping reads validation labels at every look, which no epsilon of this package covers: a private run that stops
+so is a paper's own mechanism, and states no rigorous epsilon. The mean is a function of released iterates, so it costs
+no privacy (Polyak averaging).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Scores = tuple[float, float]  # the higher, the better; compared in this order
 
 
 class Watched(nn.Module):
-    """A network, the best of its parameters so far, and where its run stopped; a checkpoint keeps all of it."""
+    """A network, its best parameters so far, and where its run stopped; a checkpoint keeps all of it."""
 
     done: Tensor
     best_at: Tensor
@@ -27,7 +28,7 @@ class Watched(nn.Module):
     best: Tensor
 
     def __init__(self, network: nn.Module, kept: nn.Module | None) -> None:
-        """`kept`: another network of the same shape, whose parameters are overwritten; None: the last ones count."""
+        """Keep the best parameters in `kept`, another network of the same shape; None: the last ones count."""
         super().__init__()
         self.network, self.kept = network, None if kept is None else kept.requires_grad_(False)
         for name in ("done", "best_at", "stopped_at"):  # steps; 0: none yet. On the host: nothing waits for the device
@@ -40,12 +41,12 @@ class Watched(nn.Module):
         return self.kept if self.kept is not None and int(self.best_at) else self.network
 
     def notes(self) -> dict[str, int]:
-        """Steps after which the kept parameters were reached, and, if it did, after which the run stopped."""
+        """Return the step of the kept parameters, and that after which the run stopped, if it did."""
         stopped = {"stopped_at": int(self.stopped_at)} if int(self.stopped_at) else {}
         return stopped if self.kept is None else {"best_at": int(self.best_at), **stopped}
 
     def look(self, scores: Scores, patience: int, every: int) -> None:
-        """Compares with the best look; `patience` looks, one every `every` steps, without a better one end the run."""
+        """Compare with the best look; `patience` looks without a better one, one every `every` steps, end the run."""
         done = int(self.done)
         if scores > tuple(self.best.tolist()):
             self.best.copy_(torch.tensor(scores, dtype=torch.float64))
@@ -58,7 +59,7 @@ class Watched(nn.Module):
 
 @dataclass(frozen=True)
 class StoppingStep:
-    """`step` until the run has stopped, then nothing; looks after every `every` steps, an epoch.
+    """The wrapped `step` until the run has stopped, then no step; looks after every `every` steps, an epoch.
 
     `scores` are those of the current parameters on validation nodes, at least one of which has a label.
     """
@@ -85,7 +86,10 @@ class StoppingStep:
 
 
 def validation_scores(logits: Tensor, labels: Tensor, by: str) -> Scores:
-    """(n, classes) logits and (n,) labels -> scores: less loss, or more accuracy and among equals less loss."""
+    """Return scores from logits (n, classes) and labels (n,): less loss is better.
+
+    By accuracy, more accuracy is better, and among equals less loss.
+    """
     loss = -float(nn.functional.cross_entropy(logits.double(), labels))
     if by == "loss":
         return loss, 0.0
@@ -98,14 +102,14 @@ class Averaged(nn.Module):
     done: Tensor
 
     def __init__(self, network: nn.Module, kept: nn.Module, skipped: int) -> None:
-        """`kept`: another network of the same shape, whose parameters are overwritten."""
+        """Keep the mean in `kept`, another network of the same shape."""
         super().__init__()
         self.network, self.kept, self.skipped = network, kept.requires_grad_(False), skipped
         self.register_buffer("done", torch.zeros((), dtype=torch.int64))
 
     @property
     def released(self) -> Any:
-        """The mean; the current network as long as none of its iterates counts."""
+        """The mean; the current network as long as no iterate counts."""
         return self.kept if int(self.done) > self.skipped else self.network
 
     def notes(self) -> dict[str, int]:
@@ -113,7 +117,7 @@ class Averaged(nn.Module):
 
     @torch.no_grad()
     def look(self) -> None:
-        """After a step."""
+        """Add the iterate after a step to the mean."""
         self.done.add_(1)
         count = int(self.done) - self.skipped
         if count > 0:
@@ -123,7 +127,7 @@ class Averaged(nn.Module):
 
 @dataclass(frozen=True)
 class AveragingStep:
-    """`step`, after which the iterate enters the mean."""
+    """The wrapped `step`, after which the iterate enters the mean."""
 
     step: Step
     averaged: Averaged

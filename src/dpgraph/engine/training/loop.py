@@ -1,4 +1,4 @@
-"""The loop of one training run of one seed: steps, observations, checkpoints, measurements."""
+"""The loop of one training run of one seed: steps, observations, checkpoints, measurements, memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Observe = Callable[[int, N], Row]  # (finished steps, network) -> one row of pla
 
 
 class Diverged(ArithmeticError):
-    """Parameters that are not finite: a result of the cell, to be recorded with its step."""
+    """An error for parameters that are not finite: a result of the cell, recorded with its step."""
 
     def __init__(self, step: int) -> None:
         super().__init__(f"parameters are not finite after step {step}")
@@ -37,7 +37,7 @@ class Diverged(ArithmeticError):
 
 @dataclass(frozen=True)
 class TrainingRecord:
-    """What a run leaves besides its parameters. Rates count the steps of this process only, not restored ones."""
+    """The measurements of a run. Rates count the steps of this process only, not restored ones."""
 
     rows: list[Row]
     steps: int
@@ -59,12 +59,28 @@ def train(
     generators: Mapping[str, Generator],
     checkpoint: Checkpoint | None = None,
 ) -> TrainingRecord:
-    """Calls `step` exactly `steps` = T times (Algorithms 4 and 5 print T + 1; T are accounted for).
+    """Call `step` exactly `steps` = T times (Algorithms 4 and 5 print T + 1; T are accounted for).
 
-    `observe` is called after each of the finished steps in `observe_at`, without gradients. `generators` are all that
-    `step` draws from: their states go into the checkpoint, so that a resumed run is bit-identical to an unbroken one
-    (on one device and number of threads). The checkpoint is kept until the caller has written the results and removes
-    it. Raises Diverged if a parameter is not finite: looks every now and then, and before whatever is kept.
+    A resumed run is bit-identical to an unbroken one, on one device and number of threads. The checkpoint is kept until
+    the caller has written the results and removes it. Parameters are checked every `CHECK_EVERY` steps and before
+    anything is kept.
+
+    Args:
+        name: What the progress is called.
+        network: The trained network.
+        optimizer: Its optimiser, whose state goes into the checkpoint.
+        step: Moves the parameters once.
+        steps: T.
+        observe: Called after each finished step in `observe_at`, without gradients.
+        observe_at: Finished steps that are observed.
+        generators: Everything that `step` draws from; their states go into the checkpoint.
+        checkpoint: Where the state is kept; None for no checkpoint.
+
+    Returns:
+        The observed rows and the measurements.
+
+    Raises:
+        Diverged: A parameter is not finite.
     """
     device = next(network.parameters()).device
     if device.type == "cuda":
@@ -125,13 +141,13 @@ PAGE = 4096
 
 
 def keep_freed_memory() -> None:
-    """Lets a process keep up to 256 MiB that it has freed, instead of giving it back and asking for it again.
+    """Let a process keep up to 256 MiB of freed memory, instead of returning it and asking for it again.
 
-    A step frees and allocates the same arrays of some megabytes for each piece of its batch; pages that are new each
-    time took a tenth of a private step. What it keeps is in pages of 2 MiB where Linux gives these on request: reading
-    rows of many pages of 4 KiB took another. To be called again after `malloc_trim`. Of glibc only; elsewhere it does
-    nothing. PyTorch is asked for such pages as well, for its larger tensors, which no heap keeps: full batches of wide
-    rows spent half of their time on new pages of 4 KiB. It listens until it allocates for the first time.
+    A step frees and allocates the same arrays of some megabytes for each piece of its batch; new pages each time took a
+    tenth of a private step. Kept memory is in pages of 2 MiB where Linux gives these on request: reading rows of many
+    pages of 4 KiB took another tenth. Call it again after `malloc_trim`. It works with glibc; elsewhere it has no
+    effect. PyTorch is asked for such pages as well, for its larger tensors, which no heap keeps: full batches of wide
+    rows spent half of their time on new pages of 4 KiB. PyTorch reads the setting until its first allocation.
     """
     os.environ.setdefault(TENSORS, "1")
     if sys.platform.startswith("linux"):
@@ -143,7 +159,7 @@ def keep_freed_memory() -> None:
 
 
 def _ask_for_huge_pages(libc: ctypes.CDLL) -> None:
-    """For the heap, grown first: what it grows by later has small pages. Memory that nothing was written to is free."""
+    """Ask for huge pages of the heap, grown first, because what it grows by later has small pages."""
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     libc.free.argtypes, libc.madvise.argtypes = [ctypes.c_void_p], [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     libc.mallopt(TOP_PAD, GROWN)

@@ -1,4 +1,4 @@
-"""Gaussian noise on the sum of clipped gradients, and on what is released besides."""
+"""Gaussian noise on the sum of clipped gradients, and on other releases."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from dpgraph.core.errors import invalid
 
 @dataclass
 class GaussianNoise:
-    """The noise of one seed's steps, on its sum of clipped gradients: not a multiplier, not yet divided.
+    """The noise of one seed's steps on its sum of clipped gradients: not a multiplier, not yet divided.
 
-    `std` is one number, or one for each parameter; `draws` counts the steps that were noised in this process, `numbers`
-    the normal numbers that were drawn for them.
+    `std` is one number, or one for each parameter, in gradient units; `draws` counts the steps that were noised in this
+    process, `numbers` the normal numbers that were drawn for them.
     """
 
     std: float | tuple[float, ...]
@@ -31,14 +31,15 @@ class GaussianNoise:
                 raise invalid("noise std", value, "a finite number >= 0")
 
     def add(self, sums: Sequence[Tensor]) -> None:
-        """Once to the joint vector, in place."""
+        """Add noise once to the joint vector, in place."""
         self.draws += 1
         self.numbers += add_gaussian_noise(sums, self.std, self.generator)
 
     def fill(self, buffers: Sequence[Tensor]) -> float:
-        """Fills one step's buffers with standard normal numbers; returns what they are to be multiplied with.
+        """Fill one step's buffers with standard normal numbers; return their factor, the std.
 
-        For one std only. Engines with all parameters in one vector add it themselves, from memory that they keep.
+        Works with one std. Engines with all parameters in one vector add the noise themselves, from memory that they
+        keep.
         """
         self.draws += 1
         if isinstance(self.std, tuple):
@@ -51,14 +52,17 @@ class GaussianNoise:
 
 @dataclass
 class ReleaseNoise:
-    """The noise of releases besides the steps, those of one role one after the other."""
+    """The noise of releases other than the steps, those of one role one after the other."""
 
     generator: np.random.Generator
     stds: list[float] = field(default_factory=list)  # of the noise of each release, in their order
 
     def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
-        """`values` plus N(0, std^2) each. All of them are multiples of `unit`, a power of two, which research code
-        makes no use of: noise for a release is rounded to such a grid."""
+        """Return `values` plus N(0, std^2) noise each.
+
+        The values are multiples of `unit`, a power of two; a noise source for releases rounds its noise to that grid,
+        and this one, for research, does not.
+        """
         noise = self.generator.standard_normal(values.shape)
         noise *= std
         noise += values

@@ -32,12 +32,15 @@ INTERVAL = 0.001  # width of the interval whose upper end Opacus returns, relati
 
 @dataclass(frozen=True)
 class FormedGradients:
-    """Gradients of one layer's parameters, (B, ...) for each of them."""
+    """The gradients of one layer's parameters, (B, ...) for each of them."""
 
     by_parameter: dict[Tensor, Tensor]
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
-        """Nothing cancels in the squared norm of a vector that was formed: it is its own rounding scale."""
+        """Return squared norms, which are their own rounding scales.
+
+        In the squared norm of a vector that was formed, no terms cancel.
+        """
         squares = torch.stack([one.flatten(1).square().sum(1) for one in self.by_parameter.values()]).sum(0)
         return squares, squares
 
@@ -49,7 +52,7 @@ class FormedGradients:
 
 
 class Unrecorded:
-    """A recorder's place in `RootLosses`: Opacus records by hooks."""
+    """A stand-in for the recorder of `RootLosses`: Opacus records by hooks."""
 
     def on(self, batch: EgoBatch) -> Dense:
         return apply_layer
@@ -94,10 +97,7 @@ def opacus_gradients(
 
 
 def checked_epsilon(calibration: Calibration) -> float:
-    """Return the epsilon of Opacus' accountant for the calibrated q, noise and T; raise where it is not ours.
-
-    Both are of the Poisson-subsampled Gaussian mechanism, with one record more or less.
-    """
+    """Return Opacus' epsilon for the calibrated q, noise and T. Raise NotAsAccounted where it is not ours."""
     run: Any = calibration.mechanism
     return _checked(run.sampling_rate, *run.closed(), run.delta, calibration.statement.rigorous.epsilon or 0.0)
 

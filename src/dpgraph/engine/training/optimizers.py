@@ -20,12 +20,18 @@ def make_optimizer(
     weight_decay: float = 0.0,
     capturable: bool = False,
 ) -> torch.optim.Optimizer:
-    """SGD (Algorithm 4) or Adam with beta = (0.9, 0.999) (Algorithm 5), with an L2 penalty.
+    """Return SGD (Algorithm 4) or Adam with beta = (0.9, 0.999) (Algorithm 5), with an L2 penalty.
 
     Adam is the standard one: Algorithm 5 prints sqrt(s^2) where it means sqrt(s), and divides by m only after the
-    moments; here both moments see the averaged gradient. `fused` Adam passes over a large tensor once instead of ten
-    times, with other roundings. `capturable` Adam is fused, too, and keeps the number of its steps on the parameters'
-    device: a captured program may update with it.
+    moments; here both moments see the averaged gradient.
+
+    Args:
+        parameters: The trained parameters.
+        training: Optimiser, learning rate and momentum.
+        fused: Adam passes over a large tensor once instead of ten times, with other roundings.
+        weight_decay: The factor of the L2 penalty.
+        capturable: Adam is fused and keeps the number of its steps on the parameters' device, so that a captured
+            program may update with it.
     """
     shared: dict[str, Any] = {"lr": training.learning_rate, "weight_decay": weight_decay}
     if training.optimizer == "sgd":
@@ -36,7 +42,7 @@ def make_optimizer(
 
 @cache
 def _eager(kind: type[torch.optim.Optimizer]) -> Any:
-    """PyTorch's optimiser without what lets its methods be compiled: that loads the compiler, 1.4 s in each process."""
+    """Return PyTorch's optimiser without the wrappers that load the compiler, 1.4 s in each process."""
     names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
     plain = {name: getattr(method := getattr(kind, name), "__wrapped__", method) for name in names}
     step = torch.no_grad()(getattr(kind.step, "__wrapped__", kind.step))
@@ -62,7 +68,7 @@ class WarmedUpStep:
         self.done = step
 
     def share(self, done: int) -> float:
-        """Return which part of the learning rate the step after `done` ones has."""
+        """Return the share of the learning rate that the step after `done` ones has."""
         if done < self.warm_up:
             return done / self.warm_up
         return max(0.0, (self.steps - done) / max(1, self.steps - self.warm_up))
@@ -75,7 +81,7 @@ class WarmedUpStep:
 
 
 def apply_gradient(optimizer: torch.optim.Optimizer, sums: Sequence[Tensor], divisor: float) -> None:
-    """One optimiser step on sums / divisor.
+    """Update the parameters once with sums / divisor.
 
     `divisor` is public: m, or q N under Poisson sampling, never the size of the batch that was drawn.
     """

@@ -1,4 +1,4 @@
-"""How exactly a device multiplies matrices of float32 numbers, and by how much norms are enlarged for it."""
+"""The precision with which a device multiplies matrices of float32 numbers, and how much norms are enlarged for it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ OPERANDS = 3.25  # unit roundoffs of rounded operands: Lemma R of docs/privacy.m
 
 
 def operand_eps(like: Tensor) -> float:
-    """Largest relative error of the operands of products of matrices like this one, 0 where they are not rounded.
+    """Return the largest relative error of operands in products of matrices like this one; 0 where they are not
+    rounded.
 
     PyTorch may round them, as the cell, the environment or a caller has set it, to the nearest number or towards 0.
     Sums and other operations keep the tensor's own type. A processor that cannot do what is set is more exact.
@@ -27,9 +28,10 @@ def operand_eps(like: Tensor) -> float:
 
 
 def enlarged_norms(squared: Tensor, scale: Tensor) -> Tensor:
-    """Norms that a contribution does not exceed, whatever rounding did to the squared norms and to the contribution.
+    """Return norms that a contribution does not exceed, whatever rounding did to squared norms and contribution.
 
-    `scale` is s^2 of `training.ghost.RootGradients`, of the same shape. May be infinite or not a number.
+    `scale` is s^2 of `training.ghost.RootGradients`, of the same shape. The result may be infinite or not a number. The
+    enlargement for rounded operands is Lemma R of docs/privacy.md.
     """
     sums = squared + ROUNDING * torch.finfo(squared.dtype).eps * scale
     slack = OPERANDS * operand_eps(squared)
@@ -38,10 +40,10 @@ def enlarged_norms(squared: Tensor, scale: Tensor) -> Tensor:
 
 @contextmanager
 def products_in(precision: Literal["float32", "tf32", "bf16"]) -> Iterator[None]:
-    """Products of float32 matrices with operands of that format.
+    """Round the operands of products of float32 matrices to that format while the context is open.
 
-    `tf32` is for GPUs and changes nothing on a CPU. `bf16` is for CPUs with instructions for it, and changes nothing on
-    others; on a GPU it is `tf32`, whose operands are more exact.
+    `tf32` is for GPUs and changes no product on a CPU. `bf16` is for CPUs with instructions for it, and changes no
+    product on others; on a GPU it is `tf32`, whose operands are more exact.
     """
     settings = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
     before = [setting.fp32_precision for setting in settings]

@@ -50,7 +50,7 @@ class ScheduledStep(Step, Protocol):
 
 @dataclass(frozen=True)
 class PlainStep:
-    """Mean cross-entropy of a batch, without privacy."""
+    """A step on the mean cross-entropy of a batch, without privacy."""
 
     network: Network
     optimizer: torch.optim.Optimizer
@@ -122,7 +122,7 @@ class WholeGraphStep:
 
 @dataclass(frozen=True)
 class BatchStep:
-    """Moves against a loss of a batch, without privacy; `loss` takes (b,) positions on the device."""
+    """A step against a loss of a batch, without privacy; `loss` takes (b,) positions on the device."""
 
     optimizer: torch.optim.Optimizer
     sampler: Sampler
@@ -141,7 +141,7 @@ class BatchStep:
 def _descend(
     optimizer: torch.optim.Optimizer, positions: np.ndarray, losses: Callable[[np.ndarray], Iterator[Tensor]]
 ) -> int:
-    """Moves against the mean loss of a batch, given as sums over parts of it; an empty batch moves nothing."""
+    """Move against the mean loss of a batch, given as sums over parts of it; an empty batch moves no parameter."""
     if len(positions):
         optimizer.zero_grad(set_to_none=True)
         for loss in losses(positions):
@@ -152,7 +152,7 @@ def _descend(
 
 @dataclass(frozen=True)
 class ClippedTerm:
-    """Batches of its own and the clipped sum that each contributes to a step."""
+    """One clipped sum of a step, with batches of its own."""
 
     trees: EgoTrees
     draws: Draws

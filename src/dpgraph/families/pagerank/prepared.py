@@ -187,7 +187,7 @@ class PreparedRows(PreparedStep):
 def row_table(graph: Graph, weights: sp.csr_matrix, roots: np.ndarray, length: int, device: torch.device) -> RowTable:
     """Return rows of at most `length` nodes, with the records that they name."""
     records, labels = np.array(graph.features, dtype=np.float32), np.asarray(graph.labels)
-    padded = PaddedRows.of(weights, roots, length)
+    padded = PaddedRows.from_weights(weights, roots, length)
     return RowTable(padded, with_constant(records, device), records, labels, device)
 
 

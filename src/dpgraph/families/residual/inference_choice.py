@@ -52,5 +52,5 @@ class InferenceChoice:
 def over_lists(
     graph: Graph, lists: EdgeLists, device: str | torch.device = "cpu", own_weight: float = 0.0
 ) -> FullGraph:
-    """Inference in which node v receives from `lists.of(v)` only."""
+    """Inference in which node v receives from `lists.members(v)` only."""
     return FullGraph(replace(graph, out_ptr=lists.ptr, out_idx=lists.idx), device, own_weight=own_weight)

@@ -94,7 +94,7 @@ class Repeated:
 
 def gaussian_pair(mu: float) -> MixturePair:
     """The Gaussian mechanism, mu = sensitivity / noise std."""
-    return MixturePair(Mixture.of([1.0], [mu]), Mixture.of([1.0], [0.0]), 1.0)
+    return MixturePair(Mixture.from_terms([1.0], [mu]), Mixture.from_terms([1.0], [0.0]), 1.0)
 
 
 def composed_delta(pair: Pair, *, steps: int, epsilons: np.ndarray, tail_mass: float = 1e-9) -> np.ndarray:

@@ -82,7 +82,7 @@ class Accountant:
         """The function's parameters but delta."""
         hints = get_type_hints(self.function, include_extras=True)
         asked = inspect.signature(self.function).parameters
-        return {name: Parameter.of(hints.get(name)) for name in asked if name != "delta"}
+        return {name: Parameter.from_annotation(hints.get(name)) for name in asked if name != "delta"}
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
@@ -128,7 +128,7 @@ class Accountant:
             raise invalid("delta", delta, below)
         return {name: value for name, value in values.items() if name in self.own or name == self.units}
 
-    def at(self, values: Mapping[str, Any], delta: float) -> float:
+    def value_at(self, values: Mapping[str, Any], delta: float) -> float:
         """Return the value at checked parameters; what the function does not take was there to be checked."""
         taken = {name: value for name, value in values.items() if name in self.own}
         asked = {"delta": delta} if "delta" in inspect.signature(self.function).parameters else {}

@@ -33,7 +33,7 @@ class Mixture:
     shifts: tuple[float, ...]
 
     @staticmethod
-    def of(probabilities: Sequence[float] | np.ndarray, shifts: Sequence[float] | np.ndarray) -> Mixture:
+    def from_terms(probabilities: Sequence[float] | np.ndarray, shifts: Sequence[float] | np.ndarray) -> Mixture:
         """Leaves out what has probability zero and joins equal shifts."""
         values, where = np.unique(np.asarray(shifts, dtype=float), return_inverse=True)
         weights = np.bincount(where, weights=np.asarray(probabilities, dtype=float))
@@ -52,11 +52,11 @@ class Mixture:
         first = int(np.searchsorted(np.cumsum(weights), NEGLIGIBLE))
         last = count - int(np.searchsorted(np.cumsum(weights[::-1]), NEGLIGIBLE))
         kept = np.where(drawn < first, first, np.where(drawn > last, count, drawn))
-        return Mixture.of(weights, unit * kept)
+        return Mixture.from_terms(weights, unit * kept)
 
     def plus(self, other: Mixture) -> Mixture:
         """Law of the sum of two independent shifts."""
-        return Mixture.of(
+        return Mixture.from_terms(
             np.outer(self.probabilities, other.probabilities).ravel(), np.add.outer(self.shifts, other.shifts).ravel()
         )
 
@@ -282,11 +282,11 @@ def residual_one_batch_pair(
     group = -(-len(revealed.shifts) // MOST_REVEALED)
     if group > 1:
         last = np.minimum(np.arange(len(revealed.shifts)) // group * group + group, len(revealed.shifts)) - 1
-        revealed = Mixture.of(revealed.probabilities, np.asarray(revealed.shifts)[last])
+        revealed = Mixture.from_terms(revealed.probabilities, np.asarray(revealed.shifts)[last])
     pairs = tuple(
         MixturePair(
-            Mixture.of([1 - rate, rate], [drawn * neighbour_clip, drawn * neighbour_clip + 1 + neighbour_clip]),
-            Mixture.of([1.0], [drawn * neighbour_clip]),
+            Mixture.from_terms([1 - rate, rate], [drawn * neighbour_clip, drawn * neighbour_clip + 1 + neighbour_clip]),
+            Mixture.from_terms([1.0], [drawn * neighbour_clip]),
             noise_std,
         )
         for drawn in revealed.shifts

@@ -102,7 +102,7 @@ def evaluate(name: str, mode: str, parameters: Parameters, delta: float, quantit
     if mode not in MODES:
         raise invalid("mode", mode, f"one of {', '.join(MODES)}")
     known = find(name, MODES[mode], quantity)
-    return known.at(known.checked(parameters, delta), delta)
+    return known.value_at(known.checked(parameters, delta), delta)
 
 
 def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Guarantee:
@@ -151,7 +151,7 @@ def solve_for(
         return {**values, open_: stored}
 
     def epsilon_at(value: float) -> float:
-        return known.at({**values, open_: value}, delta)
+        return known.value_at({**values, open_: value}, delta)
 
     with shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at) as watched:
         answer: float = solved(unknown, watched, target=epsilon, guess=known.guess)

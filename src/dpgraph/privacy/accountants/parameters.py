@@ -33,7 +33,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, annotation: Any) -> Self | None:
+    def from_annotation(cls, annotation: Any) -> Self | None:
         """Return the parameter that `Annotated[type, Parameter(...)]` declares, optional or not; None for another."""
         annotation = next((one for one in get_args(annotation) if get_origin(one) is Annotated), annotation)
         if get_origin(annotation) is not Annotated:

@@ -1,4 +1,7 @@
-"""Reconstructions of classes, and how far they are from the training images (Zhang, section 4.3, MIA distance)."""
+"""Attacks on models of images, and their metrics: inversion, membership, and disagreements of a student.
+
+All metrics compare with private images or classes: they are numbers for whoever has these, and no part of a release.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ SMALLEST_WINDOW, USUAL_WINDOW = 3, 7  # pixels of SSIM's window
 
 @dataclass(frozen=True)
 class Inversion:
-    """Of one seed: made of the released parameters alone."""
+    """One reconstructed image for each class, from one seed's released parameters alone."""
 
     images: np.ndarray  # (classes, F) float32 in [0, 1]
 
@@ -31,7 +34,7 @@ class Inversion:
 
     @classmethod
     def load(cls, path: Path) -> Inversion:
-        """Raises UserError where the file is none."""
+        """Return the saved images. Raise UserError for a damaged file."""
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 return cls(arrays["images"])
@@ -40,13 +43,12 @@ class Inversion:
 
 
 def inversion_metrics(value: Images, found: Inversion, step: int) -> tuple[Metric, ...]:
-    """Means over classes of the MIA distances, and under `class_` those of each class.
+    """Return the means over classes of the MIA distances, and under `class_` those of each class (Zhang, section 4.3).
 
-    The least Euclidean distance, and the least 1 - SSIM, of a reconstruction to a training image of the class;
-    `inversion_blank_l2` is the distance of a black image, which knows nothing of any class. A reconstruction counts as
-    `inversion_recognised` where the training image that is nearest to it by L2, of all classes, is of its own. All
-    compare with private images: numbers for who has these, and no part of a release. A class without training images
-    has none.
+    The distances are the least Euclidean distance, and the least 1 - SSIM, of a reconstruction to a training image of
+    the class; `inversion_blank_l2` is the distance of a black image, which knows no class. A reconstruction counts as
+    `inversion_recognised` where the training image that is nearest to it by L2, of all classes, is of its own class. A
+    class without training images has no metrics.
     """
     train, labels = value.train_nodes, np.asarray(value.labels)
     own = {number: train[labels[train] == number] for number in range(value.num_classes)}
@@ -71,18 +73,19 @@ def inversion_metrics(value: Images, found: Inversion, step: int) -> tuple[Metri
 
 
 def nearest_squares(images: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """(n,) least squared distance of each of `images` (n, F) to one of `others` (m, F)."""
+    """Return (n,) the least squared distance of each of `images` (n, F) to one of `others` (m, F)."""
     found, known = images.astype(np.float64), others.astype(np.float64)
     squares = (known**2).sum(axis=1)[:, None] - 2 * known @ found.T
     return np.asarray(squares.min(axis=0) + (found**2).sum(axis=1))
 
 
 def least_l2(image: np.ndarray, others: np.ndarray) -> float:
+    """Return the least Euclidean distance of an image (F,) to `others` (n, F)."""
     return float(np.sqrt(((others.astype(np.float64) - image) ** 2).sum(axis=1).min()))
 
 
 def least_ssim(image: np.ndarray, others: np.ndarray, shape: tuple[int, int, int]) -> float:
-    """Least 1 - SSIM (Wang et al. 2004) over `others` (n, F)."""
+    """Return the least 1 - SSIM (Wang et al. 2004) of an image (F,) over `others` (n, F)."""
     side = min(shape[:2])
     window = min(USUAL_WINDOW, side - 1 + side % 2)
     if window < SMALLEST_WINDOW:
@@ -91,10 +94,12 @@ def least_ssim(image: np.ndarray, others: np.ndarray, shape: tuple[int, int, int
 
 
 def similarities(image: np.ndarray, others: np.ndarray, window: int) -> np.ndarray:
-    """(n,) SSIM of one image (height, width, channels) with each of `others`, values in [0, 1], mean over channels.
+    """Return (n,) SSIM of one image (height, width, channels) with each of `others`, values in [0, 1], mean over
+    channels.
 
-    As scikit-image's `structural_similarity` with `data_range=1`: means over square windows, sample covariances, no
-    window that leaves the image. All images at once: one call each would take minutes for a class of MNIST.
+    Equal to scikit-image's `structural_similarity` with `data_range=1`: means over square windows, sample covariances,
+    no window that leaves the image. All images are compared at once: one call each would take minutes for a class of
+    MNIST.
     """
     from scipy.ndimage import uniform_filter
 
@@ -119,7 +124,7 @@ def similarities(image: np.ndarray, others: np.ndarray, window: int) -> np.ndarr
 
 @dataclass(frozen=True)
 class Disagreements:
-    """Of one seed: made of the released labels and public images alone."""
+    """One seed's disagreements of two discriminators, made of released labels and public images alone."""
 
     steps: np.ndarray  # (P,) int64 steps done at each look
     images: np.ndarray  # (L,) int64 ids of the labelled public images
@@ -133,12 +138,13 @@ class Disagreements:
 
 
 def disagreement_metrics(true: np.ndarray, found: Disagreements) -> tuple[Metric, ...]:
-    """At each look `disagreements/labelled`, a number of images, and the share of wrong labels among them.
+    """Return metrics of what two discriminators of a student disagree on, at each look (Zhang, Figure 3.3).
 
-    The share compares released labels with the public images' own classes, `true` (N,), which no method reads: it is
-    a number of who has these, and no part of a release. Where nothing is disagreed on there is no share.
-    `wrong/labelled` is the share among all labelled images, at the last look. `training_accuracy_1/labelled` and `_2`
-    are the shares of labelled images that each discriminator classes as their released labels (Figure 3.3(a)).
+    `disagreements/labelled` is a number of images, `wrong_disagreements/labelled` the share of wrong labels among them,
+    where there are any. The share compares released labels with the public images' own classes, `true` (N,), which no
+    method reads. `wrong/labelled` is the share among all labelled images, at the last look.
+    `training_accuracy_1/labelled` and `_2` are the shares of labelled images that each discriminator assigns to their
+    released labels (Figure 3.3(a)).
     """
     wrong = np.asarray(true)[found.images] != found.labels
     metrics, last = [], len(found.steps) - 1
@@ -161,11 +167,11 @@ MEMBERSHIP = "membership_auc/train"
 
 
 def membership_metrics(value: Images, scores: np.ndarray, step: int) -> list[Metric]:
-    """Area under the curve of the attack that calls images of small cross-entropy members; 1/2: losses tell nothing.
+    """Return the area under the curve of the attack that calls images with small cross-entropy members.
 
-    `scores` are (N, classes) logits; infinite and missing losses count as the largest. Compares with private images and
-    their split: a number for who has these, and no part of a release. It bounds the epsilon of one image from below, in
-    the mean over images, and says nothing of classes. None without labelled images on both sides.
+    See Yeom et al. (2018); at 1/2 losses tell nothing about membership. `scores` are (N, classes) logits; infinite and
+    missing losses count as the largest. The area bounds the epsilon of one image from below, in the mean over images,
+    and not that of classes. The result is empty without labelled images on both sides.
     """
     from scipy.stats import rankdata  # takes half a second, which other stages need not wait for
 
@@ -180,7 +186,7 @@ def membership_metrics(value: Images, scores: np.ndarray, step: int) -> list[Met
 
 
 def losses(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """(n,) cross-entropies of logits (n, classes)."""
+    """Return the (n,) cross-entropies of logits (n, classes)."""
     logits = np.asarray(scores, dtype=np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         top = logits.max(axis=1, keepdims=True)

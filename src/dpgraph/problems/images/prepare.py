@@ -1,4 +1,4 @@
-"""From raw images to the stored ones of a task."""
+"""The step from raw images to the stored images of a task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpgraph.problems.images.value import Images, save_images
 
 
 def store(task: Task, known: DatasetEntry, raw: RawImages, folder: Path) -> None:
-    """Stores the images of `task`. Raises UserError for statistics that differ from the registry's."""
+    """Store the images of `task`. Raise UserError for statistics that differ from the registry's."""
     if not isinstance(raw, RawImages):
         raise UserError(f"{task.dataset}: reader {known.reader}: expected one that reads images")
     classes = len(np.unique(raw.labels[raw.labels >= 0]))

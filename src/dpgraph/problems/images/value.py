@@ -1,4 +1,4 @@
-"""The value that methods on images take, and how it is stored."""
+"""The value that methods on images take, and its files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Images(Records):
 
 
 class ImagesHeader(ArraysHeader):
-    """graph.json of a set of images."""
+    """The header graph.json of a set of images."""
 
     num_classes: int = Field(default=0, ge=0)
     shape: tuple[int, int, int] = (0, 0, 0)
@@ -41,6 +41,7 @@ class ImagesHeader(ArraysHeader):
 
 
 def save_images(images: Images, folder: Path) -> None:
+    """Write the images to a folder."""
     sizes = {name: len(images.nodes_of(name)) for name in SPLIT_NAMES}
     write_stored(
         folder,
@@ -61,7 +62,7 @@ def save_images(images: Images, folder: Path) -> None:
 
 
 def load_images(folder: Path, verify: bool = False, split: int = 0) -> Images:
-    """The images with random split number `split`; pixels stay on disk until they are read.
+    """Return the images with random split number `split`; pixels stay on disk until they are read.
 
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
     """

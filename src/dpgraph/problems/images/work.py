@@ -1,4 +1,4 @@
-"""What the pipeline does with images."""
+"""The operations of the pipeline on images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpgraph.problems.images.value import Images, load_images
 
 
 class ImageClassification:
-    """Values are `Images`; scores are (N, classes) logits; kept are (N,) int16 classes, -1 for none."""
+    """Values are `Images`; scores are (N, classes) logits; (N,) int16 classes are kept, -1 for none."""
 
     def load(self, folder: Path, verify: bool, split: int) -> Images:
         return load_images(folder, verify=verify, split=split)
@@ -50,7 +50,7 @@ class ImageClassification:
             raise ValueError("images: expected no labels but those that the method may read")
 
     def graph(self, value: Images) -> Graph:
-        """Images are nodes that no edge joins: what reads own records only takes them as they are."""
+        """Return images as nodes that no edge joins; methods on own records take them as they are."""
         return Graph.without_edges(replace(value, meta={**value.meta, "shape": value.shape}))
 
     def evaluate(self, value: Images, scores: np.ndarray, step: int, final: bool) -> list[Metric]:
@@ -63,7 +63,7 @@ class ImageClassification:
     def exposure_metrics(
         self, value: Images, exposure: Any, step: int, *names: str | int
     ) -> tuple[tuple[Metric, ...], dict[str, str]]:
-        """Of two discriminators what they disagree on; of a network what model inversion reconstructs."""
+        """Return the metrics of two discriminators' disagreements, or of model inversion."""
         if isinstance(exposure, Inversion):
             return inversion_metrics(value, exposure, step), {}
         if not isinstance(exposure, Disagreements):

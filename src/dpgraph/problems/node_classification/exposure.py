@@ -1,4 +1,4 @@
-"""What an attacker with the released parameters and the records computes, and what it tells (Zhang, section 5.4.2)."""
+"""Attacks that use the released parameters and each node's own record, and their metrics (Zhang, section 5.4.2)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALPHAS = np.logspace(-3, 6, 19)  # of the ridge, on standardised embeddings
 
 @dataclass(frozen=True)
 class Exposure:
-    """Of one seed. Both arrays depend on the parameters and each node's own record alone, as the guarantee demands."""
+    """One seed's hidden states and losses; each depends on the parameters and the node's own record alone."""
 
     roots: np.ndarray  # (M,) int64 node ids with a loss in training: the members
     embeddings: np.ndarray  # (M, width) float32 hidden states of the roots
@@ -36,7 +36,7 @@ class Exposure:
 
     @classmethod
     def load(cls, path: Path) -> Exposure:
-        """Raises UserError where the file is no exposure."""
+        """Return the saved arrays. Raise UserError for a damaged file."""
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 exposure = cls(**{field.name: arrays[field.name] for field in fields(cls)})
@@ -50,7 +50,7 @@ class Exposure:
 
 
 def degrees(graph: Graph, nodes: np.ndarray) -> np.ndarray:
-    """(len(nodes),) number of distinct neighbours, whichever of the two lists an edge stands in."""
+    """Return the number of distinct neighbours of each of `nodes`, in either of the two lists."""
     shape = (graph.num_nodes, graph.num_nodes)
     lists = [
         csr_matrix((np.ones(graph.num_edges, np.int8), indices, pointers), shape=shape)[nodes]
@@ -62,11 +62,12 @@ def degrees(graph: Graph, nodes: np.ndarray) -> np.ndarray:
 def degree_attack(
     embeddings: np.ndarray, degree: np.ndarray, generator: np.random.Generator
 ) -> tuple[float, float]:  # fmt: skip
-    """Root-mean-square errors of degrees predicted from embeddings, and from nothing but the mean, by 5 random folds.
+    """Return root-mean-square errors of degrees predicted from embeddings, and from their mean alone, by 5 random
+    folds.
 
     The thesis names no regression; here a ridge on standardised embeddings, its penalty chosen within the training
     folds (leave-one-out), predictions kept within the degrees of these. Both errors are over all held-out nodes. The
-    lower the first one is below the second, the more of the degree the attack finds: "lower RMSE [...] harder to
+    lower the first error is below the second, the more the attack learns about degrees: "lower RMSE [...] harder to
     predict" (section 5.4.2) is printed the wrong way round. An embedding that is not finite counts as unknown: zeros.
     """
     from sklearn.linear_model import RidgeCV
@@ -93,10 +94,11 @@ def _rmse(errors: np.ndarray) -> float:
 
 
 def silhouette(embeddings: np.ndarray, labels: np.ndarray, generator: np.random.Generator) -> float | None:
-    """Mean silhouette of embeddings by class (Rousseeuw 1987), from -1 to 1: how sharp the clusters of Figure 5.6 are.
+    """Return the mean silhouette of embeddings by class (Rousseeuw 1987), from -1 to 1.
 
-    At most 5,000 nodes, drawn at random. Embeddings that are all equal separate nothing: 0. None where it is not
-    defined: no two classes, as many classes as nodes, or an embedding that is not finite.
+    It measures how sharp the clusters of Figure 5.6 are, on at most 5,000 nodes, drawn at random. Embeddings that are
+    all equal give 0. None where it is not defined: fewer than two classes, as many classes as nodes, or an embedding
+    that is not finite.
     """
     from sklearn.metrics import silhouette_score
     from threadpoolctl import threadpool_limits
@@ -112,7 +114,7 @@ def silhouette(embeddings: np.ndarray, labels: np.ndarray, generator: np.random.
 def exposure_metrics(
     graph: Graph, exposure: Exposure, step: int, *names: str | int
 ) -> tuple[tuple[Metric, ...], dict[str, str]]:
-    """Metrics of the roots' embeddings, and what a record notes of them.
+    """Return the metrics of the roots' embeddings, and notes for the record.
 
     `degree_rmse/train` with its reference `degree_rmse_constant/train`, in edges, and `silhouette/train`. Degrees are
     those of the graph in its setting. With fewer than 10 roots there are no metrics and a note says so. `names` key the

@@ -1,4 +1,4 @@
-"""From a raw graph to the stored one of a task: verify, split, remove edges, transform features, save."""
+"""The steps from a raw graph to the stored graph of a task: verify, split, remove edges, transform features, save."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXTS = "texts.parquet"
 
 
 def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
-    """Stores the graph of `task`; texts, where a data set has them, go to texts.parquet beside it, a row per node.
+    """Store the graph of `task`; texts go to texts.parquet in the same folder, a row per node.
 
     Raises UserError for statistics that differ from the registry's.
     """
@@ -43,12 +43,12 @@ def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
 
 
 def build(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
-    """The graph of `task` in memory."""
+    """Return the graph of `task` in memory."""
     return apply_setting(whole_graph(task, known, raw), task.setting)
 
 
 def whole_graph(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
-    """The graph of `task` with all its edges, whatever the setting."""
+    """Return the graph of `task` with all its edges, whatever the setting."""
     if raw.features is None:
         raise UserError(f"{task.dataset}: no features were read: expected a matrix with a row per node")
     split, declared = make_split(raw, task.dataset, task.split)
@@ -77,7 +77,7 @@ def whole_graph(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
 
 
 def verify(name: str, known: DatasetEntry, raw: RawGraph) -> None:
-    """Raises UserError that names the first statistic in which the files differ from the registry, and both numbers."""
+    """Raise UserError that names the first statistic in which the files differ from the registry, with both values."""
     entries = len(raw.symmetric[1])
     mean_degree = round(entries / max(raw.num_nodes, 1), 1)
     seen: dict[str, object] = {"nodes": raw.num_nodes, "entries": entries, "mean_degree": mean_degree}

@@ -1,4 +1,4 @@
-"""What the pipeline does with a graph."""
+"""The operations of the pipeline on a graph."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dpgraph.problems.node_classification import exposure as attacks
 
 
 def blind(graph: Graph) -> Graph:
-    """The graph as methods see it: labels of nodes outside training and validation are -1."""
+    """Return the graph as methods see it: labels of nodes outside training and validation are -1."""
     return replace(graph, labels=hidden_labels(graph))
 
 
 def counts_only(graph: Graph) -> Graph:
-    """What a method sees whose epsilon is 0: how many nodes and classes there are, and the split; no record."""
+    """Return the graph as a method with epsilon 0 sees it: numbers of nodes and classes, the split, no record."""
     ptr = np.zeros(graph.num_nodes + 1, dtype=np.int64)
     none = np.zeros(0, dtype=np.int32)
     return replace(
@@ -38,7 +38,7 @@ def counts_only(graph: Graph) -> Graph:
 
 
 class NodeClassification:
-    """Values are graphs; scores are (N, classes) logits; kept are (N,) int16 classes, -1 for none."""
+    """Values are graphs; scores are (N, classes) logits; (N,) int16 classes are kept, -1 for none."""
 
     def load(self, folder: Path, verify: bool, split: int) -> Graph:
         return load_graph(folder, verify=verify, split=split)

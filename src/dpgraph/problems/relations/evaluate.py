@@ -1,8 +1,8 @@
-"""Metrics of relation prediction: how early the true tail stands among other tails (Huang et al., section 5).
+"""Metrics of relation prediction: the rank of the true tail among other tails (Huang et al., section 5).
 
-Twice: among the tails of a batch of 256 tuples in a public random order, as the paper's code does, and among all
-entities of the graph that is tested. After the last step also the first way for the tuples of rare tails alone, those
-of at most the median degree.
+Ranks are taken twice: among the tails of a batch of 256 tuples in a public random order, as the paper's code does, and
+among all entities of the graph that is tested. After the last step, also in the first way for the tuples of rare tails
+alone, those of at most the median degree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BATCH = 256
 
 
 def ranks(relations: Relations, states: np.ndarray, part: str) -> np.ndarray:
-    """(m,) rank of the true tail of every tuple of a part in its batch, 1 the best.
+    """Return (m,) the rank of the true tail of every tuple of a part in its batch; 1 is the best.
 
     Scores are inner products of `states`: (N, d), or (N, 2, d) with one state as a head and one as a tail. Ties count
     against the method, and so do scores that are not numbers; entities equal to the true tail do not count.
@@ -33,7 +33,7 @@ def ranks(relations: Relations, states: np.ndarray, part: str) -> np.ndarray:
 
 
 def full_ranks(relations: Relations, states: np.ndarray, part: str) -> np.ndarray:
-    """(m,) the same among all entities of the part's graph but the head itself."""
+    """Return (m,) the same ranks among all entities of the part's graph but the head itself."""
     tuples, candidates = relations.tuples_of(part), relations.candidates(part)
     placed = np.empty(len(tuples), dtype=np.int64)
     for start in range(0, len(tuples), BATCH):
@@ -44,7 +44,7 @@ def full_ranks(relations: Relations, states: np.ndarray, part: str) -> np.ndarra
 
 
 def rare_tails(relations: Relations, part: str) -> np.ndarray:
-    """(m,) bool: tuples of a part whose tail is in at most as many tuples of that part as the median tuple's tail."""
+    """Return an (m,) mask of tuples whose tail is in at most as many tuples of the part as the median tuple's tail."""
     tuples = relations.tuples_of(part)
     degrees = np.bincount(tuples.ravel(), minlength=relations.num_entities)[tuples[:, 1]]
     return np.asarray(degrees <= np.median(degrees))
@@ -53,7 +53,7 @@ def rare_tails(relations: Relations, part: str) -> np.ndarray:
 def _placed(
     states: np.ndarray, heads: np.ndarray, tails: np.ndarray, candidates: np.ndarray, left_out: np.ndarray
 ) -> np.ndarray:
-    """(b,) ranks of `tails` (b,) among `candidates` (c,) but those of each row of `left_out` (b, x)."""
+    """Return (b,) ranks of `tails` (b,) among `candidates` (c,), without those of each row of `left_out` (b, x)."""
     as_head, as_tail = (states[:, 0], states[:, 1]) if states.ndim == 3 else (states, states)
     left, right = as_head[heads].astype(np.float64), as_tail.astype(np.float64, copy=False)
     own = np.einsum("bd,bd->b", left, right[tails])[:, None]
@@ -67,9 +67,9 @@ def _placed(
 
 
 def evaluate(relations: Relations, states: np.ndarray, step: int, final: bool) -> list[Metric]:
-    """PREC@1 and the mean reciprocal rank on every part that has tuples.
+    """Return PREC@1 and the mean reciprocal rank on every part that has tuples.
 
-    After the last step also of full ranks, and of the tuples with a rare tail.
+    After the last step, also of full ranks, and of the tuples with a rare tail.
     """
     metrics = []
     for part in ("train", "val", "test"):

@@ -1,4 +1,4 @@
-"""From a raw graph to the stored relation of a task: its edges are the tuples, its nodes the entities."""
+"""The step from a raw graph to the stored relation of a task: edges become tuples, nodes entities."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dpgraph.problems.relations.value import Relations, save_relations, with_spl
 
 
 def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
-    """Stores the relation of `task`: every edge once, in the parts of random-A-B-C; of two graphs with split public:
-    the first one's edges train, the other's test.
+    """Store the relation of `task`, with every edge once.
 
+    Tuples are split by random-A-B-C; of two graphs with split public, the first one's edges train and the other's test.
     Raises UserError for another split, and for statistics that differ from the registry's.
     """
     if not isinstance(raw, RawGraph) or raw.features is None:
@@ -52,7 +52,7 @@ def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
 
 
 def domains(raw: RawGraph) -> np.ndarray:
-    """(N,) TRAIN, or of two graphs, which no edge joins, TRAIN and then TEST."""
+    """Return (N,) TRAIN; of two graphs, which no edge joins, TRAIN and then TEST."""
     of = raw.split
     if of is None or np.any(of[raw.source] != of[raw.target]) or set(np.unique(of)) != {TRAIN, TEST}:
         return np.full(raw.num_nodes, TRAIN, dtype=np.uint8)

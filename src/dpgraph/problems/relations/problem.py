@@ -12,9 +12,10 @@ TOKENS = {"tridnr": 15.0, "cane": 110.0}  # of a mean text by the layout of its 
 
 
 def size(task: Task, known: DatasetEntry) -> Size:
-    """Tuples are half the directed edges, of which the split names the percentage that is trained on.
+    """Return the sizes of a task's data: tuples are half the directed edges, and the split names the trained
+    percentage.
 
-    Of two graphs about half; the registry's `split` has the exact numbers.
+    Of two graphs about half is trained on; the registry's `split` has the exact numbers.
     """
     graph = size_by_registry(task, known)
     percent = int(task.split.split("-")[1]) if task.split.startswith("random-") else 50
@@ -22,7 +23,7 @@ def size(task: Task, known: DatasetEntry) -> Size:
 
 
 def _tokens(known: DatasetEntry) -> tuple[float, float] | None:
-    """Of two graphs the first is trained on."""
+    """Return the tokens of a mean text of the training graph (the first of two), and of all graphs."""
     layouts = known.options.get("layouts")
     found = [TOKENS.get(str(name)) for name in layouts] if isinstance(layouts, list | tuple) else []
     if not found or None in found:

@@ -1,4 +1,4 @@
-"""The value that methods on relations take, and how it is stored."""
+"""The value that methods on relations take, and its files."""
 
 from __future__ import annotations
 
@@ -52,8 +52,11 @@ class Relations:
 
     @property
     def present(self) -> np.ndarray:
-        """(N,) bool: private entities with a record. One without text, or of data without texts without features, is
-        null: it has no loss and is no negative, whatever tuples name it."""
+        """(N,) bool: private entities with a record.
+
+        An entity without text, or without features where the data have no texts, is null: it has no loss and is no
+        negative, whatever tuples name it.
+        """
         if len(self.letters):  # features are functions of the text
             found = np.diff(self.text_ends, prepend=0) > 0
         elif self.features.shape[1]:
@@ -63,22 +66,22 @@ class Relations:
         return (np.asarray(self.domain) == TRAIN) & found
 
     def candidates(self, part: str) -> np.ndarray:
-        """Ids among which the tail of a tuple of `part` is ranked: those of its graph."""
+        """Return the ids among which the tail of a tuple of `part` is ranked: those of its graph."""
         transfer = part == "test" and self.num_private < self.num_entities
         return np.flatnonzero(np.asarray(self.domain) == (TEST if transfer else TRAIN))
 
     def texts(self) -> list[str]:
-        """N texts; empty where the data have none."""
+        """Return N texts; empty where the data have none."""
         letters, ends = np.asarray(self.letters).tobytes(), np.asarray(self.text_ends).tolist()
         return [letters[start:end].decode() for start, end in zip([0, *ends], ends)]
 
     def tuples_of(self, split: str) -> np.ndarray:
-        """(m, 2) tuples of one part."""
+        """Return the (m, 2) tuples of one part."""
         return np.asarray(self.tuples)[np.asarray(self.split) == SPLIT_NAMES[split]]
 
 
 class RelationsHeader(ArraysHeader):
-    """graph.json of a relation."""
+    """The header graph.json of a relation."""
 
     @property
     def expected(self) -> Iterable[str]:
@@ -86,6 +89,7 @@ class RelationsHeader(ArraysHeader):
 
 
 def save_relations(relations: Relations, folder: Path) -> None:
+    """Write the relation to a folder."""
     sizes = {name: len(relations.tuples_of(name)) for name in SPLIT_NAMES}
     write_stored(
         folder,
@@ -104,7 +108,7 @@ def save_relations(relations: Relations, folder: Path) -> None:
 
 
 def load_relations(folder: Path, verify: bool = False, split: int = 0) -> Relations:
-    """The relation with random split number `split`; features stay on disk until they are read.
+    """Return the relation with random split number `split`; features stay on disk until they are read.
 
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
     """
@@ -132,6 +136,6 @@ def load_relations(folder: Path, verify: bool = False, split: int = 0) -> Relati
 
 
 def with_split(relations: Relations, percent: tuple[int, ...], name: str, number: int) -> Relations:
-    """Another random split of the tuples; the entities stay."""
+    """Return the relation with another random split of the tuples; the entities stay."""
     parts = random_split(np.zeros(len(relations.tuples)), percent, relations.name, name, number=number)
     return replace(relations, split=parts)

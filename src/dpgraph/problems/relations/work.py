@@ -1,4 +1,4 @@
-"""What the pipeline does with relations."""
+"""The operations of the pipeline on relations."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from dpgraph.problems.relations.value import Relations, load_relations
 class RelationPrediction:
     """Values are `Relations`; scores are (N, d) states of the entities, whose inner products rank tails.
 
-    Kept are (m,) int16 ranks of the true tails of the m test tuples.
+    The (m,) int16 ranks of the true tails of the m test tuples are kept.
     """
 
     def load(self, folder: Path, verify: bool, split: int) -> Relations:
         return load_relations(folder, verify=verify, split=split)
 
     def counts(self, value: Relations) -> Counts:
-        """N are the training tuples; protected are the entities."""
+        """Return N, the training tuples, and the number of entities, which are protected."""
         return Counts(len(value.tuples_of("train")), value.num_private)
 
     def blind(self, value: Relations) -> Relations:
-        """Without the test tuples."""
+        """Return the relation without the test tuples."""
         kept = np.asarray(value.split) != TEST
         return replace(value, tuples=np.asarray(value.tuples)[kept], split=np.asarray(value.split)[kept])
 
     def unlabelled(self, value: Relations) -> Relations:
-        """Without any tuple."""
+        """Return the relation without any tuple."""
         return replace(value, tuples=np.zeros((0, 2), dtype=np.int32), split=np.zeros(0, dtype=np.uint8))
 
     def counts_only(self, value: Relations) -> Relations:
@@ -53,9 +53,9 @@ class RelationPrediction:
             raise ValueError("relation: expected no tuples but those that the method may read")
 
     def graph(self, value: Relations) -> Graph:
-        """Entities as nodes, the present ones training nodes; a list holds the partners in the tuples that a node owns.
+        """Return entities as nodes, the present ones training nodes; a list holds the partners in owned tuples.
 
-        Who of two owns their tuple is a public function of their ids.
+        A public function of their ids decides which of two entities owns their tuple.
         """
         head, tail = value.tuples_of("train").T
         own = (head + tail) % 2 == 0
@@ -86,5 +86,5 @@ class RelationPrediction:
     def exposure_metrics(
         self, value: Relations, exposure: Any, step: int, *names: str | int
     ) -> tuple[tuple[Metric, ...], dict[str, str]]:
-        """No attack reads more than the predictions yet."""
+        """Raise TypeError: no attack reads more than the predictions."""
         raise TypeError("relations: expected no exposure")

@@ -1,1 +1,1 @@
-"""The private step of networks of at most one hop as one program of fixed shapes, for a GPU to replay."""
+"""The private step as one program of fixed shapes, captured on a GPU."""

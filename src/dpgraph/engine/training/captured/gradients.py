@@ -29,7 +29,7 @@ class DeviceRecords:
 
 @dataclass(frozen=True)
 class RowGradients:
-    """Of a linear map that acts on all rows of the trees."""
+    """The gradients of a linear map that acts on all rows of the trees."""
 
     layer: nn.Linear
     inputs: Tensor  # (n, d_in)
@@ -38,6 +38,7 @@ class RowGradients:
     finite_inputs: bool
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
+        """Return squared norms and rounding scales, see `ghost.RootGradients`."""
         d_in, d_out = self.inputs.shape[1], self.gradients.shape[1]
         parts = []
         for a, g in zip(self.layout.padded(self.inputs), self.layout.padded(self.gradients), strict=True):
@@ -67,7 +68,7 @@ SlotParts = Callable[[Network, SlotBatch, DeviceRecords], Parts]
 
 @torch.no_grad()
 def root_parts(network: Network, batch: SlotBatch, records: DeviceRecords) -> Parts:
-    """`training.fused.network.root_parts` over slots."""
+    """Return gradients and losses of the roots in slots, as `training.fused.network.root_parts`."""
     calls = Calls()
     states, pull_states = _encode(network.encoder, batch, records, calls)
     logits, pull = _classify(network, states, batch, _segments(batch, states), calls)
@@ -78,7 +79,7 @@ def root_parts(network: Network, batch: SlotBatch, records: DeviceRecords) -> Pa
 
 @torch.no_grad()
 def neighbour_parts(network: Network, batch: SlotBatch, records: DeviceRecords) -> Parts:
-    """`training.fused.network.neighbour_parts` over slots."""
+    """Return gradients and losses of the neighbours' part, as `training.fused.network.neighbour_parts`."""
     calls = Calls()
     states, pull_states = _encode(network.encoder, batch, records, calls)
     segments = _segments(batch, states)
@@ -94,7 +95,7 @@ SLOT_FORMS: dict[RootLosses, SlotParts] = {root_losses: root_parts, neighbour_lo
 
 
 def _squared(rows: Tensor) -> Tensor:
-    """(n, 1, d) -> (n,) squared lengths."""
+    """Return the (n,) squared lengths of (n, 1, d)."""
     return torch.linalg.vector_norm(rows, dim=2).square_().squeeze(1)
 
 
@@ -103,7 +104,7 @@ def _segments(batch: SlotBatch, states: Tensor) -> SlotSegments | AloneSegments:
 
 
 def _encode(encoder: Mlp, batch: SlotBatch, records: DeviceRecords, calls: Calls) -> tuple[Tensor, Pull]:
-    """States of all rows; the records need no gradient, so that `pull` gives nothing of use."""
+    """Return the states of all rows; the records need no gradient, so the result of `pull` is not used."""
     rows, finite, pulls = records.values.index_select(0, batch.nodes), records.finite, []
     for index, layer in enumerate(encoder.layers):
         rows, pull = _row_layer(layer, activation_of(encoder.activation), rows, batch.layout, finite, calls, index > 0)  # type: ignore[arg-type]

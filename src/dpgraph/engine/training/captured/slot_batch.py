@@ -1,4 +1,4 @@
-"""Trees of depth 0 or 1 in slots: a batch whose shapes do not depend on what was drawn.
+"""Trees of depth 0 or 1 in slots: a batch whose shapes do not depend on the draw.
 
 A slot holds a root and as many rows as its class is wide. Rows that a tree lacks repeat its own last row and weigh 0:
 no other tree's record is read in its place, not even one that is infinite. A slot without a root holds some tree
@@ -23,15 +23,18 @@ from dpgraph.engine.training.clipping import NO_LABEL
 
 @dataclass(frozen=True)
 class TreeTable:
-    """All trees by their places in stored order, ascending in size; the last row belongs to slots without a root."""
+    """The trees by their places in stored order, ascending in size; the last row is for slots without a root."""
 
     nodes: Tensor  # (R + 1, W) int64 node ids, the root first
     sizes: Tensor  # (R + 1,) int64 rows
     labels: Tensor  # (R + 1,) int64
 
     @classmethod
-    def of(cls, trees: EgoTrees, labels: Tensor, width: int) -> TreeTable:
-        """`width` W: rows of the largest tree, or more; `labels` (N,). On the trees' device."""
+    def from_trees(cls, trees: EgoTrees, labels: Tensor, width: int) -> TreeTable:
+        """Return the table, on the trees' device, of rows of `width` W: those of the largest tree, or more.
+
+        `labels` is (N,).
+        """
         ptr = torch.from_numpy(trees.row_ptr[-1]).to(trees.device)
         sizes = ptr.diff()
         within = torch.minimum(torch.arange(width, device=trees.device), sizes.unsqueeze(1) - 1)
@@ -44,7 +47,7 @@ class TreeTable:
 
 
 class SlotLayout:
-    """Where the slots and rows of each class are; the same at every step."""
+    """The places of slots and rows of each class; the same at every step."""
 
     def __init__(self, classes: SlotClasses, device: torch.device) -> None:
         self.classes, self.device = classes, device
@@ -60,16 +63,16 @@ class SlotLayout:
 
     @property
     def alone(self) -> bool:
-        """Whether every tree is its root."""
+        """True if every tree is its root."""
         return self.classes.widths == (1,)
 
     def padded(self, rows: Tensor) -> list[Tensor]:
-        """(n, d) -> for each class (slots, width, d), views."""
+        """Return views (slots, width, d) of rows (n, d), one for each class."""
         widths = self.classes.widths
         return [rows[own].view(-1, width, rows.shape[1]) for own, width in zip(self.rows, widths, strict=True)]
 
     def per_row(self, values: Tensor) -> Tensor:
-        """(slots,) -> (n,)."""
+        """Return values (slots,) as (n,), one for each row."""
         return values if self.alone else values.index_select(0, self.owner)
 
 
@@ -83,7 +86,7 @@ class SlotBatch:
 
     @cached_property
     def nodes(self) -> Tensor:
-        """(n,) node id of each row."""
+        """(n,) the node id of each row."""
         classes, table = self.layout.classes, self.table.nodes
         picked = [
             table[:, :width].index_select(0, self.ranks[own]).flatten()
@@ -97,11 +100,11 @@ class SlotBatch:
 
     @cached_property
     def sizes(self) -> Tensor:
-        """(slots, 1) int64 rows of each tree."""
+        """(slots, 1) int64, the rows of each tree."""
         return self.table.sizes.index_select(0, self.ranks).unsqueeze(1)
 
     def segments(self, like: Tensor) -> SlotSegments:
-        """How the layer that reads all rows of a tree reads them, in the type of `like`."""
+        """Return the segments of the layer that reads all rows of a tree, in the type of `like`."""
         layout = self.layout
         there = [
             (layout.columns[:width] < self.sizes[own]).to(like.dtype).unsqueeze(2)
@@ -112,7 +115,7 @@ class SlotBatch:
 
 @dataclass(frozen=True)
 class SlotSegments:
-    """What message-passing layers call of `models.segments.Segments`, over slots."""
+    """The methods of `models.segments.Segments` that message-passing layers call, over slots."""
 
     layout: SlotLayout
     there: Sequence[Tensor]  # for each class (slots, width, 1): 1 for a row of the tree, 0 for padding
@@ -129,7 +132,7 @@ class SlotSegments:
         return self.divided(self.sum(rows))
 
     def divided(self, values: Tensor) -> Tensor:
-        """In place."""
+        """Divide values by the rows of each tree, in place."""
         return values.div_(self.sizes)
 
     def spread(self, gradient: Tensor) -> Tensor:
@@ -141,7 +144,7 @@ class SlotSegments:
 
 
 class AloneSegments:
-    """Of roots that read themselves only."""
+    """The segments of roots that read only themselves."""
 
     def own(self, rows: Tensor) -> Tensor:
         return rows

@@ -3,13 +3,14 @@
 On a CUDA device the program is captured once and replayed (`torch.cuda.CUDAGraph`): a step is two calls of the driver.
 On a CPU the same program runs call by call, which is how it is tested.
 
-**Exact.** Batches of the next steps are drawn at once (`sampling.philox`), assigned to slots (`sampling.slots`), and
-the host reads, once for all of them, which fit. A batch that does not is summed by `clipped_gradient_sum`, which has no
-shapes to keep; noise and update are the program's. No root is ever left out because it has no slot.
+**Exact.** Batches of the next steps are drawn at once and assigned to slots (`sampling.slots`), and the host reads,
+once for all of them, which fit. A batch that does not fit is summed by `clipped_gradient_sum`, which has no fixed
+shapes; noise and update are the program's. No root is ever left out because it has no slot.
 
-**What is accounted for is what runs.** The program reads rates, clip norms, noise and divisor from the objects of the
-`PrivateStep` that it stands for, and counts its draws and its noise in them, so that `preparation` compares them with
-the mechanism as for every step. Numbers that a captured program holds are compared with those objects at every step.
+**The accounted step is the one that runs.** The program reads rates, clip norms, noise and divisor from the objects of
+the `PrivateStep` that it stands for. It counts its draws and its noise in them, so that `preparation` compares them
+with the mechanism as for every step. Numbers that a captured program holds are compared with those objects at every
+step.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ MOST_NUMBERS = 1 << 31  # of the records of such rows
 
 
 class Slots:
-    """One term's trees in a table, its slots, and the batches of the steps ahead."""
+    """The trees of one term in a table, its slots, and the batches of the steps ahead."""
 
     def __init__(self, term: ClippedTerm, sampler: PoissonSampler, labels: Tensor, key: int, stream: int) -> None:
         self.term, self.sampler, self.key, self.stream = term, sampler, key, stream
         trees, lists = term.trees, term.trees.lists
         self.classes = classes_of(term, sampler)
         self.layout = SlotLayout(self.classes, trees.device)
-        self.table = TreeTable.of(trees, labels, self.classes.widths[-1])
+        self.table = TreeTable.from_trees(trees, labels, self.classes.widths[-1])
         sizes = np.diff(trees.row_ptr[-1])
         ends = np.searchsorted(sizes, self.classes.widths, side="right")
         if ends[-1] < len(sizes):
@@ -59,19 +60,21 @@ class Slots:
         self.row = torch.full((self.classes.slots,), len(sizes), dtype=torch.int64, device=trees.device)
 
     def masks(self, first: int, steps: int) -> Tensor:
-        """(steps, N) bool, roots as they were given to the sampler."""
+        """Return masks (steps, N) of the batches, roots in the sampler's order."""
         sampler = self.sampler
         return poisson_masks(sampler.num_roots, sampler.rate, self.key, first, steps, self.stream, self.row)
 
     def ahead(self, first: int, steps: int) -> DrawnSlots:
+        """Return the slots of the batches of `steps` steps."""
         return fill_slots(self.masks(first, steps).index_select(1, self.order), self.ends, self.classes)
 
     def positions(self, step: int) -> np.ndarray:
-        """Of the roots of one step, for an engine without slots."""
+        """Return the positions of the roots of one step, for an engine without slots."""
         return self.masks(step, 1)[0].nonzero().squeeze(1).cpu().numpy()
 
 
 def classes_of(term: ClippedTerm, sampler: PoissonSampler) -> SlotClasses:
+    """Return the slots of a term, from public numbers."""
     lists = term.trees.lists
     alone = lists.list_cap is None
     return public_classes(
@@ -85,7 +88,7 @@ def classes_of(term: ClippedTerm, sampler: PoissonSampler) -> SlotClasses:
 
 @dataclass
 class Ahead:
-    """Batches of the steps from `first` on."""
+    """The batches of the steps from `first` on."""
 
     first: int
     drawn: list[DrawnSlots]  # of each term
@@ -95,9 +98,9 @@ class Ahead:
 
 @dataclass
 class CapturedStep:
-    """Stands for `step`; `why_not_captured` says for which steps it can.
+    """A program that replaces `step`; `why_not_captured` says for which steps it can.
 
-    Batches are functions of `key` and of how many steps were done, so `start_at` has to be called before the first
+    Batches are functions of `key` and of the number of finished steps, so `start_at` has to be called before the first
     step, and a step that was not told where it starts is refused. An optimiser must update its parameters in place from
     their `grad` without reading a number back: SGD, and Adam with `capturable`.
     """
@@ -166,13 +169,13 @@ class CapturedStep:
         return ahead.sizes[index]
 
     def program(self) -> None:
-        """One step on the roots in the slots: all of it on the device, every shape the same each time."""
+        """Run one step on the roots in the slots: all of it on the device, every shape the same each time."""
         self.sum_slots()
         self.release()
 
     @torch.no_grad()
     def sum_slots(self) -> None:
-        """The clipped sums of all terms, into `flat`."""
+        """Write the clipped sums of all terms to `flat`."""
         self.flat.zero_()
         for slots, form, limits in zip(self.slots, self.forms, self.limits, strict=True):
             batch = SlotBatch(slots.layout, slots.table, slots.row)
@@ -183,7 +186,7 @@ class CapturedStep:
 
     @torch.no_grad()
     def sum_without_slots(self, step: int) -> None:
-        """The same sums of a batch of any size."""
+        """Write the same sums for a batch of any size to `flat`."""
         self.flat.zero_()
         own = self.step
         for slots in self.slots:
@@ -196,7 +199,7 @@ class CapturedStep:
 
     @torch.no_grad()
     def release(self) -> None:
-        """Noise once on the joint vector, the public divisor, and the optimiser's update."""
+        """Add noise once to the joint vector, divide by the public divisor, and update the parameters."""
         noise = self.step.noise
         self.noise.normal_(generator=noise.generator)
         self.flat.add_(self.noise, alpha=float(noise.std))  # type: ignore[arg-type]
@@ -210,7 +213,7 @@ class CapturedStep:
         return Ahead(first, drawn, [not over for over in overflow], sizes)
 
     def _numbers(self) -> tuple[object, ...]:
-        """What a captured program holds as constants."""
+        """Return the numbers that a captured program holds as constants."""
         step = self.step
         return (step.noise.std, step.divisor, *((t.clip_norms, t.draws.sampler) for t in step.terms))
 
@@ -232,7 +235,7 @@ class CapturedStep:
 
 
 def why_not_captured(step: PrivateStep) -> str | None:
-    """None where `CapturedStep` can stand for it; decided by public numbers and by what the step is."""
+    """Return why `CapturedStep` cannot replace a step, or None; public numbers and the kind of step decide."""
     network = step.network
     if step.engine is not None:
         return "another library forms the gradients"
@@ -264,7 +267,7 @@ def _poisson(step: PrivateStep) -> list[PoissonSampler]:
 
 @contextmanager
 def _beside(device: torch.device) -> Iterator[None]:
-    """On a stream of its own that waits for the current one, which then waits for it."""
+    """Run on a stream of its own that waits for the current one, which then waits for it."""
     stream = torch.cuda.Stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(stream):

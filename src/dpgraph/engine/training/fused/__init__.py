@@ -1,1 +1,1 @@
-"""Gradients of the benchmark's networks for every root of a batch, from closed forms instead of autograd."""
+"""Closed forms of per-root gradients, for networks of known layers."""

@@ -24,7 +24,7 @@ CACHED_CUDA = 1 << 26
 
 @dataclass
 class RootReads:
-    """How a few roots read their rows."""
+    """The rows that a few roots read, with their weights."""
 
     block: PaddedRuns
     weights: Tensor  # (b, H, w)
@@ -32,7 +32,7 @@ class RootReads:
 
 
 class StateAttention:
-    """Heads (B, H, d) of roots that read all of their rows once; `queries` (B, H, d), `states` (n, D)."""
+    """Heads (B, H, d) of roots that read each of their rows once; `queries` (B, H, d), `states` (n, D)."""
 
     def __init__(self, layer: GatLayer, queries: Tensor, states: Tensor, segments: Segments) -> None:
         if segments.lengths is None:
@@ -52,11 +52,11 @@ class StateAttention:
         self.heads += layer.value.bias.view(layer.value.heads, -1)
 
     def _asked(self, block: PaddedRuns) -> Tensor:
-        """(b, H, D) queries mapped by the transposed weights of the keys."""
+        """Return (b, H, D) queries mapped by the transposed weights of the keys."""
         return _each_head(self.queries[block.runs], self.layer.key.by_head)
 
     def pull(self, above: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of the heads -> those of queries and states."""
+        """Return the gradients of queries and states from those of the heads."""
         self.above = above
         of_queries = torch.empty_like(self.queries)
         of_states = self.states.new_empty(len(self.states) + 1, self.states.shape[1])
@@ -69,19 +69,19 @@ class StateAttention:
         return of_queries, of_states[:-1]
 
     def value_rows(self, one: RootReads) -> CallRows:
-        """What the values' layer acted on."""
+        """Return the rows on which the values' layer acted."""
         received = torch.bmm(one.weights, one.block.take(self.states))
         return CallRows(received, self.above[one.block.runs], _once(received))  # type: ignore[index]
 
     def key_rows(self, one: RootReads) -> CallRows:
-        """What the keys' layer acted on; applied to queries it is transposed, and so is its gradient."""
+        """Return the rows on which the keys' layer acted; applied to queries it and its gradient are transposed."""
         of_asked = torch.bmm(one.scores, one.block.take(self.states))  # type: ignore[arg-type]
         return CallRows(of_asked, self.queries[one.block.runs], _once(of_asked))
 
 
 @dataclass(frozen=True)
 class HeadGradients:
-    """Of the layer of the keys or of the values, formed for a few roots at a time."""
+    """The gradients of the layer of the keys or of the values, formed for a few roots at a time."""
 
     layer: HeadLinear
     attention: StateAttention
@@ -108,7 +108,7 @@ class HeadGradients:
 
 
 def _each_head(rows: Tensor, maps: Tensor) -> Tensor:
-    """(b, H, d), (H, d, k) -> (b, H, k)."""
+    """Return rows (b, H, d) mapped by (H, d, k), as (b, H, k)."""
     return torch.bmm(rows.transpose(0, 1), maps).transpose(0, 1)
 
 

@@ -1,7 +1,7 @@
 """The records that a batch's trees read, as inputs of a network's first layer.
 
-NodeRecords do not change while a network is trained. So the inner products of those of one tree, which the norm of the
-first layer's gradient is made of, are computed once for all steps.
+Records do not change while a network is trained. So the inner products of the records of one tree, from which the norm
+of the first layer's gradient is made, are computed once for all steps.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ CACHED_CUDA = 1 << 28
 
 
 class TreeInputs:
-    """The records that trees read, and inner products, plus 1 for a bias, of those of each tree of few rows."""
+    """The records that trees read, and inner products, plus 1 for a bias, of the records of each small tree."""
 
     def __init__(self, trees: EgoTrees, features: Tensor, records: NodeRecords | None = None) -> None:
-        """`features` (N, F) must not change; `records` are `records_of` them."""
+        """Keep `features` (N, F), which must not change, and `records_of` them."""
         self.trees, self.features, self.records = trees, features, records or records_of(features)
         sizes = np.diff(trees.row_ptr[-1])  # ascending
         self._bounds = np.searchsorted(sizes, np.arange(LARGEST + 2)).tolist()
@@ -43,13 +43,13 @@ class TreeInputs:
         self._first = np.append(0, np.cumsum(kept**2))  # of each root's products among all
 
     def has(self, sizes: np.ndarray) -> bool:
-        """Whether products of trees of so many rows are kept."""
+        """Return whether the products of trees of so many rows are kept."""
         return int(sizes.max()) <= self._largest
 
     def products(self, ranks: np.ndarray, sizes: np.ndarray) -> Tensor:
-        """(b, w, w) of roots by their places in the trees' stored order, w the most of their `sizes`.
+        """Return (b, w, w) of roots by their places in the trees' stored order, w the most of their `sizes`.
 
-        What a tree of fewer rows lacks is filled with other products of its own.
+        A tree of fewer rows is filled with other products of its own.
         """
         width = int(sizes.max())
         if sizes[0] == width and sizes[-1] == width and np.all(sizes == width):
@@ -76,9 +76,9 @@ class TreeInputs:
     def norms(
         self, ranks: np.ndarray, sizes: np.ndarray, kind: int, output: IndexedRows, above: IndexedRows
     ) -> tuple[Tensor, Tensor]:
-        """`norms_with_products` of roots whose rows are read once, by a compiled loop: (b,) each.
+        """Return `norms_with_products` of roots by a compiled loop that reads their rows once: (b,) each.
 
-        `output` is what an activation of this `kind` gave for each row, `above` the gradients for that.
+        `output` are the outputs of an activation of this `kind` for each row, `above` their gradients.
         """
         from dpgraph.engine.training.fused.row_loops import NORMS
 
@@ -115,24 +115,24 @@ class FirstRows:
 
     @cached_property
     def sizes(self) -> np.ndarray:
-        """(B,) rows of each root."""
+        """(B,) the rows of each root."""
         return self.batch.sizes[-1]
 
     @cached_property
     def index(self) -> Tensor:
-        """(n,) which of the shared nodes each row is."""
+        """(n,) the place of each row among the shared nodes."""
         return self.shared.index(self.batch.nodes)  # type: ignore[union-attr]
 
     def parts(self, columns: int) -> list[Part]:
-        """Parts of which `columns` numbers a row stay in a core's cache."""
+        """Return parts of which `columns` numbers a row stay in a core's cache."""
         ends = np.cumsum(self.sizes)
         piece = (ends - 1) // max(1, (CACHED_CUDA if self.batch.nodes.is_cuda else CACHED) // columns)
         cuts = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(ends)]
         rows = [0, *(int(ends[cut - 1]) for cut in cuts[1:])]
         return [Part(slice(a, b), slice(c, d)) for (a, b), (c, d) in zip(pairwise(cuts), pairwise(rows), strict=True)]
 
-    def of(self, part: Part) -> RecordRows:
-        """(b, F)"""
+    def part_records(self, part: Part) -> RecordRows:
+        """Return the records (b, F) of a part."""
         if part.roots.start not in self.kept:
             self.kept[part.roots.start] = self.records.take(self.batch.nodes[part.rows])
         return self.kept[part.roots.start]
@@ -140,7 +140,7 @@ class FirstRows:
 
 @dataclass(frozen=True)
 class FirstGradients:
-    """Of the layer that reads records, in parts that stay in a core's cache."""
+    """The gradients of the layer that reads records, in parts that stay in a core's cache."""
 
     layer: nn.Linear
     activation: Activation | None
@@ -161,13 +161,13 @@ class FirstGradients:
             first = part.roots.start
             gradients = self.kept.pop(first) if first in self.kept else self._gradients(part)
             some = [None if values is None else values[part.roots] for values in (factors, finite)]
-            self.rows.of(part).add_weighted(self.layer, gradients, self.rows.sizes[part.roots], sums, *some)
+            self.rows.part_records(part).add_weighted(self.layer, gradients, self.rows.sizes[part.roots], sums, *some)
 
     def _parts(self) -> list[Part]:
         return self.rows.parts(self.output.shape[1])
 
     def _gradients(self, part: Part) -> Tensor:
-        """(b, d) of what the activation read."""
+        """Return the (b, d) gradients of the activation's input."""
         above = self.above[part.rows if self.above.dim() == 2 else part.roots]
         if self.activation is None:
             return above.reshape(-1, self.output.shape[1])
@@ -177,11 +177,11 @@ class FirstGradients:
     def _norms(self, part: Part, gradients: Tensor) -> tuple[Tensor, Tensor]:
         sizes, inputs = self.rows.sizes[part.roots], self.rows.inputs
         if inputs is None or not inputs.has(sizes):
-            call = CallRows.flat(self.rows.of(part).dense(), gradients, sizes)
+            call = CallRows.flat(self.rows.part_records(part).dense(), gradients, sizes)
             return LinearGradients(self.layer, (call,)).squared_norms()
         ranks = self.rows.ranks[part.roots]
         if not gradients.is_cuda and self.output.numel() >= WORTH:
-            read = IndexedRows.of(gradients)
+            read = IndexedRows.from_rows(gradients)
             return inputs.norms(ranks, sizes, 0, read, read)
         result, scale = gradients.new_empty(2, len(sizes))
         for block in blocks(sizes, gradients.device):
@@ -195,7 +195,7 @@ class FirstGradients:
 
 @dataclass(frozen=True)
 class SharedGradients:
-    """Of the layer that reads records, whose outputs and sums are held by node."""
+    """The gradients of the layer that reads records, whose outputs and sums are held by node."""
 
     rows: FirstRows
     shared: SharedNodes
@@ -212,17 +212,17 @@ class SharedGradients:
         return FirstGradients(self.shared.layer, self.shared.activation, alone, given, above).squared_norms()
 
     def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
-        """To what is kept by node; `SharedNodes` adds that to the parameters' when all trees have added theirs."""
+        """Add to the sums by node; `SharedNodes` adds those to the parameters' after all trees."""
         self.shared.add(self.rows.index, self._read, self.rows.sizes, factors, finite)
 
     @cached_property
     def _read(self) -> IndexedRows:
-        return self.above if isinstance(self.above, IndexedRows) else IndexedRows.of(self.above)
+        return self.above if isinstance(self.above, IndexedRows) else IndexedRows.from_rows(self.above)
 
 
 def first_dense(layer: nn.Linear, activation: Activation | None, rows: FirstRows) -> Tensor:
-    """act(W x + b) for all records, (n, d_out)."""
+    """Return act(W x + b) of all records, (n, d_out)."""
     output = layer.weight.new_empty(len(rows.batch.nodes), layer.out_features)
     for part in rows.parts(layer.out_features):
-        rows.of(part).apply(layer, activation, output[part.rows])
+        rows.part_records(part).apply(layer, activation, output[part.rows])
     return output

@@ -28,7 +28,7 @@ Pull = Callable[..., Any]
 
 @dataclass
 class Calls:
-    """What is known of every layer that was called."""
+    """The rows and gradients of every layer that was called."""
 
     rows: dict[nn.Module, tuple[CallRows, ...]] = field(default_factory=dict)
     first: dict[nn.Module, RootGradients] = field(default_factory=dict)  # of the layer that reads records
@@ -38,11 +38,11 @@ class Calls:
         self.rows[layer] = (*self.rows.get(layer, ()), call)
 
     def gradients(self) -> dict[nn.Module, RootGradients]:
-        """Those of every layer's parameters."""
+        """Return the gradients of every layer's parameters."""
         result = dict(self.first)
         for layer, calls in self.rows.items():
             if isinstance(layer, SelfWeight):
-                result[layer] = ScalarGradients.of(layer, calls)
+                result[layer] = ScalarGradients.from_calls(layer, calls)
             else:
                 result[layer] = LinearGradients(layer, calls)  # type: ignore[arg-type]
         for layer, attention in self.attention.items():
@@ -51,7 +51,7 @@ class Calls:
 
 
 def per_row(gradient: Tensor | IndexedRows) -> Tensor:
-    """(n, d), or (n, w, d) for rows of segments, or an index -> (rows, d): the first as it is, of others a copy."""
+    """Return gradients as (rows, d): (n, d) as it is, of (n, w, d) or an index a copy."""
     if isinstance(gradient, IndexedRows):
         return gradient.rows.index_select(0, torch.from_numpy(gradient.index))
     return gradient if gradient.dim() == 2 else gradient.reshape(-1, gradient.shape[2])
@@ -60,7 +60,7 @@ def per_row(gradient: Tensor | IndexedRows) -> Tensor:
 def dense(
     layer: nn.Linear, activation: Activation | None, rows: Tensor, sizes: np.ndarray, calls: Calls
 ) -> tuple[Tensor, Pull]:
-    """act(W x + b) for the rows (n, d_in); `sizes` (B,) rows of each root.
+    """Return act(W x + b) of the rows (n, d_in), and its pull; `sizes` (B,) are the rows of each root.
 
     `pull` may be given another gradient of the input, to which it adds.
     """
@@ -75,7 +75,7 @@ def dense(
 
 
 def encode(part: Mlp, rows: FirstRows, calls: Calls) -> tuple[Tensor, Tensor | None, Pull]:
-    """`perceptron` of records; with an index, which is the second, row i's state is `output[index[i]]`."""
+    """Return `perceptron` of records, with an index in the second place: row i's state is `output[index[i]]`."""
     if rows.shared is None or len(part.layers) > 1:
         output, pull = perceptron(part, rows, rows.sizes, calls)
         return output, None, pull
@@ -83,7 +83,7 @@ def encode(part: Mlp, rows: FirstRows, calls: Calls) -> tuple[Tensor, Tensor | N
 
 
 def perceptron(part: Mlp, rows: Tensor | FirstRows, sizes: np.ndarray, calls: Calls) -> tuple[Tensor, Pull]:
-    """An `Mlp` without dropout, on states or on records."""
+    """Return the output of an `Mlp` without dropout, on states or on records, and its pull."""
     activation = activation_of(part.activation)
     own = [activation] * len(part.layers)
     if not part.activate_output:
@@ -99,7 +99,7 @@ def perceptron(part: Mlp, rows: Tensor | FirstRows, sizes: np.ndarray, calls: Ca
 
 
 def _on_records(layer: nn.Linear, activation: Activation | None, rows: FirstRows, calls: Calls) -> tuple[Tensor, Pull]:
-    """`dense` of records, which need no gradient: `pull` returns what it was given."""
+    """Return `dense` of records, which need no gradient: `pull` returns its argument."""
     if rows.shared is not None:
         return rows.shared.output.index_select(0, rows.index), _shared_pull(rows, calls)
     output = first_dense(layer, activation, rows)
@@ -122,7 +122,7 @@ def _shared_pull(rows: FirstRows, calls: Calls) -> Pull:
 
 
 def chained(pulls: Sequence[Pull]) -> Pull:
-    """Of functions applied one after the other."""
+    """Return the pull of functions applied one after the other."""
 
     def pull(gradient: Tensor) -> Tensor:
         for one in reversed(pulls):

@@ -25,7 +25,7 @@ Message = Callable[..., tuple[Tensor, Pull]]
 def convolution(
     layer: GcnLayer, rows: Tensor, segments: Segments, sizes: np.ndarray, below: np.ndarray, calls: Calls
 ) -> tuple[Tensor, Pull]:
-    """h = m + act(W m + b) with m the mean over the segment."""
+    """Return h = m + act(W m + b) with m the mean over the segment, and its pull."""
     mean = segments.mean(rows)
     hidden, pull_hidden = dense(layer.linear, activation_of(layer.activation), mean, sizes, calls)
     runs = segments.indexed_runs if isinstance(segments, Segments) else None
@@ -43,7 +43,7 @@ def convolution(
 def isomorphism(
     layer: GinLayer, rows: Tensor, segments: Segments, sizes: np.ndarray, below: np.ndarray, calls: Calls
 ) -> tuple[Tensor, Pull]:
-    """h = act(W (sum + eps own) + b), with the sum over the segment and its own row."""
+    """Return h = act(W (sum + eps own) + b), with the sum over the segment and its own row, and its pull."""
     own, epsilon = segments.own(rows), layer.self_weight.epsilon
     total = torch.addcmul(segments.sum(rows), own, epsilon)
     output, pull_output = dense(layer.linear, activation_of(layer.activation), total, sizes, calls)
@@ -59,7 +59,7 @@ def isomorphism(
 def attention(
     layer: GatLayer, rows: Tensor, segments: Segments, sizes: np.ndarray, below: np.ndarray, calls: Calls
 ) -> tuple[Tensor, Pull]:
-    """h = act(W_o [heads] + b_o), in the form that the segments allow (see `models.attention`)."""
+    """Return h = act(W_o [heads] + b_o) in the form that the segments allow (see `models.attention`), and its pull."""
     own, activation = segments.own(rows), activation_of(layer.activation)
     if segments.alone:
         heads, pull_heads = _alone(layer, own, segments, sizes, calls)
@@ -77,7 +77,7 @@ def attention(
 
 
 def _alone(layer: GatLayer, own: Tensor, segments: Segments, sizes: np.ndarray, calls: Calls) -> tuple[Tensor, Pull]:
-    """Softmax over one row is 1, whatever the scores, which have no gradient; their maps are not called."""
+    """Return the values: softmax over one row is 1 whatever the scores, which have no gradient."""
     heads, pull_value = _on_states(layer.value, own, sizes, calls)
 
     def pull(gradient: Tensor) -> Tensor:
@@ -89,12 +89,12 @@ def _alone(layer: GatLayer, own: Tensor, segments: Segments, sizes: np.ndarray, 
 def _by_entry(
     layer: GatLayer, rows: Tensor, own: Tensor, segments: Segments, sizes: np.ndarray, below: np.ndarray, calls: Calls
 ) -> tuple[Tensor, Pull]:
-    """Keys and values of every row, formed once."""
+    """Return heads from keys and values of every row, formed once."""
     queries, pull_query = _on_states(layer.query, own, sizes, calls)
     keys, pull_key = _on_states(layer.key, rows, below, calls)
     values, pull_value = _on_states(layer.value, rows, below, calls)
     scale = queries.shape[2] ** -0.5
-    heads, read = EntryAttention.of(queries * scale, keys, values, segments)
+    heads, read = EntryAttention.attend(queries * scale, keys, values, segments)
 
     def pull(gradient: Tensor) -> Tensor:
         of_queries, of_keys, of_values = read.pull(gradient)
@@ -107,7 +107,7 @@ def _by_entry(
 def _by_state(
     layer: GatLayer, rows: Tensor, own: Tensor, segments: Segments, sizes: np.ndarray, calls: Calls
 ) -> tuple[Tensor, Pull]:
-    """Every row has one reader: keys and values are not formed."""
+    """Return heads without forming keys and values, as every row has one reader."""
     queries, pull_query = _on_states(layer.query, own, sizes, calls)
     read = StateAttention(layer, queries, rows, segments)
 
@@ -120,14 +120,14 @@ def _by_state(
 
 
 def _to_own(segments: Segments, gradient: Tensor) -> Tensor:
-    """Gradients (n, d) of each segment's only row -> of the rows."""
+    """Return the gradients of the rows from those (n, d) of each segment's only row."""
     if segments.width == 1:
         return gradient
     return segments.add_own(gradient.new_zeros(segments.num_rows, gradient.shape[1]), gradient)
 
 
 def _on_states(layer: HeadLinear, rows: Tensor, sizes: np.ndarray, calls: Calls) -> tuple[Tensor, Pull]:
-    """All heads on one input: (n, d_in) -> (n, H, d)."""
+    """Return all heads on one input: (n, H, d) of rows (n, d_in)."""
     output = rows @ layer.weight.T if layer.bias is None else torch.addmm(layer.bias, rows, layer.weight.T)
 
     def pull(gradient: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ Parts = tuple[Mapping[nn.Module, RootGradients], Tensor]  # gradients by layer, 
 
 
 def has_closed_form(network: nn.Module) -> bool:
-    """Whether every part of the network, as it is trained, is known here."""
+    """Return whether every part of the network, as it is trained, has a closed form here."""
     if type(network) is not Network or (network.training and network.encoder.dropout.rate):
         return False
     parts = [network.encoder, *network.aggregation, network.decoder]
@@ -39,7 +39,7 @@ def has_closed_form(network: nn.Module) -> bool:
 
 @torch.no_grad()
 def root_parts(network: Network, batch: EgoBatch, records: FirstRows, labels: Tensor) -> Parts:
-    """Of the cross-entropy of the roots' logits; `labels` (N,)."""
+    """Return gradients and losses (B,) of the cross-entropy of the roots' logits; `labels` is (N,)."""
     calls = Calls()
     states, index, pull_states = encode(network.encoder, records, calls)
     logits, pull = _classify(network, states, batch, calls, index)
@@ -50,7 +50,10 @@ def root_parts(network: Network, batch: EgoBatch, records: FirstRows, labels: Te
 
 @torch.no_grad()
 def neighbour_parts(network: Network, batch: EgoBatch, records: FirstRows, labels: Tensor) -> Parts:
-    """Of the loss of the tree minus the loss of the root alone, which share the encoding of the root."""
+    """Return gradients and losses (B,) of the tree's loss minus that of the root alone.
+
+    Both share the encoding of the root.
+    """
     calls, target = Calls(), labels.index_select(0, batch.roots)
     states, index, pull_states = encode(network.encoder, records, calls)
     full, pull_full = _classify(network, states, batch, calls, index)
@@ -66,7 +69,10 @@ def neighbour_parts(network: Network, batch: EgoBatch, records: FirstRows, label
 def _classify(
     network: Network, states: Tensor, batch: EgoBatch, calls: Calls, index: Tensor | None = None
 ) -> tuple[Tensor, Pull]:
-    """(n_r, width) states of the deepest rows, with an index those at its places -> (B, classes) logits."""
+    """Return the logits (B, classes) from states (n_r, width) of the deepest rows, and the pull.
+
+    With an index, the states are those at its places.
+    """
     if index is not None and type(network.aggregation[0]) not in INDEXED:
         states, index = states.index_select(0, index), None
     pulls: list[Pull] = []
@@ -80,7 +86,7 @@ def _classify(
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, classes), (B,) -> (B,) losses, and their gradients (B, classes); 0 both for a root without a label (-1)."""
+    """Return (B,) losses and their gradients (B, classes); both are 0 for a root without a label (-1)."""
     none, chosen = labels < 0, labels.clamp_min(0).unsqueeze(1)
     log_shares = torch.log_softmax(logits, 1)
     losses = log_shares.gather(1, chosen).squeeze(1).neg_().masked_fill_(none, 0)
@@ -92,5 +98,5 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 def first_rows(
     batch: EgoBatch, features: Tensor, ranks: np.ndarray, inputs: TreeInputs | None, shared: SharedNodes | None = None
 ) -> FirstRows:
-    """The records of a batch's trees."""
+    """Return the records of a batch's trees."""
     return FirstRows(DenseRecords(features) if inputs is None else inputs.records, batch, ranks, inputs, shared)

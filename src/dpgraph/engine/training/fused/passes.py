@@ -1,7 +1,7 @@
-"""Passes over rows: of many numbers by compiled loops that read each once, of few by array operations.
+"""Activations and passes over rows: compiled loops that read many numbers once, array operations for few.
 
-At 10,000 roots what is not a product of matrices waits for memory, so that one pass that does three things takes about
-as long as one of the three. Which way is taken depends on the numbers' type and how many there are.
+At 10,000 roots every operation but the products of matrices waits for memory, so that one pass that does three things
+takes about as long as one of the three. The numbers' type and count decide which way is taken.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpgraph.engine.models.dense import ACTIVATIONS
 
 @dataclass(frozen=True)
 class Activation:
-    """Elementwise, with a derivative that its output determines."""
+    """An elementwise function with a derivative that its output determines."""
 
     kind: int  # in compiled loops (`row_loops`), where 0 is none
     apply_: Callable[[Tensor], Tensor]  # in place
@@ -28,7 +28,7 @@ class Activation:
 
 
 def activation_of(function: Callable[[Tensor], Tensor]) -> Activation | None:
-    """That of one of `models.dense.ACTIVATIONS`; None for any other function."""
+    """Return the activation of one of `models.dense.ACTIVATIONS`; None for any other function."""
     for name, known in ACTIVATIONS.items():
         if function is known:
             return _FUSED[name]
@@ -44,12 +44,12 @@ def _tanh_pull(gradient: Tensor, output: Tensor) -> Tensor:
 
 
 def tanh_(rows: Tensor) -> Tensor:
-    """tanh in place; on a CPU whose vector library has no fast one by a compiled loop, or as 2 sigma(2 x) - 1.
+    """Apply tanh in place; on a CPU without a fast one by a compiled loop, or as 2 sigma(2 x) - 1.
 
     PyTorch's tanh on a CPU is MKL's: as fast as an addition or two on processors of Intel, nine times slower than the
     loop and three times slower than the sigmoid on others. All are exact to a few unit roundoffs of 1. The choice
-    depends on the processor, the numbers' type and how many there are, so that a run that goes on after a stop has the
-    same bits.
+    depends on the processor, the numbers' type and their count, so that a run that goes on after a stop has the same
+    bits.
     """
     if rows.is_cuda or _has_fast_tanh():
         return rows.tanh_()
@@ -76,7 +76,7 @@ TYPES = {torch.float32: "f4", torch.float64: "f8"}  # of compiled loops
 
 
 def affine(layer: nn.Linear, activation: Activation | None, rows: Tensor, out: Tensor | None = None) -> Tensor:
-    """act(W x + b) for the rows (n, d_in), written to `out` (n, d) if there is one."""
+    """Return act(W x + b) of the rows (n, d_in), written to `out` (n, d) if there is one."""
     if activation is None or rows.is_cuda or rows.dtype != torch.float32 or len(rows) * layer.out_features < WORTH:
         output = torch.addmm(layer.bias, rows, layer.weight.T, out=out)
         return output if activation is None else activation.apply_(output)
@@ -88,7 +88,10 @@ def affine(layer: nn.Linear, activation: Activation | None, rows: Tensor, out: T
 
 
 def pulled(activation: Activation, gradients: Tensor, output: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Gradients (n, d) of what an activation read from those of its `output`; (n,) squared lengths where known."""
+    """Return the gradients (n, d) of an activation's input from those of its `output`.
+
+    Also return the (n,) squared lengths of the former where they are known.
+    """
     if not in_loops(gradients) or gradients.shape != output.shape:
         return activation.pull(gradients, output.view(gradients.shape)).view(output.shape), None
     from dpgraph.engine.training.fused.row_loops import PULL
@@ -100,7 +103,7 @@ def pulled(activation: Activation, gradients: Tensor, output: Tensor) -> tuple[T
 
 
 def weighed(rows: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
-    """(n, d) rows times their factors (n,); (d,) the sum of these."""
+    """Return the rows (n, d) times their factors (n,), and the sum (d,) of these."""
     if not in_loops(rows):
         weighted = rows * factors.unsqueeze(1)
         return weighted, weighted.sum(0)
@@ -113,10 +116,10 @@ def weighed(rows: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def loop_type(like: Tensor) -> str:
-    """Which of a compiled loop's types takes these numbers."""
+    """Return which of a compiled loop's types takes these numbers."""
     return TYPES[like.dtype]
 
 
 def in_loops(rows: Tensor) -> bool:
-    """Whether loops are worth their call."""
+    """Return whether a loop saves more time than its call costs."""
     return not rows.is_cuda and rows.dtype in TYPES and rows.is_contiguous() and rows.numel() >= WORTH

@@ -20,10 +20,10 @@ class RecordRows(Protocol):
     """The records of some rows, (n, F)."""
 
     def apply(self, layer: nn.Linear, activation: Activation | None, out: Tensor) -> Tensor:
-        """act(W x + b) of every row, written to `out` (n, d)."""
+        """Write act(W x + b) of every row to `out` (n, d)."""
 
     def dense(self) -> Tensor:
-        """(n, F)"""
+        """Return the records (n, F) as a dense array."""
 
     def add_weighted(
         self,
@@ -34,17 +34,20 @@ class RecordRows(Protocol):
         factors: Tensor | None,
         finite: Tensor | None,
     ) -> None:
-        """`RootGradients.add_weighted` of the layer, with the gradients (n, d) of what it gave; `sizes` (B,) rows."""
+        """Add the layer's weighted gradients to `sums`, as `RootGradients.add_weighted`.
+
+        `gradients` (n, d) are those of its outputs; `sizes` (B,) the rows of each root.
+        """
 
     def add_products(self, weight: Tensor, gradients: Tensor) -> None:
-        """Adds gradients^T records to the sum (d, F) of the weight's gradient."""
+        """Add gradients^T records to the sum (d, F) of the weight's gradient."""
 
 
 class NodeRecords(Protocol):
     """The records (N, F) of all nodes, which do not change."""
 
     def take(self, nodes: Tensor) -> RecordRows:
-        """Those of `nodes` (n,), in that order."""
+        """Return the records of `nodes` (n,), in that order."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class SparseRows:
         return self._bags(self.matrix.transposed())
 
     def _bags(self, matrix: Csr) -> Bags:
-        return Bags.of(matrix, self.like.device)
+        return Bags.from_csr(matrix, self.like.device)
 
     def apply(self, layer: nn.Linear, activation: Activation | None, out: Tensor) -> Tensor:
         torch.add(self._rows.sums(layer.weight.T.contiguous()), layer.bias, out=out)
@@ -141,6 +144,6 @@ class SparseRecords:
 
 
 def records_of(features: Tensor) -> NodeRecords:
-    """Dense, or sparse where that is faster: the same numbers either way, up to rounding."""
+    """Return records that are dense, or sparse where that is faster; their products are equal up to rounding."""
     rows = sparse_rows(features)
     return DenseRecords(features) if rows is None else SparseRecords(rows, features)

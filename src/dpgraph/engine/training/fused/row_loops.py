@@ -21,7 +21,7 @@ LINE = 64  # bytes that come at once
 
 @intrinsic  # type: ignore[misc]
 def _prefetch(context: Any, array: Any, place: Any) -> Any:
-    """Asks for the numbers around array[place], and goes on: no number depends on it."""
+    """Ask for the numbers around array[place], and go on: no number depends on it."""
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -49,7 +49,7 @@ Q3, Q2, Q1, Q0 = np.array(
 
 
 def finish(kind, bias, values):  # type: ignore[no-untyped-def]
-    """Adds the bias to each row of float32 numbers and applies the activation, in place; NaN stays NaN."""
+    """Add the bias to each row of float32 numbers and apply the activation, in place; NaN stays NaN."""
     width, zero = len(bias), np.float32(0)
     for i in range(len(values) // width):
         row = values[i * width : (i + 1) * width]
@@ -72,9 +72,9 @@ def finish(kind, bias, values):  # type: ignore[no-untyped-def]
 
 
 def pull(kind, width, gradients, output, below, squares):  # type: ignore[no-untyped-def]
-    """Writes the gradients of what an activation read to `below`, and their rows' squared lengths.
+    """Write the gradients of an activation's input to `below`, and their rows' squared lengths to `squares`.
 
-    `output` is what it gave, `gradients` are those for that.
+    `output` is the activation's output, `gradients` are its gradients.
     """
     one, zero = below.dtype.type(1), below.dtype.type(0)
     for i in range(len(squares)):
@@ -98,7 +98,7 @@ def pull(kind, width, gradients, output, below, squares):  # type: ignore[no-unt
 
 
 def weigh(width, factors, rows, weighted, total):  # type: ignore[no-untyped-def]
-    """Writes each row times its factor to `weighted`, and adds these up in `total`."""
+    """Write each row times its factor to `weighted`, and add these up in `total`."""
     for i in range(len(factors)):
         factor, row, result = factors[i], rows[i * width : (i + 1) * width], weighted[i * width : (i + 1) * width]
         for k in range(width):
@@ -108,9 +108,9 @@ def weigh(width, factors, rows, weighted, total):  # type: ignore[no-untyped-def
 
 
 def pull_sums(kind, width, ptr, source, above, output, below, total):  # type: ignore[no-untyped-def]
-    """`pull` of the sums of the gradients `above[source[e]]`, ptr[i] <= e < ptr[i + 1], for row i of `output`.
+    """Write `pull` of the sums of `above[source[e]]`, ptr[i] <= e < ptr[i + 1], for each row i of `output`.
 
-    Adds its rows up in `total`.
+    Add the rows up in `total`.
     """
     one, zero = below.dtype.type(1), below.dtype.type(0)
     last, line = len(source) - 1, LINE // below.itemsize
@@ -138,7 +138,7 @@ def pull_sums(kind, width, ptr, source, above, output, below, total):  # type: i
 def norms(  # type: ignore[no-untyped-def]
     kind, width, ptr, index, source, output, above, first, products, rows, squared, scales
 ):
-    """Writes each root's squared norm sum_ij p_ij (g_i . g_j), and its scale (sum_i sqrt(p_ii) ||g_i||)^2.
+    """Write each root's squared norm sum_ij p_ij (g_i . g_j), and its scale (sum_i sqrt(p_ii) ||g_i||)^2.
 
     The products p of a root's w rows are `products[first[v] + i w + j]`. `rows` has memory for one root.
     """
@@ -183,7 +183,7 @@ def norms(  # type: ignore[no-untyped-def]
 
 
 def add_rows(width, ptr, index, source, factors, above, sums):  # type: ignore[no-untyped-def]
-    """Adds each row's `above`, times its root's factor, to `sums[index]`; rows of a root of factor 0 are not read."""
+    """Add each row's `above`, times its root's factor, to `sums[index]`; a root of factor 0 is not read."""
     for v in range(len(factors)):
         factor = factors[v]
         if factor == 0:

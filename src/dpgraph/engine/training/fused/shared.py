@@ -1,12 +1,12 @@
 """A first layer's output once for each node, and its gradient's sum by node, where trees of a batch share nodes.
 
-What the layer gives for a record does not depend on the tree that reads it, nor does the derivative of its activation:
-with h_u = act(W a_u + b), roots v, clip factors c_v and gradients G_vi for what the layer gave in row i of v's tree,
+The layer's output for a record does not depend on the tree that reads it, and neither does the derivative of its
+activation: with h_u = act(W a_u + b), roots v, clip factors c_v and gradients G_vi of the output in row i of v's tree,
 
     sum_v c_v sum_i (act'(h_ui) * G_vi) a_ui^T = sum_u (act'(h_u) * sum_vi:ui=u c_v G_vi) a_u^T.
 
 So the two largest products of a step, h and this sum, have a row for each node instead of one for each row of a tree.
-Norms are those of single roots: they are taken before anything is added up over trees, and so are the factors.
+Norms are those of single roots: they are taken before sums over trees are formed, and so are the factors.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ CACHED = 1 << 19  # numbers that stay in a core's cache
 
 @dataclass(frozen=True)
 class IndexedRows:
-    """Rows on the host, of which row i that is meant is rows[index[i]]."""
+    """Rows on the host with an index: row i stands for rows[index[i]]."""
 
     rows: Tensor  # (k, d)
     index: np.ndarray  # (n,) int64
 
     @classmethod
-    def of(cls, values: Tensor) -> IndexedRows:
-        """Of (n, d), or of (b, w, d) for b roots of w rows each, which may all have the same numbers."""
+    def from_rows(cls, values: Tensor) -> IndexedRows:
+        """Return the rows of (n, d), or of (b, w, d) for b roots of w rows each, which may share their numbers."""
         if values.dim() == 3 and values.stride(1) == 0:
             return cls(values[:, 0].contiguous(), np.repeat(np.arange(len(values)), values.shape[1]))
         rows = values.reshape(-1, values.shape[-1]).contiguous()
@@ -52,13 +52,13 @@ class IndexedRows:
 
 
 class SharedNodes:
-    """The first layer on the distinct nodes that some trees read; as gradients, those of all trees that were added."""
+    """The first layer on the distinct nodes that some trees read, and the gradients of all trees that were added."""
 
     @torch.no_grad()
     def __init__(
         self, layer: nn.Linear, activation: Activation | None, records: NodeRecords, present: np.ndarray, roots: int
     ) -> None:
-        """`present` (N,) says which nodes are read, by so many `roots`."""
+        """Compute the layer's outputs of the nodes that `present` (N,) marks, read by so many `roots`."""
         self.layer, self.activation, self.records = layer, activation, records
         nodes = np.flatnonzero(present)
         self.nodes = torch.from_numpy(nodes)
@@ -77,19 +77,19 @@ class SharedNodes:
 
     @property
     def kind(self) -> int:
-        """Of the activation, in compiled loops."""
+        """The number of the activation in compiled loops."""
         return 0 if self.activation is None else self.activation.kind
 
     def index(self, nodes: Tensor) -> Tensor:
-        """The rows of `output` of `nodes`."""
+        """Return the rows of `output` of `nodes`."""
         return torch.from_numpy(self._place[nodes.numpy()])
 
     def add(
         self, index: Tensor, above: IndexedRows, sizes: np.ndarray, factors: Tensor | None, finite: Tensor | None
     ) -> None:
-        """Adds gradients `above` of the outputs at `index` (n,), times their root's factor, of `finite` roots.
+        """Add the gradients `above` of the outputs at `index` (n,), times their root's factor, of `finite` roots.
 
-        `sizes` (b,) rows of each root.
+        `sizes` (b,) are the rows of each root.
         """
         if finite is not None:
             self._lost = True
@@ -113,11 +113,11 @@ class SharedNodes:
         ADD_ROWS[loop_type(weights)](self.output.shape[1], np.append(0, np.cumsum(sizes)), *arrays)
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
-        """Of no root: all of them were counted where they were added."""
+        """Return empty norms; the roots' norms were taken in `add`."""
         return self.output.new_empty(0), self.output.new_empty(0)
 
     def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
-        """Adds what all trees have added, which is weighted already."""
+        """Add the gradients of all added trees, which are weighted already, to the parameters' sums."""
         readers = self._readers()
         for part in self._parts():
             output, records = self.output[part], self._records(part)
@@ -136,14 +136,14 @@ class SharedNodes:
             sums[self.layer.bias] += total
 
     def _more(self, count: int) -> Tensor:
-        """(count, d) to be filled with the weighted rows of as many more roots."""
+        """Return memory (count, d) for the weighted rows of as many more roots."""
         if not len(self._weighted):
             self._weighted = self.output.new_empty(self._most, self.output.shape[1])
         self._filled += count
         return self._weighted[self._filled - count : self._filled]
 
     def _readers(self) -> tuple[np.ndarray, np.ndarray]:
-        """(D + 1,) first reader of each node, and the weighted rows that are read by one node after the other."""
+        """Return the (D + 1,) first reader of each node, and the weighted rows read by one node after the other."""
         if not self._read:
             return np.zeros(len(self.nodes) + 1, dtype=np.int64), np.empty(0, dtype=np.int64)
         index, rows = (np.concatenate(some) for some in zip(*self._read, strict=True))
@@ -151,9 +151,9 @@ class SharedNodes:
         return np.append(0, np.cumsum(np.bincount(index, minlength=len(self.nodes)))), rows[order]
 
     def _added(self, part: slice, readers: tuple[np.ndarray, np.ndarray], kind: int) -> tuple[Tensor, Tensor]:
-        """(nodes, d) sums over all trees of the weighted rows, of this kind of activation those of what it read; (d,).
+        """Return (nodes, d) sums over all trees of the weighted rows, pulled through the activation of this kind.
 
-        The second is the sum of the first.
+        Also return the sum (d,) of the former.
         """
         from dpgraph.engine.training.fused.row_loops import PULL_SUMS
 
@@ -165,7 +165,7 @@ class SharedNodes:
         return result, total
 
     def _records(self, part: slice) -> RecordRows:
-        """Those of a part's nodes, which the second pass finds again where they are few."""
+        """Return the records of a part's nodes; where they are few, the second pass finds them again."""
         if part.start not in self._kept:
             taken = self.records.take(self.nodes[part])
             if not self._few:
@@ -188,6 +188,7 @@ class Group:
     present: np.ndarray | None = None
 
     def shared(self, network: Network, records: NodeRecords) -> SharedNodes | None:
+        """Return the first layer on the shared nodes, or None."""
         if self.present is None:
             return None
         encoder = network.encoder
@@ -198,10 +199,10 @@ class Group:
 
 
 def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: Tensor) -> Iterator[Group]:
-    """The batch in pieces. Which of them share nodes depends on sizes and nodes only.
+    """Yield the batch in pieces. Sizes and nodes decide which of them share nodes.
 
-    Not where operands are rounded: the sum over trees would be, and what that adds to one root's contribution is not
-    bounded by its norm (Lemma R of docs/privacy.md).
+    Pieces do not share where operands are rounded: the sum over trees would be rounded, and what that adds to one
+    root's contribution is not bounded by its norm (Lemma R of docs/privacy.md).
     """
     if not len(network.encoder.layers) or not trees.hops or features.is_cuda or operand_eps(features):
         yield Group(trees.chunks(positions), len(positions))
@@ -228,6 +229,6 @@ def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: T
 
 
 def _pieces(trees: EgoTrees, positions: np.ndarray, places: np.ndarray) -> Iterator[EgoBatch]:
-    """Of the roots at `places` among `positions`."""
+    """Yield the pieces of the roots at `places` among `positions`."""
     for piece in trees.chunks(positions[places]):
         yield replace(piece, places=places[piece.places])

@@ -44,7 +44,7 @@ class AdditiveGat:
         bench, graph = set_up(job, network_of), job.graph
         network, features = bench.network, bench.features
         edges, rows = closed_edges(graph, job.device), sparse_rows(features)
-        words = None if rows is None else Bags.of(rows, job.device)
+        words = None if rows is None else Bags.from_csr(rows, job.device)
         labels = np.asarray(graph.labels, dtype=np.int64)
         known = graph.train_nodes[labels[graph.train_nodes] >= 0]
         roots, wanted = (torch.from_numpy(part).to(job.device) for part in (known, labels[known]))
