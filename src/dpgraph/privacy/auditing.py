@@ -1,10 +1,10 @@
-"""Statistics of audits: what does a distinguisher's score show about a claimed privacy curve?
+"""Statistics of audits: the bound on a privacy curve that a distinguisher's scores show.
 
-Half of the trials choose thresholds, the other half bounds the errors of "score > threshold means with": false
+Half of the trials choose thresholds; the other half bounds the errors of the test "score > threshold means with": false
 positives by F, false negatives by M (Clopper & Pearson, all thresholds and both errors jointly at `confidence`). Every
-(eps, delta)-DP mechanism has M >= 1 - delta - e^eps F and F >= 1 - delta - e^eps M, so that
-max(1 - M - e^eps F, 1 - F - e^eps M) is a lower bound of the true delta(eps). A claimed curve below it at any eps is
-refuted. The first half also finds the direction of the scores. Scores and claims that are not finite are refused.
+(eps, delta)-DP mechanism has M >= 1 - delta - e^eps F and F >= 1 - delta - e^eps M, so that max(1 - M - e^eps F, 1 - F
+- e^eps M) is a lower bound of the true delta(eps). A claimed curve below it at any eps is refuted. The first half also
+finds the direction of the scores. Scores and claims that are not finite are refused.
 
 One run with many canaries bounds the same from the number of right guesses: (epsilon, delta) by Steinke, Nasr &
 Jagielski (2023), a whole trade-off function by Mahloujifar, Melis & Chaudhuri (2025).
@@ -42,7 +42,7 @@ def finite(scores: np.ndarray, what: str = "score") -> np.ndarray:
 
 
 def clopper_pearson_upper(*, events: np.ndarray | int, trials: int, confidence: float) -> np.ndarray:
-    """Upper end of the one-sided interval for the probability of an event seen `events` times in `trials`."""
+    """Return the one-sided upper bound for the probability of an event seen `events` times in `trials`."""
     counts = np.asarray(events)
     with np.errstate(invalid="ignore"):
         return np.where(counts < trials, beta_law.ppf(confidence, counts + 1, np.maximum(trials - counts, 1)), 1.0)
@@ -50,20 +50,20 @@ def clopper_pearson_upper(*, events: np.ndarray | int, trials: int, confidence: 
 
 @dataclass(frozen=True)
 class Errors:
-    """Upper bounds of the errors of a few tests, jointly valid."""
+    """Jointly valid upper bounds of the errors of a few tests."""
 
     false_positive: np.ndarray  # F, per threshold
     false_negative: np.ndarray  # M
 
     def delta(self, epsilon: np.ndarray) -> np.ndarray:
-        """Lower bound of the true delta at each epsilon."""
+        """Return a lower bound of the true delta at each epsilon."""
         grown = np.exp(np.minimum(np.asarray(epsilon, dtype=float), 700.0))[:, None]
         forward = 1 - self.false_negative - grown * self.false_positive
         backward = 1 - self.false_positive - grown * self.false_negative
         return np.maximum(np.maximum(forward, backward).max(axis=1), 0.0)
 
     def epsilon(self, delta: float) -> float:
-        """eps_lb: ln((1 - delta - M) / F), the better direction; 0 where nothing is shown."""
+        """Return the lower bound ln((1 - delta - M) / F) of epsilon, the better direction; 0 where it shows none."""
         with np.errstate(divide="ignore", invalid="ignore"):
             both = [
                 np.log((1 - delta - miss) / hit)
@@ -76,7 +76,7 @@ class Errors:
 
     @property
     def mu(self) -> float:
-        """mu_lb = -Phi^-1(F) - Phi^-1(M): of a Gaussian mechanism, exact as the trials grow; else only indicative."""
+        """The bound mu_lb = -Phi^-1(F) - Phi^-1(M): exact for Gaussian mechanisms as trials grow, else indicative."""
         return max(0.0, float(np.max(-ndtri(self.false_positive) - ndtri(self.false_negative))))
 
 
@@ -116,9 +116,9 @@ def _chosen(with_: np.ndarray, without: np.ndarray) -> tuple[float, np.ndarray]:
     return float(merits[0].max()), candidates[np.unique([int(np.argmax(merit)) for merit in merits])]
 
 
-def joint_errors(attacks: Sequence[tuple[np.ndarray, np.ndarray]], confidence: float = CONFIDENCE) -> Errors:
-    """Bounds from several scores of the same trials, each (with, without), all jointly valid at `confidence`."""
-    level = 1 - (1 - confidence) / len(attacks)
+def joint_errors(attacks: Sequence[tuple[np.ndarray, np.ndarray]]) -> Errors:
+    """Return bounds from several scores of the same trials, each (with, without), jointly valid at `CONFIDENCE`."""
+    level = 1 - (1 - CONFIDENCE) / len(attacks)
     each = [measured_errors(with_scores, without_scores, level) for with_scores, without_scores in attacks]
     return Errors(
         np.concatenate([one.false_positive for one in each]), np.concatenate([one.false_negative for one in each])
@@ -127,7 +127,10 @@ def joint_errors(attacks: Sequence[tuple[np.ndarray, np.ndarray]], confidence: f
 
 @dataclass(frozen=True)
 class ProfileTest:
-    """A claimed curve against measured errors. `refuted`: some epsilon's claimed delta is below the measured bound."""
+    """A claimed curve against measured errors.
+
+    `refuted`: some epsilon's claimed delta is below the measured bound.
+    """
 
     epsilons: np.ndarray
     claimed: np.ndarray
@@ -139,14 +142,15 @@ class ProfileTest:
 
 
 def profile_test(errors: Errors, claim: Curve, epsilons: np.ndarray | None = None) -> ProfileTest:
-    """Tests the whole claimed curve at once: the error bounds hold jointly, so any number of epsilons may be tried."""
+    """Test the whole claimed curve at once: the error bounds hold jointly, so any number of epsilons may be tried."""
     grid = np.linspace(0.0, 8.0, 65) if epsilons is None else np.asarray(epsilons, dtype=float)
     claimed = np.maximum(finite(claim(grid), "claimed delta"), 0.0)  # closed forms may round below zero
     return ProfileTest(grid, claimed, errors.delta(grid))
 
 
 def one_run_tail(*, correct: int, guesses: int, canaries: int, epsilon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(beta, slope): P(at least `correct` right guesses) <= beta + delta slope under (epsilon, delta)-DP, per epsilon.
+    """Return beta and slope: P(at least `correct` right guesses) <= beta + delta slope under (epsilon, delta)-DP, per
+    epsilon.
 
     Steinke, Nasr & Jagielski (2023), Theorem 5.2: each of `canaries` = m independent records is in with probability
     1/2, and r = `guesses` of them are guessed in or out. With W ~ Bin(r, e^eps / (1 + e^eps)), beta = P(W >= v) and
@@ -215,7 +219,7 @@ def one_run_refutes(
 ) -> bool:
     """Return whether so many right guesses refute a trade-off function; see `one_run_mass`.
 
-    Whoever is right more often refutes more, so that a true claim is refuted with probability at most 1 - confidence.
+    More right guesses refute more, so that a true claim is refuted with probability at most 1 - confidence.
     """
     known = {"correct": correct, "guesses": guesses, "canaries": canaries}
     return float(one_run_mass(**known, inverse=inverse, probability=1 - confidence)[0]) > 1 + 1e-9  # type: ignore[arg-type]
@@ -242,7 +246,7 @@ def one_run_mu(*, correct: int, guesses: int, canaries: int, confidence: float =
 def inverse_of(epsilons: np.ndarray, deltas: np.ndarray) -> Inverse:
     """Return g of a claimed curve, from its points: P(S) >= y leaves Q(S) at least this much.
 
-    P <= e^eps Q + delta, and the same of the complement, at each point; a curve between the points is not asked.
+    P <= e^eps Q + delta, and the same of the complement, at each point; the curve between the points is not used.
     """
     grown, gap = np.exp(epsilons)[:, None], finite(deltas, "claimed delta")[:, None]
 
@@ -287,6 +291,6 @@ def one_run_guesses(scores: np.ndarray, present: np.ndarray, guesses: int) -> in
 def guesses_either_way(scores: np.ndarray, present: np.ndarray, guesses: int) -> int:
     """Return the right guesses in the direction in which more are right: bounds from it fail twice as often.
 
-    Whoever uses it gives each bound half of the probability that may fail.
+    A caller gives each bound half of the probability that may fail.
     """
     return max(one_run_guesses(scores, present, guesses), one_run_guesses(-scores, present, guesses))

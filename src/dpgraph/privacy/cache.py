@@ -29,12 +29,13 @@ LIBRARIES = ("dp-accounting", "scipy", "numpy")
 
 @cache
 def versions() -> dict[str, str]:
+    """Return the versions of this package and of the libraries of its accountants."""
     return {name: version(name) for name in ("dpgraph", *LIBRARIES)}
 
 
 @cache
 def accountants_digest() -> str:
-    """Hash of the accountants: the files of this package, Python's and the libraries' versions."""
+    """Hash the accountants: the files of this package, Python's and the libraries' versions."""
     hashed = hashlib.sha256(canonical_json([versions(), platform.python_version()]).encode())
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         hashed.update(str(path.relative_to(Path(__file__).parent)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -54,7 +55,7 @@ def made_elsewhere(made: type | Callable[..., Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Cache:
-    """`folder`/HASH.json holds the question and its answer, both JSON values."""
+    """A folder of answers: `folder`/HASH.json holds the question and its answer, both JSON values."""
 
     folder: Path
 
@@ -62,7 +63,7 @@ class Cache:
         return self.folder / f"{digest([question, accountants_digest()], 32)}.json"
 
     def get(self, question: Any) -> Any | None:
-        """None: not there, or not readable."""
+        """Return a stored answer; None where there is none, or it is not readable."""
         try:
             stored = read_json(self.path(question))
             same = canonical_json(stored["question"]) == canonical_json(question)
@@ -71,7 +72,7 @@ class Cache:
             return None
 
     def put(self, question: Any, answer: Any) -> None:
-        """A folder that cannot be written costs the next process its time, nothing else."""
+        """Store an answer. A folder that cannot be written only costs the next process its time."""
         try:
             write_json(self.path(question), {"question": question, "answer": answer})
         except OSError as error:
@@ -79,5 +80,5 @@ class Cache:
 
 
 def default_cache() -> Cache:
-    """`$DPGRAPH_CACHE/calibrations`, by default `.cache/dpgraph/calibrations` below the working directory."""
+    """Return `$DPGRAPH_CACHE/calibrations`, by default `.cache/dpgraph/calibrations` below the working directory."""
     return Cache(Path(os.environ.get(VARIABLE) or ".cache/dpgraph") / "calibrations")

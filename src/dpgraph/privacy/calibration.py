@@ -25,7 +25,7 @@ from dpgraph.privacy.solving import MAX_STEPS, NOISE_RANGE, EpsilonAt, shown, so
 
 
 def epsilon_of(mechanism: Mechanism, mode: Mode) -> float:
-    """Epsilon in one mode; raises UserError where the mode guarantees nothing."""
+    """Return epsilon in one mode. Raise UserError where the mode guarantees none."""
     guarantee = mechanism.published() if mode == "published" else mechanism.rigorous()
     if guarantee.epsilon is None:
         reason, other = ("no paper states one", "rigorous") if mode == "published" else ("", "published")
@@ -44,10 +44,21 @@ def solve(
     show: bool = False,
     guess: float | None = None,
 ) -> Mechanism:
-    """The mechanism with the least noise, the most steps or the highest batch rate (four digits) that meets `epsilon`.
+    """Return the mechanism with the least noise, the most steps or the highest batch rate that meets a target epsilon.
 
-    The mode's epsilon of the answer never exceeds the target. `show` reports progress; a noise multiplier near `guess`
-    is found sooner. Raises UserError where no answer exists.
+    The mode's epsilon of the answer never exceeds the target. A rate has four digits.
+
+    Args:
+        mechanism: A mechanism with noise; the unknown quantity is open.
+        mode: The epsilon that is solved for: published or rigorous.
+        unknown: noise, steps or rate.
+        epsilon: The target.
+        max_steps: The most steps that are tried.
+        show: Reports progress.
+        guess: A noise multiplier; one near it is found sooner.
+
+    Raises:
+        UserError: No answer exists.
     """
     if not isinstance(mechanism, NoisySteps):
         raise invalid("mechanism", mechanism.kind, "one with noise")
@@ -96,14 +107,14 @@ class Calibration(Frozen):
 
     @classmethod
     def from_json(cls, value: Any, kind: type[Mechanism]) -> Calibration:
-        """From its JSON form; raises ValueError, UserError for a mechanism of another kind."""
+        """Return a calibration from its JSON form. Raise ValueError, or UserError for another kind of mechanism."""
         if not isinstance(value, dict):
             raise ValueError("expected a mapping")
         return cls.model_validate({**value, "mechanism": mechanism_from(kind, value.get("mechanism"))})
 
     @classmethod
     def read(cls, path: Path, kind: type[Mechanism]) -> Calibration:
-        """`kind` is the class of the mechanism that the reader requests."""
+        """Read a file; `kind` is the class of the mechanism that the reader requests."""
         try:
             return cls.from_json(read_json(path), kind)
         except FileNotFoundError:
@@ -125,10 +136,18 @@ def calibrated(
     guess: float | None = None,
     evaluated: Callable[[int], Iterable[int]] = lambda steps: (),
 ) -> Calibration:
-    """`solve` with its record, sealed; without `epsilon` the mechanism is only evaluated.
+    """Return `solve` with its record, sealed; without `epsilon` the mechanism is only evaluated.
 
-    `cache` keeps answers for later. The record has the budgets at the steps that `evaluated` gives for the number of
-    all steps, but for the last one.
+    Args:
+        mechanism: The mechanism, with an open quantity.
+        mode: published or rigorous.
+        unknown: noise, steps or rate; None to evaluate.
+        epsilon: The target; None to evaluate.
+        max_steps: The most steps that are tried.
+        cache: Keeps answers for later.
+        show: Reports progress.
+        guess: A noise multiplier near the answer.
+        evaluated: Gives the steps, for the number of all steps, whose budgets the record has; the last one is left out.
     """
     question = _question(mechanism, mode, unknown, epsilon, max_steps)
     answer = None if cache is None else _stored(cache, question, type(mechanism))
@@ -165,10 +184,10 @@ def _asked(mechanism: Mechanism, mode: Mode, unknown: Unknown) -> str:
 
 
 def _near(mechanism: Mechanism, mode: Mode, unknown: Unknown, epsilon: float) -> float | None:
-    """Where the search for a noise multiplier may begin: at those of this mechanism's other targets.
+    """Return where the search for a noise multiplier may begin: at those of this mechanism's other targets.
 
-    Between the two nearest targets the noise is nearly a power of epsilon, beside a single one it goes as 1 / epsilon.
-    It decides how many points are evaluated, not the answer. None: nothing is known, or it is not the noise.
+    Between the two nearest targets the noise is nearly a power of epsilon; from a single one it goes as 1 / epsilon. It
+    decides how many points are evaluated, not the answer. None: no target was solved, or the noise is not unknown.
     """
     known = _solved.get(_asked(mechanism, mode, unknown), {}) if unknown == "noise" else {}
     points = [
@@ -185,7 +204,7 @@ def _near(mechanism: Mechanism, mode: Mode, unknown: Unknown, epsilon: float) ->
 
 
 def budgets_at(mechanism: Mechanism, steps: Iterable[int]) -> tuple[Budget, ...]:
-    """Both epsilons of the first t steps, for each t of `steps`."""
+    """Return both epsilons of the first t steps, for each t of `steps`."""
     statements = {step: mechanism.at_step(step) for step in sorted(steps)}
     return tuple(
         Budget(step=step, eps_published=statement.published.epsilon, eps_rigorous=statement.rigorous.epsilon)
@@ -200,14 +219,13 @@ def is_answer(
     unknown: Unknown | None,
     *,
     epsilon: float | None,
-    max_steps: int = MAX_STEPS,
 ) -> bool:
-    """Whether `stored` is, bit for bit, what these accountants gave to this question (`calibrated`).
+    """Return whether `stored` is, bit for bit, the answer of these accountants to this question (`calibrated`).
 
-    False for another mechanism, target or mode, for other accountants or versions of their libraries, and for anything
-    that was edited afterwards. It evaluates nothing, so that a training needs no accountant.
+    False for another mechanism, target or mode, for other accountants or versions of their libraries, and for a record
+    that was edited afterwards. It evaluates no epsilon, so that a training needs no accountant.
     """
-    return stored.seal == _seal(_question(mechanism, mode, unknown, epsilon, max_steps), stored)
+    return stored.seal == _seal(_question(mechanism, mode, unknown, epsilon, MAX_STEPS), stored)
 
 
 def _question(
@@ -221,11 +239,11 @@ def _seal(question: list[Any], answer: Calibration) -> str:
 
 
 def check_calibration(path: Path, stored: Calibration, fresh: Calibration) -> None:
-    """Raises UserError unless the file at `path` states what solving it again gives: target, noise and both epsilons.
+    """Raise UserError unless the file at `path` states the result of solving it again: target, noise, both epsilons.
 
-    For a file that is not `is_answer`. It may be another cell's, of another target, made by other code, or edited by
-    hand; an epsilon that was not computed is worse than a late error. The epsilons are evaluated again, not read from
-    a cache.
+    Needed for a file that is not `is_answer`: it may be another cell's, of another target, made by other code, or
+    edited by hand. An epsilon that was not computed is worse than a late error. The epsilons are evaluated again, not
+    read from a cache.
     """
     for name in ("target_epsilon", "mode", "unknown"):
         _same(path, name, getattr(stored, name), getattr(fresh, name))
@@ -246,7 +264,7 @@ def _same(path: Path, name: str, stored: Any, expected: Any) -> None:
 
 @lru_cache(maxsize=256)
 def _statement_of(mechanism: Mechanism) -> PrivacyStatement:
-    """Evaluated once in a process: cells of one calibration are trained one after the other."""
+    """Return the statement, evaluated once in a process: cells of one calibration are trained in a row."""
     return mechanism.statement()
 
 

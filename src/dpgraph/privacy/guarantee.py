@@ -1,4 +1,4 @@
-"""What is guaranteed: the two epsilons of a result with all that they rest on."""
+"""The guarantee of a result: its two epsilons with everything that they depend on."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Guarantee(Frozen):
     """One (epsilon, delta) under one accountant, or the reason why there is none.
 
     `mode` is "published" (the paper's formula and relation, kept even where they are wrong) or "rigorous" (proved in
-    docs/privacy.md). `epsilon` is inf without privacy and None where nothing is guaranteed; then `reason` states why,
-    and relation and scope are none.
+    docs/privacy.md). `epsilon` is inf without privacy and None where none is proved; then `reason` states why, and
+    relation and scope are none.
     """
 
     mode: Mode
@@ -46,7 +46,7 @@ class Guarantee(Frozen):
 
     @field_serializer("epsilon", when_used="json")
     def _epsilon_json(self, value: float | None) -> float | str | None:
-        """JSON has no inf; the model reads the string back."""
+        """Write inf as a text: JSON has no inf, and the model reads the text back."""
         return "Infinity" if value == math.inf else value
 
     @property
@@ -63,7 +63,7 @@ class Guarantee(Frozen):
 
     @property
     def place(self) -> str:
-        """Relation and scope in brackets; nothing where nothing is guaranteed.
+        """Relation and scope in brackets; empty where no epsilon is proved.
 
         >>> Guarantee(mode="rigorous", accountant="-", relation="edge", scope="joint", sampling="-", epsilon=1).place
         ' (edge, joint)'
@@ -72,7 +72,7 @@ class Guarantee(Frozen):
 
 
 class PrivacyStatement(Frozen):
-    """The mechanism of a run with its two guarantees, and what it does with the data, in the units of the run."""
+    """The mechanism of a run with its two guarantees, and its procedure, in the units of the run."""
 
     mechanism: dict[str, Any] = Field(description="The mechanism as JSON; mechanism_from() reads it back")
     noise_std_over_clip: float | None = Field(
@@ -89,5 +89,5 @@ class PrivacyStatement(Frozen):
 
 
 def remark_on_zero(epsilon: float) -> tuple[str, ...]:
-    """What an epsilon of 0 means, for `Guarantee.assumptions`; nothing for any other."""
+    """Return the meaning of an epsilon of 0, for `Guarantee.assumptions`; empty for any other."""
     return () if epsilon > 0 else ("epsilon 0: delta alone covers all that can be learnt at this noise",)

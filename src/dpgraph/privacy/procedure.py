@@ -1,8 +1,8 @@
-"""What a private run does with the data, as numbers and enums: once as accounted, once read off the objects that ran.
+"""The procedure of a private run, as numbers and enums: once as accounted, once read from the objects that ran.
 
-A mechanism states its `Procedure` in the units of the run (`NoisySteps.procedure`); what was prepared and counted while
-it ran is read by `PreparedStep.ran`. `check_same` compares both field by field, and a difference is an error: then no
-epsilon holds. `premises` of a paper's formula are compared in the same way, where a difference is a remark.
+A mechanism states its `Procedure` in the units of the run (`NoisySteps.procedure`); `PreparedStep.ran` reads what was
+prepared and counted during the run. `check_same` compares both field by field, and a difference is an error: then no
+epsilon holds. The premises of a paper's formula are compared in the same way, where a difference is a remark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TOLERANCE = 1e-9  # relative: two ways to round one product
 
 
 class Loss(StrEnum):
-    """Whose gradient a term is."""
+    """The loss whose gradient a term is."""
 
     FULL = "loss"
     SELF = "loss of a root alone"
@@ -31,7 +31,7 @@ class Loss(StrEnum):
 
 
 class Lists(StrEnum):
-    """How the records are bounded that a loss reads."""
+    """The bound on the records that a loss reads."""
 
     NONE = "own record"
     STABLE = "stable"
@@ -50,7 +50,7 @@ class Lists(StrEnum):
 
 
 class Batches(StrEnum):
-    """How the roots of a step are drawn."""
+    """The draw of the roots of a step."""
 
     POISSON = "poisson"
     FIXED_SIZE = "fixed-size without replacement"
@@ -61,7 +61,7 @@ class Batches(StrEnum):
 
 
 class Clipped(StrEnum):
-    """What is clipped as one vector."""
+    """The unit that is clipped as one vector."""
 
     ROOT = "each root's gradient"
     ROOT_GROUPS = "each root's gradient, group by group"
@@ -92,7 +92,7 @@ class ClippedSum(Frozen):
 
 
 class Release(Frozen):
-    """A release besides the steps: rows of PageRank, or a choice."""
+    """A release other than the steps: rows of PageRank, or a choice."""
 
     kind: str
     noise: float = Field(description="Noise std / clip norm, or the epsilon of a pure mechanism")
@@ -128,7 +128,7 @@ class StreamUse(Frozen):
 
 
 class Procedure(Frozen):
-    """All that touches private data in a run. Noise is in the unit in which it is added to the sum of the terms."""
+    """Everything in a run that touches private data. Noise is in the unit in which it is added to the terms' sum."""
 
     relation: Relation
     terms: tuple[ClippedSum, ...]
@@ -141,30 +141,30 @@ class Procedure(Frozen):
 
 
 class NotAsAccounted(UserError):
-    """What ran is not what was accounted for: no epsilon holds."""
+    """An error: the run is not the one that was accounted for, so no epsilon holds."""
 
 
 def check_same(accounted: Procedure, ran: Procedure) -> None:
-    """Raises NotAsAccounted, which names every field that differs with both values."""
+    """Raise NotAsAccounted, which names every field that differs with both values."""
     unlike = list(differences(accounted, ran))
     if unlike:
         raise NotAsAccounted(f"what ran is not what was accounted for, so no epsilon holds: {'; '.join(unlike)}")
 
 
-def differences(expected: Frozen, actual: Frozen, first: str = "accounted", second: str = "ran") -> Iterator[str]:
-    """'noise_std: ran 0.77, accounted 1' for every field in which the two differ by more than rounding."""
-    yield from _compare("", expected.model_dump(), actual.model_dump(), first, second)
+def differences(expected: Frozen, actual: Frozen, first: str = "accounted") -> Iterator[str]:
+    """Yield 'noise_std: ran 0.77, accounted 1' for every field in which the two differ by more than rounding."""
+    yield from _compare("", expected.model_dump(), actual.model_dump(), first)
 
 
-def _compare(path: str, expected: Any, actual: Any, first: str, second: str) -> Iterator[str]:
+def _compare(path: str, expected: Any, actual: Any, first: str) -> Iterator[str]:
     if isinstance(expected, dict) and isinstance(actual, dict):
         for name, value in expected.items():
-            yield from _compare(f"{path}.{name}" if path else name, value, actual[name], first, second)
+            yield from _compare(f"{path}.{name}" if path else name, value, actual[name], first)
     elif isinstance(expected, tuple) and isinstance(actual, tuple) and len(expected) == len(actual):
         for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
-            yield from _compare(f"{path}[{index}]", one, other, first, second)
+            yield from _compare(f"{path}[{index}]", one, other, first)
     elif not _equal(expected, actual):
-        yield f"{path}: {second} {_text(actual)}, {first} {_text(expected)}"
+        yield f"{path}: ran {_text(actual)}, {first} {_text(expected)}"
 
 
 def _equal(expected: Any, actual: Any) -> bool:

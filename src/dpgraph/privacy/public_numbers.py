@@ -1,6 +1,9 @@
-"""Numbers that mechanisms, prepared steps and the command line derive from public ones alike, each written once.
+"""Public facts under each relation, and the numbers that are derived from public ones, each written once.
 
-Audits derive them again on purpose (audits/theory.py, audits/probes.py): a mistake here would agree with itself.
+A fact is public under a relation if it is equal on both of two neighbouring data sets, by definition. A number that a
+plan, a prepared step, a card or an audit calls public comes from such facts alone. A mechanism states from which
+(`numbers_from`), and an epsilon under a relation in which one of them may differ is refused. Audits derive the numbers
+again on purpose (audits/theory.py, audits/probes.py): a mistake here would agree with itself.
 """
 
 from __future__ import annotations
@@ -14,14 +17,16 @@ from dpgraph.privacy.relation import Relation
 
 
 class Counted(StrEnum):
-    """Who the N people are of a mechanism's delta, 1 / (10 N), where none is asked for. The value says it in words."""
+    """The people whose number N gives a mechanism's default delta, 1 / (10 N). The value says it in words."""
 
     ROOTS = "the nodes with a loss term, as in the papers"
     TRAINING = "the training nodes, of which the rows are chosen"
     EVERYBODY = "all protected, since all of them take part"
 
     def delta(self, *, roots: int, training: int, protected: int | None) -> float:
-        """Return 1 / (10 N); with N all protected where it would mean nothing else: 1 / their number, or more.
+        """Return 1 / (10 N).
+
+        Where that is 1 / (all protected) or more, and so allows to publish a record, N is all protected.
 
         >>> Counted.ROOTS.delta(roots=40, training=40, protected=60)
         0.0025
@@ -44,35 +49,35 @@ def usual_delta(people: int) -> float:
 
 
 def meaningful_delta(*, delta: float, people: int, name: str = "N") -> str | None:
-    """Return what delta should be where it is 1 / N or more: then publishing a whole record would be allowed."""
+    """Return the allowed deltas where delta is 1 / N or more, which would allow to publish a whole record."""
     return None if delta < 1 / people else f"a number < 1 / {name} = {1 / people:.3g}"
 
 
 def expected_batch(*, rate: float, num_roots: int) -> float:
-    """q N: mean size of a Poisson batch, and the public divisor of its noisy sum (a batch's own size is private)."""
+    """Return q N: mean size of a Poisson batch and public divisor of its noisy sum (a batch's size is private)."""
     return rate * num_roots
 
 
 def whole_batch(*, rate: float, num_roots: int) -> int:
-    """q N rounded, at least one root: m of batches of fixed size."""
+    """Return q N rounded, at least one root: m of batches of fixed size."""
     return max(1, round(expected_batch(rate=rate, num_roots=num_roots)))
 
 
 def noise_std(*, noise_over_clip: float, clip_norm: float) -> float:
-    """Noise std per coordinate in the unit of the gradients (or rows): noise std / clip norm times the clip norm."""
+    """Return noise std per coordinate in the gradients' (or rows') unit: noise std / clip norm times the clip norm."""
     return noise_over_clip * clip_norm
 
 
 def nodes_with_loss(*, num_train: int, train_share: float) -> int:
-    """N: the share of the training nodes that have a loss, at least one."""
+    """Return N: the share of the training nodes that have a loss, at least one."""
     return max(1, round(train_share * num_train))
 
 
 @lru_cache(maxsize=4096)  # a plan has hundreds of cells and few budgets
 def gaussian_mu(*, epsilon: float, delta: float) -> float:
-    """The mu whose Gaussian DP has this epsilon at delta (Balle & Wang 2018), to a relative error of 1e-9.
+    """Return the mu whose Gaussian DP has this epsilon at delta (Balle & Wang 2018), to a relative error of 1e-9.
 
-    It only picks settings: what a run is charged is solved for by its own accountant, so that no error here is one of
+    It only chooses settings: the epsilon of a run comes from its own accountant, so that no error here is one of
     epsilon.
     """
     import dp_accounting

@@ -1,4 +1,4 @@
-"""Which data sets count as neighbours, and what a guarantee covers: every epsilon states both."""
+"""The relation of neighbouring data sets and the scope of a guarantee: every epsilon states both."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from enum import StrEnum
 
 
 class Relation(StrEnum):
-    """Neighbouring data sets; `meaning` states it in words. Unlike relations are no common scale for epsilon."""
+    """A relation of neighbouring data sets; `meaning` states it in words.
+
+    Epsilons of unlike relations do not compare.
+    """
 
     GRAPH = "graph"
     SUBGRAPH = "subgraph"
@@ -73,7 +76,7 @@ SHORT = {
 
 
 class Scope(StrEnum):
-    """What may be seen of a run without leaving its guarantee; `meaning` states it in words."""
+    """The outputs that may be seen without leaving the guarantee; `meaning` states it in words."""
 
     PARAMETERS = "parameters"
     JOINT = "joint"
@@ -101,7 +104,7 @@ COVERED = {
 
 
 class PredictionInput(StrEnum):
-    """What the prediction of a node reads besides the released parameters."""
+    """The input of a node's prediction in addition to the released parameters."""
 
     NOTHING = "nothing"
     OWN_RECORD = "its own record"
@@ -109,7 +112,7 @@ class PredictionInput(StrEnum):
 
     @property
     def scope(self) -> Scope:
-        """What a guarantee of the parameters covers if predictions read this."""
+        """The scope of a guarantee of the parameters if predictions read this."""
         return {
             PredictionInput.NOTHING: Scope.ALL_OUTPUTS,
             PredictionInput.OWN_RECORD: Scope.JOINT,

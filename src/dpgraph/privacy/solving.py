@@ -24,15 +24,14 @@ EpsilonAt = Callable[[Any], float]
 
 
 def least_noise(epsilon_at: EpsilonAt, *, target: float, guess: float = 10.0) -> float:
-    """The least noise, rounded up to four digits, with epsilon at most `target`.
+    """Return the least noise, rounded up to four digits, with epsilon at most `target`.
 
-    `dp_accounting.calibrate_dp_mechanism` (0.6.0, a relative tolerance of 1e-6) finds the same after this rounding, and
-    evaluates 2.3 times as often: on 19 calibrations of the demonstration 290 evaluations instead of 125, 1.75 times the
-    CPU time. It knows neither that epsilon is nearly a power of the noise, nor that four digits are wanted, nor that
-    accountants may stall.
+    `dp_accounting.calibrate_dp_mechanism` (0.6.0, a relative tolerance of 1e-6) finds the same after this rounding,
+    with 2.3 times as many evaluations and 1.75 times the CPU time. It does not use that epsilon is nearly a power of
+    the noise, that four digits are enough, and that accountants may stall.
 
     Raises UserError where no noise meets the target, or only one at which the accountant has stalled: orders up to 9.9,
-    say, leave a least epsilon of about ln(1 / delta) / 8.9 that no noise lowers, until rounding makes it 0.
+    for example, leave a least epsilon of about ln(1 / delta) / 8.9 that no noise lowers, until rounding makes it 0.
     """
     low, high = NOISE_RANGE
     evaluated: dict[float, float] = {}
@@ -48,6 +47,7 @@ def least_noise(epsilon_at: EpsilonAt, *, target: float, guess: float = 10.0) ->
 
 
 def most_steps(epsilon_at: EpsilonAt, *, target: float, max_steps: int = MAX_STEPS) -> int:
+    """Return the most steps with epsilon at most `target`. Raise UserError where one step exceeds it."""
     if max_steps < 1:
         raise invalid("max_steps", max_steps, "an integer >= 1")
     if (least := epsilon_at(1)) > target:
@@ -66,7 +66,7 @@ def most_steps(epsilon_at: EpsilonAt, *, target: float, max_steps: int = MAX_STE
 
 
 def highest_rate(epsilon_at: EpsilonAt, target: float) -> float:
-    """Largest Poisson rate, rounded down to four digits; 1 where even that meets the target."""
+    """Return the largest Poisson rate, rounded down to four digits; 1 where even that meets the target."""
     if epsilon_at(1.0) <= target:
         return 1.0
     if (least := epsilon_at(LOWEST_RATE)) > target:
@@ -85,7 +85,7 @@ def highest_rate(epsilon_at: EpsilonAt, target: float) -> float:
 def solved(
     unknown: Unknown, epsilon_at: EpsilonAt, *, target: float, max_steps: int = MAX_STEPS, guess: float | None = None
 ) -> Any:
-    """The value of `unknown` for the `target` epsilon, the noise near `guess` found sooner.
+    """Return the value of `unknown` for the `target` epsilon; noise near `guess` is found sooner.
 
     Raises UserError where there is none.
     """
@@ -102,7 +102,7 @@ def solved(
 
 @contextmanager
 def shown(unknown: Unknown, epsilon_at: EpsilonAt) -> Iterator[EpsilonAt]:
-    """`epsilon_at` that reports its evaluations as progress."""
+    """Report the evaluations of `epsilon_at` as progress."""
     with progress(f"solve for the {unknown}", EVALUATIONS[unknown], "evaluation") as bar:
 
         def evaluated(value: Any) -> float:
@@ -124,7 +124,7 @@ def _noise(value: float, up: bool) -> float:
 
 
 def _inverse_rate(value: float, up: bool) -> float:
-    """1 / rate, of which the rate has the digits."""
+    """Return 1 / rate, where the rate has the digits."""
     return 1 / _rounded(1 / value, math.floor if up else math.ceil)
 
 
@@ -137,11 +137,11 @@ def _crossing(
     evaluated: dict[float, float],
     rounded: Callable[[float, bool], float],
 ) -> float | None:
-    """The least rounded point in (low, high] at which a decreasing function is at most `target`; None: at no point.
+    """Return the least rounded point in (low, high] at which a decreasing function is at most `target`, or None.
 
-    `rounded` gives the next point of four digits above or below, and only such points are tried. Secant steps in
-    log-log scale, where the function is almost a line of slope -1, kept inside the bracket; factors of four where it is
-    0 or infinite. Fills `evaluated` with what it has tried.
+    `rounded` gives the next point of four digits above or below, and only such points are tried. Secant steps in log-
+    log scale, where the function is almost a line of slope -1, are kept inside the bracket; steps by factors of four
+    where it is 0 or infinite. Fills `evaluated` with the tried points.
     """
     x, top = rounded(start, True), high
     gaps: dict[float, float] = {}
@@ -168,7 +168,7 @@ def _crossing(
 
 
 def _secant(gaps: dict[float, float]) -> float | None:
-    """Zero of the line through the two points nearest to zero; through a single one a line of the usual slope.
+    """Return the zero of the line through the two points nearest to zero; through one point a line of the usual slope.
 
     Epsilon decreases as 1 / noise where noise is large, and several times faster around one clip norm.
     """
@@ -181,7 +181,7 @@ def _secant(gaps: dict[float, float]) -> float | None:
 
 
 def _moves(evaluated: dict[float, float], noise: float) -> bool:
-    """Whether what has been evaluated shows that epsilon still decreases around `noise`, without a jump."""
+    """Return whether the evaluated points show that epsilon still decreases around `noise`, without a jump."""
     here = evaluated.get(noise, 0.0)
     near = [x for x, value in evaluated.items() if noise / 2 <= x < noise * 0.98 and value < math.inf]
     steepness = -math.log(STALLED) / math.log(2)
@@ -196,7 +196,7 @@ def _stalled(epsilon_at: EpsilonAt, noise: float) -> bool:
 
 
 def _least_shown(epsilon_at: EpsilonAt) -> float:
-    """Epsilon at the least noise at which the accountant has stalled."""
+    """Return epsilon at the least noise at which the accountant has stalled."""
     low, high = NOISE_RANGE[0], 4 * NOISE_RANGE[0]
     while high < NOISE_RANGE[1] and not _stalled(epsilon_at, high):
         low, high = high, 4 * high

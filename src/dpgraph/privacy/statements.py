@@ -1,4 +1,4 @@
-"""What a theorem presumes and what its epsilon is for, in words: once for its named accountant and its mechanism.
+"""The premises of a theorem and the relation of its epsilon, in words, for its named accountant and its mechanism.
 
 The accountant that declares a statement (accountants/declaration.py) shows it in symbols, a mechanism (mechanisms/)
 with the numbers of its run: "{R}" stands for the symbol R, in whose place `filled` puts a number.
@@ -23,7 +23,7 @@ class _Symbols(dict[str, object]):
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """Relation, scope, sampling and assumptions of an epsilon, and what it does not cover."""
+    """Relation, scope, sampling and assumptions of an epsilon, and its exceptions."""
 
     method: str  # of accounting
     relation: Relation
@@ -60,7 +60,7 @@ class Statement:
         remarks: tuple[str, ...] = (),
         unmet: tuple[str, ...] = (),
     ) -> Guarantee:
-        """Of a filled statement; an infinite epsilon has neither relation nor scope."""
+        """Return the guarantee of a filled statement; an infinite epsilon has neither relation nor scope."""
         finite = math.isfinite(epsilon)
         return Guarantee(
             mode=mode,
@@ -76,6 +76,7 @@ class Statement:
 
 
 def public(what: str) -> str:
+    """Return the assumption that `what` is public."""
     return f"{what} are public: neither made from the private data nor tuned on them"
 
 

@@ -261,7 +261,7 @@ def smallest_in_group(
 
 
 def _priorities(groups: np.ndarray, elements: np.ndarray, key: int, purpose: int) -> np.ndarray:
-    """Return (n,) uint64 below 2^32: for each group a pseudorandom permutation of the elements, so there are no ties."""
+    """Return (n,) uint64 below 2^32: for each group a pseudorandom permutation of the elements, without ties."""
     seed = _seed(key, purpose)
     pad = _mix64(_mix64(groups.astype(np.uint64) + np.uint64(seed)) ^ np.uint64(seed >> 1))
     value = elements.astype(np.uint32) ^ (pad >> np.uint64(32)).astype(np.uint32)

@@ -107,7 +107,7 @@ class EgoTrees:
         """Return the trees of the roots at `positions` (in the order given to `pack_ego_trees`), in that order."""
         return self._slice(self.rank[positions], np.arange(len(positions)))
 
-    def chunks(self, positions: np.ndarray, root_rows: int = ROOT_ROWS) -> Iterator[EgoBatch]:
+    def chunks(self, positions: np.ndarray) -> Iterator[EgoBatch]:
         """Yield the batch in pieces of about equal memory, roots by ascending size; `places` keeps the order.
 
         A piece has at most about `chunk_rows` rows, where a root counts as `ROOT_ROWS` more.
@@ -116,7 +116,7 @@ class EgoTrees:
         places = np.argsort(ranks, kind="stable")
         ranks = ranks[places]
         rows = self.row_ptr[-1][ranks + 1] - self.row_ptr[-1][ranks]
-        cuts = _cuts(rows, root_rows, self.chunk_rows)
+        cuts = _cuts(rows, self.chunk_rows)
         for part, place in zip(np.split(ranks, cuts), np.split(places, cuts), strict=True):
             if len(part):
                 yield self._slice(part, place)
@@ -228,13 +228,13 @@ def pack_ego_trees(
     )
 
 
-def _cuts(rows: np.ndarray, root_rows: int, limit: int) -> np.ndarray:
-    """Return where to cut roots of these `rows` into as few pieces of about `limit` as possible, of about equal cost."""
+def _cuts(rows: np.ndarray, limit: int) -> np.ndarray:
+    """Return where to cut roots of these `rows` into few pieces of about `limit`, of about equal cost."""
     if not len(rows):
         return rows
-    before = np.cumsum(rows + root_rows)
+    before = np.cumsum(rows + ROOT_ROWS)
     total = int(before[-1])
-    return np.flatnonzero(np.diff((before - rows - root_rows) * -(-total // limit) // total)) + 1
+    return np.flatnonzero(np.diff((before - rows - ROOT_ROWS) * -(-total // limit) // total)) + 1
 
 
 @dataclass(frozen=True)

@@ -125,9 +125,9 @@ def public_classes(
     return SlotClasses(tuple(width for width, _ in kept), tuple(count for _, count in kept))
 
 
-def most_drawn(num_roots: int, rate: float, failure: float = UNLIKELY) -> int:
-    """Return a number that Bin(num_roots, rate) exceeds with probability at most `UNLIKELY` (Bernstein's inequality)."""
-    mean, deviations = num_roots * rate, -math.log(failure)
+def most_drawn(num_roots: int, rate: float) -> int:
+    """Return a number that Bin(num_roots, rate) exceeds with probability at most `UNLIKELY` (Bernstein)."""
+    mean, deviations = num_roots * rate, -math.log(UNLIKELY)
     third = deviations / 3
     most = mean + third + math.sqrt(third**2 + 2 * deviations * mean * (1 - rate))
     return min(num_roots, math.ceil(most))

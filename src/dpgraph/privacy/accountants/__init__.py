@@ -1,1 +1,1 @@
-"""Accountants: functions of numbers that return epsilon, and the named ones of the command line."""
+"""The Gaussian accountants that several families share, and how an accountant is declared and found."""

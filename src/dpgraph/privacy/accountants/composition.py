@@ -1,4 +1,4 @@
-"""Epsilon of many adaptive steps, each with its dominating pair."""
+"""Epsilon of many adaptive steps, each with its dominating pair (privacy loss distributions)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Pair(Protocol):
     def loss_std(self) -> float: ...
 
     def largest_loss(self, tail_mass: float) -> float:
-        """A loss that is exceeded with probability at most `tail_mass`, in either direction."""
+        """Return a loss that is exceeded with probability at most `tail_mass`, in either direction."""
         ...
 
     def distribution(self, *, discretization: float, tail_mass: float) -> PrivacyLossDistribution: ...
@@ -76,7 +76,7 @@ class Together:
 
 @dataclass(frozen=True)
 class Repeated:
-    """`times` adaptive steps of one pair, as one mechanism."""
+    """A mechanism of `times` adaptive steps of one pair."""
 
     pair: Pair
     times: int
@@ -93,12 +93,12 @@ class Repeated:
 
 
 def gaussian_pair(mu: float) -> MixturePair:
-    """The Gaussian mechanism, mu = sensitivity / noise std."""
+    """Return the pair of the Gaussian mechanism, mu = sensitivity / noise std."""
     return MixturePair(Mixture.from_terms([1.0], [mu]), Mixture.from_terms([1.0], [0.0]), 1.0)
 
 
 def composed_delta(pair: Pair, *, steps: int, epsilons: np.ndarray, tail_mass: float = 1e-9) -> np.ndarray:
-    """delta(epsilon) of `steps` adaptive steps, for a whole curve: never below the true one.
+    """Return delta(epsilon) of `steps` adaptive steps, for a whole curve: never below the true one.
 
     Mass cut from tails counts as infinite loss. The grid is an eighth of the standard deviation of one step's loss.
     """
@@ -113,12 +113,22 @@ def composed_delta(pair: Pair, *, steps: int, epsilons: np.ndarray, tail_mass: f
 def composed_epsilon(
     pair: Pair, *, steps: int, delta: float, tolerance: float = TOLERANCE, once: Pair | None = None
 ) -> float:
-    """Epsilon of `steps` adaptive steps of `pair`, and one of `once`, at `delta`.
+    """Return epsilon of adaptive steps at delta, an upper bound.
 
-    An upper bound, within about `tolerance` / 15 of the exact value: connect-the-dots errs by at most
-    steps * grid^2 / 8 in the mean loss, so a grid that is fine compared with the standard deviation of one step's loss
-    is enough, and the error is divided by sixteen with every refinement. Answers are kept: a search for the noise of a
-    target ends at a point that it has evaluated. Raises UserError for a delta that rounding may reach.
+    The bound is within about `tolerance` / 15 of the exact value: connect-the-dots errs by at most steps * grid^2 / 8
+    in the mean loss, so a grid that is fine compared with the standard deviation of one step's loss is enough, and the
+    error is divided by sixteen with every refinement. Answers are kept: a search for the noise of a target ends at a
+    point that it has evaluated.
+
+    Args:
+        pair: The dominating pair of one step.
+        steps: T.
+        delta: In (0, 1).
+        tolerance: The relative change of epsilon that ends the refinement.
+        once: The pair of one more mechanism, which runs once.
+
+    Raises:
+        UserError: delta is so small that rounding may reach it.
     """
     if delta < 10 * ROUNDING * steps:
         raise invalid("delta", delta, f"a number >= {10 * ROUNDING * steps:.3g} for {steps} steps: rounding reaches it")
@@ -149,7 +159,10 @@ def composed_epsilon(
 
 
 def _repeated(one: PrivacyLossDistribution, steps: int, tail_mass: float, short: bool) -> PrivacyLossDistribution:
-    """`steps` times `one`; at most `tail_mass` goes to an infinite loss. `short`: two stages are faster than one."""
+    """Compose `one` with itself `steps` times; at most `tail_mass` goes to an infinite loss.
+
+    With `short`, two stages are faster than one.
+    """
     if steps == 1:
         return one
     if steps <= LONG or not short:
@@ -168,7 +181,7 @@ MOST_NODES = 1 << 16
 
 
 def pair_rdp(pair: MixturePair, orders: Orders) -> np.ndarray:
-    """Renyi divergences of one step at `orders` (> 1), the larger of both directions.
+    """Return the Renyi divergences of one step at `orders` (> 1), the larger of both directions.
 
     Where hockey-stick divergences are dominated, so are Renyi divergences. Trapezoid rule, exact to rounding while its
     step is small compared with the integrand's width; orders that would need too long a grid get inf.
@@ -183,7 +196,7 @@ def pair_rdp(pair: MixturePair, orders: Orders) -> np.ndarray:
 
 
 def _renyi(near: Mixture, far: Mixture, noise_std: float, orders: np.ndarray) -> np.ndarray:
-    """ln E_P (P/Q)^(alpha - 1) / (alpha - 1) for P = near, Q = far on the other side of zero."""
+    """Return ln E_P (P/Q)^(alpha - 1) / (alpha - 1) for P = near, Q = far on the other side of zero."""
     a, b = (np.asarray(side.shifts) / noise_std for side in (near, far))
     most, spread = orders.max(), a.max() + b.max()
     # P^alpha Q^(1 - alpha) is between the tilted means; the posterior variances (<= spread^2 / 4) narrow it
@@ -206,7 +219,7 @@ def _log_density(x: np.ndarray, log_weights: np.ndarray, means: np.ndarray) -> n
 
 @dataclass(frozen=True)
 class PureDp:
-    """The dominating pair of any epsilon-DP mechanism: randomised response."""
+    """The dominating pair of any epsilon-DP mechanism, such as a choice of a clip norm: randomised response."""
 
     epsilon: float
 
@@ -222,7 +235,7 @@ class PureDp:
         )
 
     def rdp(self, orders: Sequence[float]) -> np.ndarray:
-        """Renyi divergences at `orders` (> 1)."""
+        """Return the Renyi divergences at `orders` (> 1)."""
         order = np.asarray(orders)
         log_yes, log_no = -np.logaddexp(0, -self.epsilon), -np.logaddexp(0, self.epsilon)
         tilt = (order - 1) * self.epsilon  # ln of the likelihood ratio to the power of order - 1

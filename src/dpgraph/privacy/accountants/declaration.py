@@ -1,7 +1,7 @@
-"""How an accountant is declared: one function with its theorem in its docstring, and one decorator right at it.
+"""Declare an accountant: one function with its theorem in its docstring, and one decorator.
 
 The function's parameters are annotated with their ranges: `q: Annotated[float, Parameter("rate", least=0, most=1)]`.
-Whoever lists, evaluates, solves, checks or states an accountant reads its declaration (docs/privacy.md, 6).
+Every list, evaluation, solution, check and statement of an accountant reads its declaration (docs/privacy.md, 6).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Accountant:
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
-        """All that may be given: the function's, the premises, and N."""
+        """The parameters that may be given: the function's, the premises, and N."""
         people = {} if self.units in self.own else {self.units: PEOPLE}
         return {**self.own, **{one.name: one.parameter for one in self.premises}, **people}
 
@@ -96,7 +96,7 @@ class Accountant:
         return tuple(one.name for one in asked if one.default is one.empty and one.name != "delta")
 
     def unknown(self, unknown: Unknown) -> str:
-        """Return the parameter to solve for. Raises UserError where there is none."""
+        """Return the parameter to solve for. Raise UserError where there is none."""
         solvable = {"noise": self.noise, "steps": self.steps, "rate": self.rate}
         parameter = solvable[unknown]
         if parameter is None:
@@ -105,7 +105,7 @@ class Accountant:
         return parameter
 
     def checked(self, given: Mapping[str, Any], delta: float, open_: str | None = None) -> dict[str, Any]:
-        """Return parameters in their types. Raises UserError for unknown and missing ones, and for a false premise."""
+        """Return parameters in their types. Raise UserError for unknown and missing ones, and for a false premise."""
         if self.quantity == EPSILON and not 0 < delta < 1:
             raise invalid("delta", delta, "a number in (0, 1)")
         values = {}
@@ -129,7 +129,7 @@ class Accountant:
         return {name: value for name, value in values.items() if name in self.own or name == self.units}
 
     def value_at(self, values: Mapping[str, Any], delta: float) -> float:
-        """Return the value at checked parameters; what the function does not take was there to be checked."""
+        """Return the value at checked parameters; parameters that the function does not take were checked only."""
         taken = {name: value for name, value in values.items() if name in self.own}
         asked = {"delta": delta} if "delta" in inspect.signature(self.function).parameters else {}
         return float(self.function(**taken, **asked))

@@ -34,7 +34,7 @@ class Mixture:
 
     @staticmethod
     def from_terms(probabilities: Sequence[float] | np.ndarray, shifts: Sequence[float] | np.ndarray) -> Mixture:
-        """Leaves out what has probability zero and joins equal shifts."""
+        """Return a mixture without terms of probability zero, equal shifts joined."""
         values, where = np.unique(np.asarray(shifts, dtype=float), return_inverse=True)
         weights = np.bincount(where, weights=np.asarray(probabilities, dtype=float))
         kept = weights > 0
@@ -42,7 +42,7 @@ class Mixture:
 
     @staticmethod
     def binomial(*, count: int, rate: float, unit: float = 1.0) -> Mixture:
-        """Shift `unit` times Bin(count, rate), never nearer to zero than that law.
+        """Return shifts of `unit` times Bin(count, rate), never nearer to zero than that law.
 
         Tails of less than NEGLIGIBLE in all count as drawn farther out: below as the smallest number that is kept,
         above as `count`. The theorem only needs bounds on the norms, and hundreds of terms become a few.
@@ -55,7 +55,7 @@ class Mixture:
         return Mixture.from_terms(weights, unit * kept)
 
     def plus(self, other: Mixture) -> Mixture:
-        """Law of the sum of two independent shifts."""
+        """Return the law of the sum of two independent shifts."""
         return Mixture.from_terms(
             np.outer(self.probabilities, other.probabilities).ravel(), np.add.outer(self.shifts, other.shifts).ravel()
         )
@@ -71,31 +71,33 @@ class MixturePair:
 
     @cached_property
     def losses(self) -> tuple[DoubleMixtureGaussianPrivacyLoss, DoubleMixtureGaussianPrivacyLoss]:
-        """Both directions."""
+        """The privacy losses of both directions."""
         return (
             DoubleMixtureGaussianPrivacyLoss(self.left, self.right, noise_std=self.noise_std),
             DoubleMixtureGaussianPrivacyLoss(self.right, self.left, noise_std=self.noise_std),
         )
 
     def delta(self, epsilon: np.ndarray) -> np.ndarray:
-        """Exact hockey-stick divergence of one step, the larger of both directions."""
+        """Return the exact hockey-stick divergence of one step, the larger of both directions."""
         forward, backward = self.losses
         return np.maximum(forward.get_delta_for_epsilon(epsilon), backward.get_delta_for_epsilon(epsilon))
 
     def log_ratio(self, position: np.ndarray) -> np.ndarray:
-        """ln(left / right) of the densities at `position` (n,), in the unit of the shifts: the best test's score."""
+        """Return ln(left / right) of the densities at `position` (n,), in the unit of the shifts: the best test's
+        score.
+        """
         return self.losses[0]._mapped("_loss_and_slope", -np.asarray(position, dtype=float) / self.noise_std)[0]
 
     def loss_std(self) -> float:
-        """Standard deviation of one step's privacy loss, the larger of both directions."""
+        """Return the standard deviation of one step's privacy loss, the larger of both directions."""
         return max(loss.loss_std() for loss in self.losses)
 
     def largest_loss(self, tail_mass: float) -> float:
-        """A loss that is exceeded with probability at most `tail_mass`, in either direction."""
+        """Return a loss that is exceeded with probability at most `tail_mass`, in either direction."""
         return max(loss.loss_bounds(tail_mass)[1] for loss in self.losses)
 
     def distribution(self, *, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
-        """Pessimistic privacy loss distribution of one step; at most `tail_mass` goes to an infinite loss."""
+        """Return the pessimistic loss distribution of one step; at most `tail_mass` goes to an infinite loss."""
         forward, backward = (
             loss.pessimistic_pmf(discretization=discretization, tail_mass=tail_mass) for loss in self.losses
         )
@@ -144,7 +146,7 @@ class DoubleMixtureGaussianPrivacyLoss:
         self._lower_log, self._lower_means = np.log(lower.probabilities), np.asarray(lower.shifts) / noise_std
 
     def _mapped(self, function: str, x: np.ndarray) -> np.ndarray:
-        """Applies a method to x (n,) in chunks: its arrays have n times the number of mixture terms."""
+        """Apply a method to x (n,) in chunks: its arrays have n times the number of mixture terms."""
         rows = max(1, CHUNK // max(len(self._upper_log), len(self._lower_log)))
         parts = [getattr(self, function)(x[i : i + rows]) for i in range(0, len(x), rows)]
         return np.concatenate(parts, axis=-1)
@@ -159,7 +161,7 @@ class DoubleMixtureGaussianPrivacyLoss:
         return logsumexp(self._lower_log + log_ndtr(x[:, None] - self._lower_means), axis=1)
 
     def _loss_and_slope(self, x: np.ndarray) -> np.ndarray:
-        """(2, n): loss and its derivative, the difference of the posterior means. exp(-x^2/2) cancels."""
+        """Return (2, n): loss and its derivative, the difference of the posterior means. exp(-x^2/2) cancels."""
         totals, means = [], []
         for log_weights, centres in ((self._upper_log, self._upper_means), (self._lower_log, self._lower_means)):
             terms = (log_weights - centres**2 / 2) + x[:, None] * centres
@@ -172,12 +174,12 @@ class DoubleMixtureGaussianPrivacyLoss:
 
     @cached_property
     def _table(self) -> tuple[np.ndarray, np.ndarray]:
-        """x, ascending, and its loss, not increasing."""
+        """The table of ascending x and their losses, not increasing."""
         x = np.linspace(self._upper_means.min() - BEYOND, self._lower_means.max() + BEYOND, TABLE_POINTS)
         return x, np.minimum.accumulate(self._mapped("_loss_and_slope", x)[0])
 
     def _inverse(self, loss: np.ndarray) -> np.ndarray:
-        """x at a loss, by Newton's method kept inside a bracket of the table; the table's end where none exists."""
+        """Return x at a loss, by Newton's method inside a bracket of the table; the table's end where none exists."""
         x, losses = self._table
         after = np.searchsorted(-losses, -loss, side="left").clip(1, len(x) - 1)
         low, high = x[after - 1].copy(), x[after].copy()
@@ -198,14 +200,14 @@ class DoubleMixtureGaussianPrivacyLoss:
         return guess
 
     def get_delta_for_epsilon(self, epsilon: np.ndarray) -> np.ndarray:
-        """(n,) hockey-stick divergence H(upper || lower) at exp(epsilon), epsilon (n,) in any order."""
+        """Return (n,) the hockey-stick divergence H(upper || lower) at exp(epsilon), epsilon (n,) in any order."""
         x = self._inverse(epsilon)
         upper, lower = self._mapped("_upper_log_cdf", x), self._mapped("_lower_log_cdf", x)
         excess = np.minimum(epsilon + lower - upper, 0.0)
         return np.asarray(-np.exp(upper) * np.expm1(excess))
 
     def loss_std(self) -> float:
-        """Standard deviation of the loss under `upper`, by quadrature on the table."""
+        """Return the standard deviation of the loss under `upper`, by quadrature on the table."""
         losses = self._table[1]
         weights = np.diff(np.exp(self._log_tails[0]))
         middle = (losses[1:] + losses[:-1]) / 2
@@ -219,7 +221,7 @@ class DoubleMixtureGaussianPrivacyLoss:
         return self._mapped("_upper_log_cdf", x), self._mapped("_upper_log_survival", x)
 
     def loss_bounds(self, tail_mass: float) -> tuple[float, float]:
-        """Smallest and largest loss outside of which `upper` has at most `tail_mass` on either side."""
+        """Return the losses below and above which `upper` has at most `tail_mass` each."""
         log_tail = float(np.log(tail_mass)) if tail_mass > 0 else -np.inf
         x, losses = self._table
         below, above = self._log_tails
@@ -228,7 +230,7 @@ class DoubleMixtureGaussianPrivacyLoss:
         return float(losses[min(last, len(x) - 1)]), float(losses[max(first, 0)])
 
     def pessimistic_pmf(self, *, discretization: float, tail_mass: float) -> pld_pmf.PLDPmf:
-        """Connect-the-dots discretisation (Doroshenko et al. 2022): never below the true divergence."""
+        """Discretise by connect-the-dots (Doroshenko et al. 2022): never below the true divergence."""
         low, high = self.loss_bounds(tail_mass)
         first, last = int(np.floor(low / discretization)), int(np.ceil(high / discretization))
         deltas = self.get_delta_for_epsilon(np.arange(first, last + 1) * discretization)
@@ -240,10 +242,13 @@ class DoubleMixtureGaussianPrivacyLoss:
 def affected_roots_pair(
     *, affected_roots: int, rate: float, noise_std: float, own_root_removed: bool = True
 ) -> MixturePair:
-    """One Poisson step in which at most `affected_roots` loss terms change, each of norm <= 1 before and after.
+    """Return the pair of one Poisson step in which at most R loss terms change (double-mixture theorem).
 
-    `noise_std` is the multiplier: noise std divided by the clip norm. `own_root_removed`: the changed node's own term
-    vanishes on one side (node-null); False: it is replaced, too.
+    Args:
+        affected_roots: R; each changed term has norm <= 1 before and after.
+        rate: q.
+        noise_std: The multiplier: noise std divided by the clip norm.
+        own_root_removed: The changed node's own term vanishes on one side (node-null); False: it is replaced, too.
     """
     return MixturePair(
         Mixture.binomial(count=affected_roots, rate=rate),
@@ -255,11 +260,17 @@ def affected_roots_pair(
 def residual_pair(
     *, affected_roots: int, self_rate: float, neighbour_rate: float, neighbour_clip: float, noise_std: float
 ) -> MixturePair:
-    """One step of residual clipping with two independent Poisson batches; unit: the clip norm of the self terms.
+    """Return the pair of one step of residual clipping with two independent Poisson batches.
 
-    The node's own self term (rate `self_rate`, norm 1) and at most `affected_roots` neighbour terms (rate
-    `neighbour_rate`, norm `neighbour_clip`) change. With one batch for both terms the pair is false (docs/privacy.md);
-    see `residual_one_batch_pair`.
+    With one batch for both terms the pair is false (docs/privacy.md); see `residual_one_batch_pair`. The unit is the
+    clip norm of the self terms.
+
+    Args:
+        affected_roots: R, the changed neighbour terms.
+        self_rate: The rate of the node's own self term, of norm 1.
+        neighbour_rate: The rate of the neighbour terms.
+        neighbour_clip: The norm C_n of a neighbour term.
+        noise_std: Noise std.
     """
     if neighbour_clip == 0:
         return affected_roots_pair(affected_roots=1, rate=self_rate, noise_std=noise_std)
@@ -272,11 +283,12 @@ def residual_pair(
 def residual_one_batch_pair(
     *, affected_roots: int, rate: float, neighbour_clip: float, noise_std: float
 ) -> RevealedPair:
-    """Residual clipping with one Poisson batch for both terms; unit: the clip norm of the self terms.
+    """Return the pair of residual clipping with one Poisson batch for both terms.
 
-    The unchanged self terms of affected roots reveal which of them were drawn, so their number i ~ Bin(R - 1, rate) is
-    revealed: (1 - q) N(i C_n) + q N(i C_n + C_s + C_n) against N(-i C_n), averaged over i (docs/privacy.md, section 4).
-    Of more than MOST_REVEALED numbers, neighbouring ones count as the largest of them, which moves both sides apart.
+    The unit is the clip norm of the self terms. The unchanged self terms of affected roots reveal which of them were
+    drawn, so their number i ~ Bin(R - 1, rate) is revealed: (1 - q) N(i C_n) + q N(i C_n + C_s + C_n) against N(-i
+    C_n), averaged over i (docs/privacy.md, section 4). Of more than MOST_REVEALED numbers, neighbouring ones count as
+    the largest of them, which moves both sides apart.
     """
     revealed = Mixture.binomial(count=affected_roots - 1, rate=rate)
     group = -(-len(revealed.shifts) // MOST_REVEALED)

@@ -1,4 +1,7 @@
-"""Evaluate and solve accountants by name, with their parameters as plain values."""
+"""Accountants by name: of this package, of its families, and from outside. Find, evaluate, solve and check them.
+
+Parameters are plain values.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ Accountants = dict[tuple[str, Mode, str], Accountant]
 
 
 def accountants() -> Accountants:
-    """Return all accountants by name, mode and quantity. Raises UserError for a file from outside that is broken."""
+    """Return all accountants by name, mode and quantity. Raise UserError for a file from outside that is broken."""
     return _accountants(outside.places())
 
 
@@ -51,14 +54,14 @@ def _accountants(places: outside.Places) -> Accountants:
 
 
 def declared_in(module: ModuleType) -> Iterator[Accountant]:
-    """Return the accountants that a module declares, not those that it imports."""
+    """Yield the accountants that a module declares, not those that it imports."""
     for one in vars(module).values():
         if isinstance(one, Accountant) and one.function.__module__ == module.__name__:
             yield one
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of all that have an epsilon."""
+    """Return the names of all accountants of an epsilon."""
     return tuple(dict.fromkeys(name for name, _, quantity in accountants() if quantity == EPSILON))
 
 
@@ -68,7 +71,10 @@ def modes(name: str) -> dict[Mode, Accountant]:
 
 
 def find(name: str, mode: Mode, quantity: str = EPSILON) -> Accountant:
-    """Return an accountant. Raises UserError for an unknown name, and with the reason for a mode that it has not."""
+    """Return an accountant.
+
+    Raise UserError for an unknown name, and with the reason for a mode that it does not have.
+    """
     every = accountants()
     if (name, mode, quantity) in every:
         return every[name, mode, quantity]
@@ -94,10 +100,18 @@ MODES: dict[str, Mode] = {"published": "published", "paper": "published", "rigor
 def evaluate(name: str, mode: str, parameters: Parameters, delta: float, quantity: str = EPSILON) -> float:
     """Return the value of one accountant at one setting.
 
-    Raises UserError for what is unknown, out of range, or outside the premises of the accountant's theorem.
-
     >>> round(evaluate("gaussian", "rigorous", {"sensitivity": 2, "sigma": 26, "compositions": 2000}, 1e-5), 3)
     19.941
+
+    Args:
+        name: The accountant's name.
+        mode: published or rigorous; paper, bug and cross-check of reference tables stand for one of these.
+        parameters: Plain values by the names of the declaration.
+        delta: In (0, 1).
+        quantity: epsilon, or another one that is declared.
+
+    Raises:
+        UserError: A name is unknown, a value is out of range, or a premise of the accountant's theorem does not hold.
     """
     if mode not in MODES:
         raise invalid("mode", mode, f"one of {', '.join(MODES)}")
@@ -106,7 +120,7 @@ def evaluate(name: str, mode: str, parameters: Parameters, delta: float, quantit
 
 
 def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Guarantee:
-    """Return the epsilon with all that it rests on; the reason where nothing is guaranteed.
+    """Return the epsilon with its relation, scope and assumptions, or the reason where none is proved.
 
     A mechanism that no paper published has no published epsilon.
     """
@@ -135,10 +149,22 @@ def solve_for(
     cache: Cache | None = None,
     show: bool = False,
 ) -> dict[str, Any]:
-    """Return the parameters with the least noise, the most steps or the highest batch rate that meet `epsilon`.
+    """Return the parameters with the least noise, the most steps or the highest batch rate that meet a target.
 
-    The answer's epsilon never exceeds the target. `cache` keeps answers, `show` reports progress. Raises UserError
-    where no answer exists.
+    The answer's epsilon never exceeds the target.
+
+    Args:
+        name: The accountant's name.
+        mode: published or rigorous.
+        parameters: All parameters but the unknown one.
+        unknown: noise, steps or rate.
+        delta: In (0, 1).
+        epsilon: The target.
+        cache: Keeps answers for later.
+        show: Reports progress.
+
+    Raises:
+        UserError: No answer exists.
     """
     known = find(name, mode)
     open_ = known.unknown(unknown)

@@ -10,13 +10,13 @@ from scipy.special import log_ndtr, ndtr
 
 
 def gaussian_delta(*, mu: float, epsilon: float | np.ndarray) -> float | np.ndarray:
-    """delta of mu-GDP: Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2)."""
+    """Return delta of mu-GDP: Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2) (Balle & Wang 2018, Theorem 8)."""
     return ndtr(-epsilon / mu + mu / 2) - np.exp(epsilon + log_ndtr(-epsilon / mu - mu / 2))
 
 
 @lru_cache(maxsize=100_000)  # a plan's public rules solve for the mu of few budgets, for hundreds of cells
 def gaussian_epsilon(*, mu: float, delta: float) -> float:
-    """Exact epsilon of mu-GDP, mu = sensitivity / noise std; T steps compose to mu * sqrt(T).
+    """Return the exact epsilon of mu-GDP, mu = sensitivity / noise std; T steps compose to mu * sqrt(T).
 
     >>> round(gaussian_epsilon(mu=2 / 26 * 2000**0.5, delta=1e-5), 3)
     19.941

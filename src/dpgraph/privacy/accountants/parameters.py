@@ -1,4 +1,4 @@
-"""What accountants are asked: parameters with their ranges, and what theorems presume. Imports nothing heavy."""
+"""The parameters of accountants with their ranges, and the premises of theorems. Imports no heavy package."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Parameter:
         return kind + low + ("" if self.most == math.inf else f" and <= {self.most:g}")
 
     def check(self, name: str, value: Any) -> Any:
-        """Return the value in its type. Raises UserError in one line. A count may be written as a float (1e6)."""
+        """Return the value in its type. Raise UserError in one line. A count may be written as a float (1e6)."""
         if self.choices:
             good = value in self.choices
         elif self.kind is bool:
@@ -71,18 +71,22 @@ class Parameter:
 
 
 def rate(text: str) -> Parameter:
+    """Return a Poisson rate."""
     return Parameter(text, least=LEAST_RATE, most=1)
 
 
 def count(text: str, *, least: int = 1, most: float = MOST_COUNT) -> Parameter:
+    """Return a count."""
     return Parameter(text, least=least, most=most)
 
 
 def noise(text: str, least: float = LEAST_NOISE) -> Parameter:
+    """Return a noise std or multiplier."""
     return Parameter(text, least=least, most=MOST_NOISE)
 
 
 def price(text: str, least: float = LEAST_PRICE) -> Parameter:
+    """Return an epsilon of a part."""
     return Parameter(text, least=least, most=MOST_PRICE)
 
 
@@ -99,7 +103,7 @@ Moments = Annotated[int, count("largest moment", most=512)]
 
 @dataclass(frozen=True)
 class Premise:
-    """What a theorem presumes and a caller may state otherwise, with the reason of the refusal (docs/privacy.md)."""
+    """A premise of a theorem that a caller may state otherwise, with the reason of the refusal (docs/privacy.md)."""
 
     name: str
     holds: Any
@@ -107,7 +111,7 @@ class Premise:
     parameter: Parameter
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """Raises UserError for another value."""
+        """Raise UserError for another value."""
         if given.get(self.name, self.holds) != self.holds:
             raise invalid(self.name, given[self.name], f"{self.holds}: {self.reason}")
 

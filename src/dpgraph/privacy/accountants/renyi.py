@@ -31,10 +31,10 @@ WIDE_ORDERS: Orders = tuple(1 + order / 100 for order in range(1, 1000)) + tuple
 
 
 def epsilon_from_rdp(orders: Orders, rdp: np.ndarray, delta: float, conversion: Conversion = "improved") -> float:
-    """Smallest epsilon over the orders.
+    """Return the smallest epsilon over the orders.
 
-    classic: gamma + ln(1/delta) / (alpha - 1) (Mironov 2017, Proposition 3). improved: gamma + ln((alpha - 1)/alpha)
-    - (ln delta + ln alpha) / (alpha - 1) (Balle et al. 2020; Canonne et al. 2020, Proposition 12).
+    classic: gamma + ln(1/delta) / (alpha - 1) (Mironov 2017, Proposition 3). improved: gamma + ln((alpha - 1)/alpha) -
+    (ln delta + ln alpha) / (alpha - 1) (Balle et al. 2020; Canonne et al. 2020, Proposition 12).
     """
     if conversion == "improved":
         return float(dp_accounting.rdp.compute_epsilon(orders, rdp, delta)[0])
@@ -43,7 +43,7 @@ def epsilon_from_rdp(orders: Orders, rdp: np.ndarray, delta: float, conversion: 
 
 @lru_cache(maxsize=256)
 def poisson_gaussian_rdp(*, rate: float, noise_multiplier: float, orders: Orders) -> np.ndarray:
-    """(orders,) of one step of the Poisson-subsampled Gaussian mechanism."""
+    """Return (orders,) divergences of one step of the Poisson-subsampled Gaussian mechanism."""
     accountant = dp_accounting.rdp.RdpAccountant(np.asarray(orders))
     event: dp_accounting.DpEvent = dp_accounting.GaussianDpEvent(noise_multiplier)
     if rate < 1:
@@ -56,7 +56,7 @@ def poisson_gaussian_rdp(*, rate: float, noise_multiplier: float, orders: Orders
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """The library warns of every low order whose series does not converge; it leaves those out, which is safe."""
+    """Silence the library's warnings of low orders whose series do not converge; it leaves those out, which is safe."""
     logger = logging.getLogger("absl")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -66,19 +66,20 @@ def quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def poisson_gaussian_epsilon(
-    *, rate: float, noise_multiplier: float, steps: int, delta: float, orders: Orders = MLP_ORDERS
-) -> float:
-    """RDP accountant of the Poisson-subsampled Gaussian; noise_multiplier is noise std / clip norm (add or remove)."""
+def poisson_gaussian_epsilon(*, rate: float, noise_multiplier: float, steps: int, delta: float) -> float:
+    """Return epsilon of the Poisson-subsampled Gaussian by Renyi DP (add or remove one record).
+
+    `noise_multiplier` is noise std / clip norm.
+    """
     return least_epsilon(
-        orders,
+        MLP_ORDERS,
         lambda some: steps * poisson_gaussian_rdp(rate=rate, noise_multiplier=noise_multiplier, orders=some),
         delta,
     )
 
 
 def least_epsilon(orders: Orders, rdp: Callable[[Orders], np.ndarray], delta: float) -> float:
-    """`epsilon_from_rdp` where divergences take long.
+    """Return `epsilon_from_rdp` at the best order, where divergences take long.
 
     (alpha - 1) times the bound is convex in alpha, so the bound decreases, then increases: some orders and all about
     the best of them give the least of all `orders`. Small whole ones are among the first: between them series may not
@@ -99,10 +100,17 @@ def least_epsilon(orders: Orders, rdp: Callable[[Orders], np.ndarray], delta: fl
 def theorem1_rdp(
     *, num_roots: int, batch_size: int, affected_roots: int, noise_multiplier: float, orders: Orders = GNN_ORDERS
 ) -> np.ndarray:
-    """Daigavane et al. 2022, Theorem 1: RDP of one step with a batch of fixed size drawn without replacement.
+    """Return the Renyi divergences of one step with a batch of fixed size: Theorem 1 of Daigavane et al. (2022).
 
-    `noise_multiplier` is the paper's lambda: noise std / (2 C R), R = affected_roots = N(K, r). With rho the affected
-    roots in the batch, gamma = ln E exp(alpha (alpha - 1) (rho / R)^2 / (2 lambda^2)) / (alpha - 1).
+    The batch is drawn without replacement. With rho the affected roots in the batch, gamma = ln E exp(alpha (alpha - 1)
+    (rho / R)^2 / (2 lambda^2)) / (alpha - 1).
+
+    Args:
+        num_roots: N.
+        batch_size: m.
+        affected_roots: R = N(K, r).
+        noise_multiplier: The paper's lambda: noise std / (2 C R).
+        orders: alpha > 1.
     """
     affected = min(affected_roots, num_roots)
     drawn = np.arange(affected + 1)
@@ -124,13 +132,18 @@ def theorem1_rdp(
 def theorem1_epsilon(
     *, steps: int, delta: float, orders: Orders = GNN_ORDERS, conversion: Conversion = "improved", **step: Any
 ) -> float:
-    """Epsilon of Theorem 1, `step` as in `theorem1_rdp`; defaults as the released code: orders 1.1 to 9.9, improved
-    conversion."""
+    """Return epsilon of Theorem 1 of Daigavane et al. (2022), `step` as in `theorem1_rdp`.
+
+    Defaults as the released code: orders 1.1 to 9.9, improved conversion.
+    """
     return epsilon_from_rdp(orders, steps * theorem1_rdp(orders=orders, **step), delta, conversion)
 
 
 def theorem1_least_epsilon(*, steps: int, delta: float, **step: Any) -> float:
-    """Theorem 1 at the best real order, improved conversion: every order bounds epsilon, so the least one does."""
+    """Return epsilon of Theorem 1 of Daigavane et al. (2022) at the best real order, improved conversion.
+
+    Every order bounds epsilon, so the least bound does.
+    """
     orders: Orders = REAL_ORDERS
     epsilon = math.inf
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Accountants of steps on whole gradients and on single records, by name."""
+"""The named accountants of steps on whole gradients and on single records."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def poisson_gaussian(
 def epsilon_on_roots(
     *, roots: int, rate: float, noise: float, steps: int, delta: float, own_root_removed: bool, choice: float = 0.0
 ) -> float:
-    """Return the epsilon of T steps in which a record changes so many roots, and of a choice of that price."""
+    """Return the epsilon of T steps in which a record changes `roots` terms, and of a choice with epsilon `choice`."""
     from dpgraph.privacy.accountants.composition import PureDp, composed_epsilon
     from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 

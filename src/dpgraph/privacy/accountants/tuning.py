@@ -1,7 +1,7 @@
 """Hyper-parameter tuning that is charged to the budget (Liu & Talwar 2019; Papernot & Steinke 2022).
 
-A random number of runs, the best by its score is released and nothing else: neither the other runs nor their number. It
-holds if a run *with its score* has the guarantee, so the score must not read protected records (docs/privacy.md, 7.2).
+The number of runs is random, and only the best run by its score is released: neither the other runs nor their number. A
+run *with its score* must have the guarantee, so the score must not read protected records (docs/privacy.md, 7.2).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ORDERS: Orders = tuple((1 + np.geomspace(0.02, 2000, 90)).tolist())
 
 @attrs.frozen(eq=False)
 class _Curve(dp_accounting.DpEvent):
-    """A run known by its Renyi divergences at the accountant's orders."""
+    """A run given by its Renyi divergences at the accountant's orders."""
 
     rdp: np.ndarray
 
@@ -45,20 +45,27 @@ class Accounted(Protocol):
     """A mechanism (privacy/mechanisms/)."""
 
     def rdp(self, orders: Orders) -> np.ndarray:
-        """Renyi divergences of a whole run; raises UserError where nothing is guaranteed."""
+        """Return the Renyi divergences of a whole run. Raise UserError where no epsilon is proved."""
 
 
 def paid_epsilon(
     mechanism: Accounted | Sequence[Accounted], distribution: str, *, mean_runs: float, delta: float, repeats: int = 1
 ) -> float:
-    """Epsilon of running `mechanism` a random number of times and releasing the best run only.
+    """Return epsilon of running a mechanism a random number of times and releasing the best run only.
 
-    A run is `repeats` whole mechanisms (seeds that share one score): their divergences add up, those of one-off
-    releases too, so that it is not one mechanism with more steps.
-    `distribution` of the number of runs: geometric or poisson, of mean `mean_runs`. Several mechanisms: each run draws
-    one of them, by chance and without looking at data; the largest divergence of all counts. Rigorous: Papernot &
-    Steinke (2022), Theorems 2 and 6, over the Renyi divergences of the dominating pairs. Raises UserError for
-    mechanisms without a rigorous guarantee.
+    Papernot & Steinke (2022), Theorems 2 and 6, over the Renyi divergences of the dominating pairs.
+
+    Args:
+        mechanism: One mechanism; of several, each run draws one by chance, without looking at data, and the largest
+            divergence of all counts.
+        distribution: Of the number of runs: geometric or poisson.
+        mean_runs: The mean of that distribution.
+        delta: In (0, 1).
+        repeats: Whole mechanisms (seeds that share one score) in a run. Their divergences add up, those of one-off
+            releases too, so that a run is not one mechanism with more steps.
+
+    Raises:
+        UserError: A mechanism has no rigorous guarantee.
     """
     mechanisms = mechanism if isinstance(mechanism, Sequence) else (mechanism,)
     if not mechanisms:

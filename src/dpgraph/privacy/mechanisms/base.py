@@ -1,4 +1,4 @@
-"""What every mechanism shares, and every noisy, iterative one."""
+"""The base of every mechanism, and of every noisy, iterative one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOISE_RANGE = (LEAST_NOISE, MOST_NOISE)  # noise std / clip norm; beyond, floati
 
 
 def _allowed(expected: str, good: Callable[[Any], bool]) -> AfterValidator:
-    """A range of a field, None apart; what is outside raises UserError with the field's name."""
+    """Check a field's range, None apart; a value outside raises UserError with the field's name."""
 
     def checked(value: Any, info: ValidationInfo) -> Any:
         if value is not None and not good(value):
@@ -62,7 +62,7 @@ LISTED = (Lists.STABLE, Lists.ALGORITHM_1, Lists.STABLE_TUPLES, Lists.CAPPED_TUP
 
 
 class Shape(Frozen):
-    """What a step reads, how its batch is drawn and what is clipped: of a mechanism, or as a formula presumes it."""
+    """The reading, drawing and clipping of a step: of a mechanism, or as a formula presumes it."""
 
     lists: Lists
     batches: Batches
@@ -94,12 +94,12 @@ class Mechanism(Frozen):
         raise NotImplementedError
 
     def at_step(self, step: int) -> PrivacyStatement:
-        """The guarantee of the first `step` steps."""
+        """Return the guarantee of the first `step` steps."""
         raise NotImplementedError
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """As JSON, kind and what differs from the defaults: what names and hashes are made of."""
+        """The kind and all values that differ from the defaults, as JSON: names and hashes are made of it."""
         return {"kind": self.kind, **self.model_dump(mode="json", exclude_defaults=True)}
 
 
@@ -107,14 +107,14 @@ M = TypeVar("M", bound=Mechanism)
 
 
 def mechanism_from(kind: type[M], value: Any) -> M:
-    """A mechanism of its JSON form; raises UserError for another kind and unknown or impossible fields."""
+    """Return a mechanism from its JSON form. Raise UserError for another kind and impossible fields."""
     return parse(kind, value, "mechanism")
 
 
 class NoisySteps(Mechanism):
     """T noisy steps over N roots. An open quantity is None; guarantees need both closed.
 
-    `relation` is the one that `rigorous` is proved for; its scope is what `inference` leaves of the parameters'.
+    `rigorous` is proved for `relation`; its scope is the part of the parameters' scope that `inference` leaves.
     """
 
     relation: ClassVar[Relation]
@@ -166,7 +166,7 @@ class NoisySteps(Mechanism):
 
     @property
     def meaningless_delta(self) -> str | None:
-        """What delta should be where it is 1 / N or more."""
+        """The allowed deltas, where delta is 1 / N or more; None for a delta that means something."""
         name = "num_roots" if self.num_protected is None else "num_protected"
         return meaningful_delta(delta=self.delta, people=self.num_protected or self.num_roots, name=name)
 
@@ -176,12 +176,12 @@ class NoisySteps(Mechanism):
 
     @property
     def divisor(self) -> float:
-        """Public number by which the noisy sum of a step is divided; 1: what is clipped is a mean."""
+        """The public number by which the noisy sum of a step is divided; 1 for a clipped mean."""
         return 1.0
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """Besides the steps."""
+        """The releases other than the steps."""
         return ()
 
     @property
@@ -206,11 +206,14 @@ class NoisySteps(Mechanism):
         return found
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
-        """The sums of clipped gradients that a step adds noise to."""
+        """Return the sums of clipped gradients that a step adds noise to."""
         raise NotImplementedError
 
     def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
-        """All that the run does with private data; `clip_norms` are C, or one for each group, in gradient units."""
+        """Return everything that the run does with private data.
+
+        `clip_norms` are C, or one for each group, in gradient units.
+        """
         steps, _ = self.closed()
         noise = self.noise_std_over_clip or 0.0
         used = clip_norms if self.steps_cost else ()
@@ -225,23 +228,25 @@ class NoisySteps(Mechanism):
         )
 
     def _term(self, clip_norms: tuple[float, ...], **others: Any) -> ClippedSum:
-        """A term of this shape, which each step draws once."""
+        """Return a term of this shape, which each step draws once."""
         clipped = {} if self.shape.clipped is not Clipped.NOTHING else {"clip_norms": (math.inf,)}
         shared = {"clip_norms": clip_norms, "num_roots": self.num_roots, "draws": self.closed()[0], **clipped}
         return ClippedSum(**{**dict(self.shape), **shared, **others})
 
     def _unmet(self, presumed: Shape) -> tuple[str, ...]:
-        """How what runs differs from what a paper's formula presumes."""
+        """Return how the run differs from a paper formula's premises."""
         return tuple(differences(presumed, self.shape, "presumed"))
 
     @property
     def scope(self) -> Scope:
-        """Of the rigorous guarantee."""
+        """The scope of the rigorous guarantee."""
         return self.inference.scope
 
     def _proved(self, statement: Statement, epsilon: float, *assumptions: str, scope: Scope | None = None) -> Guarantee:
-        """The rigorous guarantee of a filled statement, of `scope` or the mechanism's own; none at a delta that means
-        nothing."""
+        """Return the rigorous guarantee of a filled statement, of `scope` or the mechanism's own.
+
+        None is proved at a delta of 1 / N or more, or if a number called public may differ between neighbours.
+        """
         scope = self.scope if scope is None else scope
         if (reason := self.meaningless_delta) is not None:
             return self._none("rigorous", f"delta = {self.delta:g} is not {reason}", statement.sampling)
@@ -256,11 +261,11 @@ class NoisySteps(Mechanism):
         return Guarantee(mode=mode, accountant="none", sampling=sampling, epsilon=None, reason=reason, delta=self.delta)
 
     def fixed_epsilon(self, mode: Mode) -> float:
-        """What the run costs however large the noise of its steps is: 0 but for releases of another kind."""
+        """Return the epsilon at infinite noise of the steps: 0 unless the run has other releases."""
         return 0.0
 
     def rdp(self, orders: tuple[float, ...]) -> np.ndarray:
-        """Renyi divergences of the whole run at `orders`, the larger of both directions, as they are proved."""
+        """Return the proved Renyi divergences of the whole run at `orders`, the larger of both directions."""
         raise UserError(f"mechanism={self.kind}: nothing is guaranteed: {self.rigorous().reason}")
 
     def _with(self, **changed: Any) -> Self:
@@ -273,11 +278,11 @@ class NoisySteps(Mechanism):
         return self._with(steps=steps)
 
     def with_rate(self, sampling_rate: float) -> Self:
-        """Mechanisms with Poisson batches only."""
+        """Return the mechanism with another rate; mechanisms with Poisson batches only."""
         raise invalid("sampling_rate", sampling_rate, "None for batches of fixed size")
 
     def at_step(self, step: int) -> PrivacyStatement:
-        """The guarantee of the first `step` steps; before the first, nothing has been released."""
+        """Return the guarantee of the first `step` steps; before the first, epsilon is 0."""
         if step == 0:
             statement = self.with_steps(1).statement()
             nothing: dict[str, Any] = {"steps": 0, "beside": ()}
@@ -289,14 +294,14 @@ class NoisySteps(Mechanism):
         return self.with_steps(step).statement()
 
     def closed(self) -> tuple[int, float]:
-        """Steps and noise multiplier; raises UserError while one of them is open."""
+        """Return steps and noise multiplier. Raise UserError while one of them is open."""
         if self.noise_multiplier is None or self.steps is None:
             name = "noise_multiplier" if self.noise_multiplier is None else "steps"
             raise invalid(name, None, "a number: calibrate the mechanism first")
         return self.steps, self.noise_multiplier
 
     def beside(self) -> tuple[Guarantee, ...]:
-        """What the same run guarantees under other relations than `relation`."""
+        """Return the guarantees of the same run under relations other than `relation`."""
         return ()
 
     def statement(self) -> PrivacyStatement:
@@ -319,7 +324,7 @@ def check_tree(*, hops: int, max_degree: int | None) -> None:
 
 
 def published_mlp(*, rate: float, noise: float, steps: int, delta: float, unmet: tuple[str, ...]) -> Guarantee:
-    """DP-MLP under the released code's own accountant; `noise` is noise std / clip norm."""
+    """Return the guarantee of DP-MLP under its released code's accountant; `noise` is noise std / clip norm."""
     from dpgraph.privacy.accountants.renyi import poisson_gaussian_epsilon
 
     return Guarantee(

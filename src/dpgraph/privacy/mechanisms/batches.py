@@ -1,4 +1,4 @@
-"""What mechanisms share whose steps draw batches of roots: Poisson batches, and batches of a fixed size."""
+"""The bases of mechanisms whose steps draw batches of roots: Poisson batches, and batches of a fixed size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PoissonBatches(NoisySteps):
-    """Each step takes every root with probability q, and divides its noisy sum by q N."""
+    """Steps that take every root with probability q, and divide their noisy sum by q N."""
 
     sampling_rate: Rate = Field(description="q, public")
 
@@ -31,7 +31,7 @@ class PoissonBatches(NoisySteps):
         return (self._term(clip_norms, rate=self.sampling_rate),)
 
     def _pair(self, roots: int, noise: float, own_root_removed: bool = True) -> MixturePair:
-        """Of one step in which at most so many roots change; `noise` is noise std / clip norm."""
+        """Return the pair of one step in which at most `roots` terms change; `noise` is noise std / clip norm."""
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         return affected_roots_pair(
@@ -40,7 +40,7 @@ class PoissonBatches(NoisySteps):
 
 
 class FixedBatches(NoisySteps):
-    """Each step draws m of the roots without replacement."""
+    """Steps that draw m of the roots without replacement."""
 
     batch_size: int = Field(description="m, drawn without replacement")
 
@@ -54,7 +54,7 @@ class FixedBatches(NoisySteps):
         return self.batch_size
 
     def _theorem1(self, roots: int, multiplier: float) -> dict[str, Any]:
-        """Arguments of Theorem 1 of Daigavane et al. where so many roots change."""
+        """Return the arguments of Theorem 1 of Daigavane et al. where `roots` roots change."""
         return {
             "num_roots": self.num_roots,
             "batch_size": self.batch_size,

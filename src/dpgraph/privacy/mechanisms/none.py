@@ -1,4 +1,4 @@
-"""What needs no noise: training without privacy, and predictions that read no record."""
+"""The mechanisms without noise: training without privacy, and predictions that read no record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpgraph.privacy.relation import Relation, Scope
 
 
 class NonPrivate(Mechanism):
-    """No noise, no clipping: epsilon is infinite in both modes."""
+    """A mechanism without noise and clipping: epsilon is infinite in both modes."""
 
     kind: Literal["non-private"] = "non-private"
     steps: int = Field(ge=1)
