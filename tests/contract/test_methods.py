@@ -21,7 +21,7 @@ from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.privacy.procedure import NotAsAccounted, differences
-from dpgraph.problems.node_classification.work import blind
+from dpgraph.problems.node_classification.work import NodeClassification
 from dpgraph.problems.registry import problem_of
 from tests.contract.cells import CELLS, PRIVATE, changed
 from tests.contract.values import value_of
@@ -119,7 +119,7 @@ def test_test_labels_are_never_read(toy, name):
 
 
 def test_blind_hides_test_labels_only(toy):
-    hidden = blind(toy)
+    hidden = NodeClassification().blind(toy)
     assert (hidden.labels[toy.split == TEST] == -1).all()
     assert np.array_equal(hidden.labels[toy.split != TEST], toy.labels[toy.split != TEST])
 
@@ -202,7 +202,12 @@ def test_a_method_whose_epsilon_is_0_sees_no_record(toy, name):
     assert (job.graph.labels == -1).all()
     assert job.graph.num_edges == job.graph.num_features == len(job.graph.meta) == 0
     assert (job.graph.num_nodes, job.graph.num_classes) == (toy.num_nodes, toy.num_classes)
-    for shown in (toy, blind(toy), replace(job.graph, features=toy.features), replace(job.graph, labels=toy.labels)):
+    for shown in (
+        toy,
+        NodeClassification().blind(toy),
+        replace(job.graph, features=toy.features),
+        replace(job.graph, labels=toy.labels),
+    ):
         with pytest.raises(ValueError, match="expected no"):
             replace(job, shown=shown)
 

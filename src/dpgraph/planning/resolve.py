@@ -21,7 +21,6 @@ from dpgraph.privacy.calibration import Calibration, calibrated, is_answer
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import Mechanism
 from dpgraph.privacy.relation import PredictionInput
-from dpgraph.privacy.solving import MAX_STEPS
 from dpgraph.problems.base import Counts
 from dpgraph.problems.registry import problem_of
 
@@ -170,7 +169,6 @@ def calibrate(
     cell: Cell,
     num_train: int,
     cache: Cache | None = None,
-    max_steps: int = MAX_STEPS,
     show: bool = False,
     num_protected: int | None = None,
     evaluated: Callable[[int], Iterable[int]] = lambda steps: (),
@@ -178,7 +176,7 @@ def calibrate(
     """Close what the cell leaves open, under the accountant of its variant; see `calibrated` for all but the cell."""
     known = spec(cell.method)
     mechanism = mechanism_for(cell, num_train, num_protected, known=known)
-    options: dict[str, Any] = {"max_steps": max_steps, "cache": cache, "show": show, "evaluated": evaluated}
+    options: dict[str, Any] = {"cache": cache, "show": show, "evaluated": evaluated}
     return calibrate_to(target_of(cell, known), mechanism, **options)
 
 

@@ -21,7 +21,7 @@ from dpgraph.privacy.accountants.parameters import Unknown
 from dpgraph.privacy.cache import Cache, accountants_digest, made_elsewhere, versions
 from dpgraph.privacy.guarantee import Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps, mechanism_from
-from dpgraph.privacy.solving import MAX_STEPS, NOISE_RANGE, EpsilonAt, shown, solved
+from dpgraph.privacy.solving import NOISE_RANGE, EpsilonAt, shown, solved
 
 
 def epsilon_of(mechanism: Mechanism, mode: Mode) -> float:
@@ -40,7 +40,6 @@ def solve(
     unknown: Unknown = "noise",
     *,
     epsilon: float,
-    max_steps: int = MAX_STEPS,
     show: bool = False,
     guess: float | None = None,
 ) -> Mechanism:
@@ -53,7 +52,6 @@ def solve(
         mode: The epsilon that is solved for: published or rigorous.
         unknown: noise, steps or rate.
         epsilon: The target.
-        max_steps: The most steps that are tried.
         show: Reports progress.
         guess: A noise multiplier; one near it is found sooner.
 
@@ -82,7 +80,7 @@ def solve(
     watched = shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at)
     with watched as function:
         target = (epsilon - fixed) * (1 - 1e-12) if fixed else epsilon  # less by what the subtraction may round
-        return close(solved(unknown, function, target=target, max_steps=max_steps, guess=guess))
+        return close(solved(unknown, function, target=target, guess=guess))
 
 
 class Calibration(Frozen):
@@ -130,7 +128,6 @@ def calibrated(
     unknown: Unknown | None,
     *,
     epsilon: float | None,
-    max_steps: int = MAX_STEPS,
     cache: Cache | None = None,
     show: bool = False,
     guess: float | None = None,
@@ -143,20 +140,19 @@ def calibrated(
         mode: published or rigorous.
         unknown: noise, steps or rate; None to evaluate.
         epsilon: The target; None to evaluate.
-        max_steps: The most steps that are tried.
         cache: Keeps answers for later.
         show: Reports progress.
         guess: A noise multiplier near the answer.
         evaluated: Gives the steps, for the number of all steps, whose budgets the record has; the last one is left out.
     """
-    question = _question(mechanism, mode, unknown, epsilon, max_steps)
+    question = _question(mechanism, mode, unknown, epsilon)
     answer = None if cache is None else _stored(cache, question, type(mechanism))
     if answer is None:
         start = time.monotonic()
         closed = mechanism
         if epsilon is not None and unknown is not None:
             near = guess or _near(mechanism, mode, unknown, epsilon)
-            closed = solve(mechanism, mode, unknown, epsilon=epsilon, max_steps=max_steps, show=show, guess=near)
+            closed = solve(mechanism, mode, unknown, epsilon=epsilon, show=show, guess=near)
             _solved.setdefault(_asked(mechanism, mode, unknown), {})[epsilon] = closed
         statement = closed.statement()
         answer = Calibration(
@@ -225,13 +221,11 @@ def is_answer(
     False for another mechanism, target or mode, for other accountants or versions of their libraries, and for a record
     that was edited afterwards. It evaluates no epsilon, so that a training needs no accountant.
     """
-    return stored.seal == _seal(_question(mechanism, mode, unknown, epsilon, MAX_STEPS), stored)
+    return stored.seal == _seal(_question(mechanism, mode, unknown, epsilon), stored)
 
 
-def _question(
-    mechanism: Mechanism, mode: Mode, unknown: Unknown | None, epsilon: float | None, max_steps: int
-) -> list[Any]:
-    return ["calibration", mechanism.chosen, epsilon, mode, unknown, max_steps, *made_elsewhere(type(mechanism))]
+def _question(mechanism: Mechanism, mode: Mode, unknown: Unknown | None, epsilon: float | None) -> list[Any]:
+    return ["calibration", mechanism.chosen, epsilon, mode, unknown, *made_elsewhere(type(mechanism))]
 
 
 def _seal(question: list[Any], answer: Calibration) -> str:

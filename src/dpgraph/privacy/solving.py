@@ -46,16 +46,14 @@ def least_noise(epsilon_at: EpsilonAt, *, target: float, guess: float = 10.0) ->
     return noise
 
 
-def most_steps(epsilon_at: EpsilonAt, *, target: float, max_steps: int = MAX_STEPS) -> int:
+def most_steps(epsilon_at: EpsilonAt, *, target: float) -> int:
     """Return the most steps with epsilon at most `target`. Raise UserError where one step exceeds it."""
-    if max_steps < 1:
-        raise invalid("max_steps", max_steps, "an integer >= 1")
     if (least := epsilon_at(1)) > target:
         raise invalid("epsilon", target, f"a target >= {least:.4g}, the epsilon of a single step at this noise")
     most, first_too_many = 1, 2
-    while first_too_many <= max_steps and epsilon_at(first_too_many) <= target:
+    while first_too_many <= MAX_STEPS and epsilon_at(first_too_many) <= target:
         most, first_too_many = first_too_many, 2 * first_too_many
-    first_too_many = min(first_too_many, max_steps + 1)
+    first_too_many = min(first_too_many, MAX_STEPS + 1)
     while first_too_many - most > 1:
         middle = (most + first_too_many) // 2
         if epsilon_at(middle) <= target:
@@ -82,9 +80,7 @@ def highest_rate(epsilon_at: EpsilonAt, target: float) -> float:
     return rate(inverse_rate) if inverse_rate else LOWEST_RATE
 
 
-def solved(
-    unknown: Unknown, epsilon_at: EpsilonAt, *, target: float, max_steps: int = MAX_STEPS, guess: float | None = None
-) -> Any:
+def solved(unknown: Unknown, epsilon_at: EpsilonAt, *, target: float, guess: float | None = None) -> Any:
     """Return the value of `unknown` for the `target` epsilon; noise near `guess` is found sooner.
 
     Raises UserError where there is none.
@@ -92,7 +88,7 @@ def solved(
     if not LEAST_PRICE <= target < math.inf:
         raise invalid("epsilon", target, f"a finite number >= {LEAST_PRICE:g}")
     if unknown == "steps":
-        return most_steps(epsilon_at, target=target, max_steps=max_steps)
+        return most_steps(epsilon_at, target=target)
     return (
         least_noise(epsilon_at, target=target, guess=guess or 10.0)
         if unknown == "noise"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
 from dpgraph.config.cell import Task
 from dpgraph.config.record import Metric
 from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.files import atomic_path
 from dpgraph.core.loading import load
 from dpgraph.data.graph import Graph
 from dpgraph.data.registry import DatasetEntry
@@ -80,6 +82,23 @@ class Work(Protocol):
         self, value: Any, exposure: Any, step: int, *names: str | int
     ) -> tuple[tuple[Metric, ...], dict[str, str]]:
         """Return metrics of attacks on a method's exposure, and notes for the record."""
+
+
+class SavedArrays:
+    """A base of dataclasses of arrays that a job leaves in a file: what a method exposes to attacks."""
+
+    def save(self, path: Path) -> None:
+        with atomic_path(path) as temporary:
+            np.savez(temporary, **{one.name: getattr(self, one.name) for one in fields(self)})  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Return the saved arrays. Raise UserError for a damaged file."""
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                return cls(**{one.name: arrays[one.name] for one in fields(cls)})  # type: ignore[arg-type]
+        except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
+            raise UserError(f"{path}: damaged; delete result.json beside it and train the cell again") from None
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,18 @@ own data sets, and on variants of these.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from dpgraph.config.record import Metric
 from dpgraph.core.loading import ogb_module
 from dpgraph.data.records import SPLIT_NAMES, TRAIN, VALIDATION, Records
+from dpgraph.problems.base import Counts
 
+R = TypeVar("R", bound=Records)
 OF_OGB = re.compile(r"(ogbn-(?:arxiv|products|mag))(-.*)?")  # judged by accuracy
 
 
@@ -78,3 +81,30 @@ def confusion(labels: np.ndarray, predicted: np.ndarray, num_classes: int) -> np
     columns = np.where(predicted < 0, num_classes, predicted)
     flat = np.bincount(labels * (num_classes + 1) + columns, minlength=num_classes * (num_classes + 1))
     return flat.reshape(num_classes, num_classes + 1).astype(np.float64)
+
+
+class ClassifiedRecords:
+    """The operations that graphs and images share: scores are (N, classes) logits, (N,) int16 classes are kept."""
+
+    def counts(self, value: Records) -> Counts:
+        return Counts(len(value.train_nodes), value.num_nodes)
+
+    def blind(self, value: R) -> R:
+        """Return the records as methods see them: labels outside training and validation are -1."""
+        return replace(value, labels=hidden_labels(value))
+
+    def unlabelled(self, value: R) -> R:
+        return replace(value, labels=np.full(value.num_nodes, -1, dtype=np.int64))
+
+    def check_labels(self, value: Records, labels: bool) -> None:
+        """Raise ValueError for labels outside training and validation, and for any if `labels` is false."""
+        allowed = np.isin(value.split, (TRAIN, VALIDATION)) & labels
+        if (np.asarray(value.labels)[~allowed] >= 0).any():
+            raise ValueError(f"{value.name}: expected no labels but those that the method may read")
+
+    def evaluate(self, value: Records, scores: np.ndarray, step: int, final: bool) -> list[Metric]:
+        return evaluate(value, scores, step, final)
+
+    def predictions(self, value: Records, scores: np.ndarray) -> np.ndarray:
+        """Return (N,) int16 classes, -1 for none."""
+        return predictions(scores).astype(np.int16)

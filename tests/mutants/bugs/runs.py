@@ -11,7 +11,6 @@ EXECUTE = "dpgraph.pipeline.execute:"
 CALIBRATION = "dpgraph.privacy.calibration:"
 PROCEDURE = "dpgraph.privacy.procedure:"
 CLASSIFICATION = "dpgraph.problems.classification:"
-WORK = "dpgraph.problems.node_classification.work:"
 OF_METHODS = "tests/contract/test_methods.py::"
 OF_SOUNDNESS = "tests/engine/methods/test_soundness.py::"
 OF_JOBS = "tests/pipeline/test_jobs.py::"
@@ -152,7 +151,11 @@ BUGS = (
                 "np.where(np.isin(records.split, (TRAIN, VALIDATION)), records.labels, -1)",
                 "np.asarray(records.labels)",
             ),
-            Edit(WORK + "NodeClassification.check_shown", "(np.asarray(value.labels)[~allowed] >= 0).any()", "False"),
+            Edit(
+                CLASSIFICATION + "ClassifiedRecords.check_labels",
+                "(np.asarray(value.labels)[~allowed] >= 0).any()",
+                "False",
+            ),
         ),
         OF_METHODS + "test_a_private_method_sees_no_label[dp-gnn-1-rigorous]",
     ),
@@ -160,7 +163,11 @@ BUGS = (
         "training labels are shown to a private method",
         (
             Edit(JOBS + "make_jobs", "problem.unlabelled(hidden)", "hidden"),
-            Edit(WORK + "NodeClassification.check_shown", "(np.asarray(value.labels)[~allowed] >= 0).any()", "False"),
+            Edit(
+                CLASSIFICATION + "ClassifiedRecords.check_labels",
+                "(np.asarray(value.labels)[~allowed] >= 0).any()",
+                "False",
+            ),
         ),
         OF_METHODS + "test_a_private_method_sees_no_label[dp-subgraph-3-rigorous]",
     ),

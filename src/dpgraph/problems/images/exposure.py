@@ -5,15 +5,13 @@ All metrics compare with private images or classes: they are numbers for whoever
 
 from __future__ import annotations
 
-import zipfile
-from dataclasses import dataclass, fields
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 
 from dpgraph.config.record import Metric
 from dpgraph.core.errors import UserError
-from dpgraph.core.files import atomic_path
+from dpgraph.problems.base import SavedArrays
 from dpgraph.problems.images.value import Images
 
 L2, SSIM, BLANK = "inversion_l2/train", "inversion_ssim/train", "inversion_blank_l2/train"
@@ -23,23 +21,10 @@ SMALLEST_WINDOW, USUAL_WINDOW = 3, 7  # pixels of SSIM's window
 
 
 @dataclass(frozen=True)
-class Inversion:
+class Inversion(SavedArrays):
     """One reconstructed image for each class, from one seed's released parameters alone."""
 
     images: np.ndarray  # (classes, F) float32 in [0, 1]
-
-    def save(self, path: Path) -> None:
-        with atomic_path(path) as temporary:
-            np.savez(temporary, images=self.images)
-
-    @classmethod
-    def load(cls, path: Path) -> Inversion:
-        """Return the saved images. Raise UserError for a damaged file."""
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                return cls(arrays["images"])
-        except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
-            raise UserError(f"{path}: damaged; delete result.json beside it and train the cell again") from None
 
 
 def inversion_metrics(value: Images, found: Inversion, step: int) -> tuple[Metric, ...]:
@@ -123,7 +108,7 @@ def similarities(image: np.ndarray, others: np.ndarray, window: int) -> np.ndarr
 
 
 @dataclass(frozen=True)
-class Disagreements:
+class Disagreements(SavedArrays):
     """One seed's disagreements of two discriminators, made of released labels and public images alone."""
 
     steps: np.ndarray  # (P,) int64 steps done at each look
@@ -131,10 +116,6 @@ class Disagreements:
     labels: np.ndarray  # (L,) int64 noisy labels that were released
     disagreed: np.ndarray  # (P, L) bool
     fitted: np.ndarray  # (2, P, L) bool: whose class of which discriminator is the released label
-
-    def save(self, path: Path) -> None:
-        with atomic_path(path) as temporary:
-            np.savez(temporary, **{field.name: getattr(self, field.name) for field in fields(self)})
 
 
 def disagreement_metrics(true: np.ndarray, found: Disagreements) -> tuple[Metric, ...]:

@@ -10,9 +10,7 @@ import numpy as np
 
 from dpgraph.config.record import Metric
 from dpgraph.data.graph import Graph
-from dpgraph.data.records import TRAIN, VALIDATION
-from dpgraph.problems.base import Counts
-from dpgraph.problems.classification import evaluate, hidden_labels, predictions
+from dpgraph.problems.classification import ClassifiedRecords
 from dpgraph.problems.images.exposure import (
     Disagreements,
     Inversion,
@@ -23,20 +21,11 @@ from dpgraph.problems.images.exposure import (
 from dpgraph.problems.images.value import Images, load_images
 
 
-class ImageClassification:
-    """Values are `Images`; scores are (N, classes) logits; (N,) int16 classes are kept, -1 for none."""
+class ImageClassification(ClassifiedRecords):
+    """Values are `Images`."""
 
     def load(self, folder: Path, verify: bool, split: int) -> Images:
         return load_images(folder, verify=verify, split=split)
-
-    def counts(self, value: Images) -> Counts:
-        return Counts(len(value.train_nodes), value.num_nodes)
-
-    def blind(self, value: Images) -> Images:
-        return replace(value, labels=hidden_labels(value))
-
-    def unlabelled(self, value: Images) -> Images:
-        return replace(value, labels=np.full(value.num_nodes, -1, dtype=np.int64))
 
     def counts_only(self, value: Images) -> Images:
         none = np.zeros((value.num_nodes, 0), dtype=np.float32)
@@ -45,20 +34,15 @@ class ImageClassification:
     def check_shown(self, value: Images, labels: bool, records: bool) -> None:
         if not records and value.num_features:
             raise ValueError("images: expected no pixels for a method whose epsilon is 0")
-        allowed = np.isin(value.split, (TRAIN, VALIDATION)) & labels
-        if (np.asarray(value.labels)[~allowed] >= 0).any():
-            raise ValueError("images: expected no labels but those that the method may read")
+        self.check_labels(value, labels)
 
     def graph(self, value: Images) -> Graph:
         """Return images as nodes that no edge joins; methods on own records take them as they are."""
         return Graph.without_edges(replace(value, meta={**value.meta, "shape": value.shape}))
 
-    def evaluate(self, value: Images, scores: np.ndarray, step: int, final: bool) -> list[Metric]:
-        metrics = evaluate(value, scores, step, final)
+    def evaluate(self, value: Images, scores: np.ndarray, step: int, final: bool) -> list[Metric]:  # type: ignore[override]
+        metrics = super().evaluate(value, scores, step, final)
         return [*metrics, *membership_metrics(value, scores, step)] if final else metrics
-
-    def predictions(self, value: Images, scores: np.ndarray) -> np.ndarray:
-        return predictions(scores).astype(np.int16)
 
     def exposure_metrics(
         self, value: Images, exposure: Any, step: int, *names: str | int

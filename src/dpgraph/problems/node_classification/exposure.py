@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zipfile
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +10,9 @@ from scipy.sparse import csr_matrix
 
 from dpgraph.config.record import Metric
 from dpgraph.core.errors import UserError
-from dpgraph.core.files import atomic_path
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
+from dpgraph.problems.base import SavedArrays
 
 FOLDS = 5
 FEWEST = 2 * FOLDS  # roots below which nothing is predicted
@@ -22,7 +21,7 @@ ALPHAS = np.logspace(-3, 6, 19)  # of the ridge, on standardised embeddings
 
 
 @dataclass(frozen=True)
-class Exposure:
+class Exposure(SavedArrays):
     """One seed's hidden states and losses; each depends on the parameters and the node's own record alone."""
 
     roots: np.ndarray  # (M,) int64 node ids with a loss in training: the members
@@ -30,18 +29,10 @@ class Exposure:
     candidates: np.ndarray  # (n,) int64 node ids of all training nodes, members among them
     losses: np.ndarray  # (n,) float32 cross-entropy of the candidates' labels
 
-    def save(self, path: Path) -> None:
-        with atomic_path(path) as temporary:
-            np.savez(temporary, **{field.name: getattr(self, field.name) for field in fields(self)})
-
     @classmethod
     def load(cls, path: Path) -> Exposure:
         """Return the saved arrays. Raise UserError for a damaged file."""
-        try:
-            with np.load(path, allow_pickle=False) as arrays:
-                exposure = cls(**{field.name: arrays[field.name] for field in fields(cls)})
-        except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
-            raise UserError(f"{path}: damaged; delete result.json beside it and train the cell again") from None
+        exposure = super().load(path)
         if len(exposure.roots) != len(exposure.embeddings) or len(exposure.candidates) != len(exposure.losses):
             raise UserError(
                 f"{path}: found arrays of different lengths; delete result.json beside it and train the cell again"
