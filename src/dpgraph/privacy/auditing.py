@@ -29,7 +29,7 @@ CANDIDATES = 400  # thresholds among which the first half chooses
 
 Curve = Callable[[np.ndarray], np.ndarray]  # epsilon -> claimed delta
 Inverse = Callable[[np.ndarray], np.ndarray]  # y -> the least Q(S) of a set S with P(S) >= y, of the worst neighbours
-LARGEST_MU = 20.0  # of `one_run_mu`; beyond, nothing is protected
+LARGEST_MU = 20.0  # of `one_run_mu`; beyond, no record is protected
 
 
 def finite(scores: np.ndarray, what: str = "score") -> np.ndarray:

@@ -86,7 +86,7 @@ def solve(
 class Calibration(Frozen):
     """A solved mechanism with its statement; one JSON file per mechanism and target.
 
-    `seal` is a hash of the question (mechanism, target, mode, what is open), of the accountants' source files and their
+    `seal` is a hash of the question (mechanism, target, mode, unknown), of the accountants' source files and their
     libraries' versions, and of all other fields: it shows that these accountants gave just this answer to it.
     """
 
@@ -153,7 +153,7 @@ def calibrated(
         if epsilon is not None and unknown is not None:
             near = guess or _near(mechanism, mode, unknown, epsilon)
             closed = solve(mechanism, mode, unknown, epsilon=epsilon, show=show, guess=near)
-            _solved.setdefault(_asked(mechanism, mode, unknown), {})[epsilon] = closed
+            _solved.setdefault(_search_key(mechanism, mode, unknown), {})[epsilon] = closed
         statement = closed.statement()
         answer = Calibration(
             mechanism=closed,
@@ -175,7 +175,7 @@ def calibrated(
 _solved: dict[str, dict[float, Mechanism]] = {}  # of this process: by mechanism, what each target was solved to
 
 
-def _asked(mechanism: Mechanism, mode: Mode, unknown: Unknown) -> str:
+def _search_key(mechanism: Mechanism, mode: Mode, unknown: Unknown) -> str:
     return digest([mechanism.chosen, mode, unknown], 32)
 
 
@@ -185,7 +185,7 @@ def _near(mechanism: Mechanism, mode: Mode, unknown: Unknown, epsilon: float) ->
     Between the two nearest targets the noise is nearly a power of epsilon; from a single one it goes as 1 / epsilon. It
     decides how many points are evaluated, not the answer. None: no target was solved, or the noise is not unknown.
     """
-    known = _solved.get(_asked(mechanism, mode, unknown), {}) if unknown == "noise" else {}
+    known = _solved.get(_search_key(mechanism, mode, unknown), {}) if unknown == "noise" else {}
     points = [
         (math.log(target), math.log(closed.noise_multiplier))
         for target, closed in sorted(known.items(), key=lambda item: abs(math.log(item[0] / epsilon)))[:2]
@@ -241,8 +241,8 @@ def check_calibration(path: Path, stored: Calibration, fresh: Calibration) -> No
     """
     for name in ("target_epsilon", "mode", "unknown"):
         _same(path, name, getattr(stored, name), getattr(fresh, name))
-    held, asked = stored.mechanism.model_dump(), fresh.mechanism.model_dump()
-    for name, value in asked.items():
+    held, wanted = stored.mechanism.model_dump(), fresh.mechanism.model_dump()
+    for name, value in wanted.items():
         _same(path, name, held.get(name), value)
     statement = _statement_of(fresh.mechanism)
     for mode in ("published", "rigorous"):

@@ -37,8 +37,8 @@ class Guarantee(Frozen):
     def _reason(self) -> Guarantee:
         if (self.epsilon is None) != (self.reason is not None):
             raise ValueError("reason: expected exactly when epsilon is None")
-        nothing = self.epsilon is None or self.epsilon == math.inf
-        if (self.relation is Relation.NONE) != nothing or (self.scope is Scope.NONE) != nothing:
+        none = self.epsilon is None or self.epsilon == math.inf
+        if (self.relation is Relation.NONE) != none or (self.scope is Scope.NONE) != none:
             raise ValueError(
                 f"relation={self.relation}, scope={self.scope}: expected none exactly where nothing is guaranteed"
             )

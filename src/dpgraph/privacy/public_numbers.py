@@ -114,7 +114,7 @@ PUBLIC: Mapping[Relation, frozenset[DataFact]] = MappingProxyType(
         Relation.CLASS: frozenset({DataFact.STATED, DataFact.COLUMNS}),  # any number of images may join or leave
         Relation.SUBCLASS: frozenset({DataFact.STATED, DataFact.COLUMNS}),
         Relation.VOTE: _PLACES,
-        Relation.NONE: frozenset(DataFact),  # protects nothing
+        Relation.NONE: frozenset(DataFact),  # protects no record
     }
 )
 

@@ -70,7 +70,7 @@ def highest_rate(epsilon_at: EpsilonAt, target: float) -> float:
     if (least := epsilon_at(LOWEST_RATE)) > target:
         raise invalid("epsilon", target, f"a target >= {least:.4g}, the epsilon at the rate {LOWEST_RATE:g}")
 
-    def rate(inverse: float) -> float:  # what is evaluated is what is returned, to the last bit
+    def rate(inverse: float) -> float:  # the returned rate was evaluated, to the last bit
         return _rounded(1 / inverse, math.floor)
 
     def epsilon_at_inverse(inverse: float) -> float:

@@ -115,7 +115,7 @@ class SeedRun:
     last: Callable[[FullGraph], Predictor] | None = None
     inference: Predictor | None = None
     late_notes: Callable[[], Mapping[str, Any]] | None = None  # known after the last step
-    watched: Watched | Averaged | None = None  # of a step that stops early, or averages: what is released instead
+    watched: Watched | Averaged | None = None  # the network that is released, of a step that stops early or averages
 
     @property
     def steps(self) -> int:
@@ -130,10 +130,10 @@ class SeedRun:
 
     def share_of_steps(self, resumed_at: int) -> float:
         """Return which share of the steps after `resumed_at` ran: the steps after an early stop take no time."""
-        asked = self.steps - resumed_at
-        if self.watched is None or not asked:
+        due = self.steps - resumed_at
+        if self.watched is None or not due:
             return 1.0
-        return max(int(self.watched.done) - resumed_at, 0) / asked
+        return max(int(self.watched.done) - resumed_at, 0) / due
 
     def whole(self) -> Predictor:
         """Return the usual inference; seeds of one cell may share it."""

@@ -44,7 +44,7 @@ class Job:
     device: torch.device
     prepared: PreparedStep | None = None  # None: without privacy
     checkpoint: Path | None = None  # where a long run may leave its state; None: not kept
-    doing: str = ""  # what its progress is called, in the user's words; empty: the cell's name and the seed
+    doing: str = ""  # the name of its progress; empty: the cell's name and the seed
 
     def __post_init__(self) -> None:
         no_record = isinstance(self.mechanism, NoRecord)
@@ -80,7 +80,7 @@ class Outcome:
     steps_per_second: float
     peak_memory_bytes: int
     resumed_at: int = 0  # steps of an earlier process
-    exposure: Any = None  # what attacks on the parameters may use, of the problem; None: the method offers nothing
+    exposure: Any = None  # the problem's input of attacks on the parameters; None: no attack
     notes: dict[str, Any] = field(default_factory=dict)
 
 

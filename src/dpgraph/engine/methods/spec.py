@@ -59,9 +59,9 @@ class AttackCase:
     sums: bool = False  # whether noisy sums over neighbours are released between the steps
     terms: Terms = "joint"
     batches: Batches
-    clipping: Clipped  # what is clipped at C; ROOT_GROUPS: at percentiles
+    clipping: Clipped  # the unit that is clipped at C; ROOT_GROUPS: at percentiles
     noise_unit: NoiseUnit = "C"
-    relation: Relation  # NONE: nothing is proved
+    relation: Relation  # NONE: no relation is proved
     run_attack: RunAttack | None = None
 
 
@@ -180,19 +180,19 @@ class MethodSpec:
     attacks: tuple[AttackCase, ...] = ()  # at least one for each variant: tests/audits refuses a method without
     without_noise: type[NonPrivate] = NonPrivate  # or NoRecord, whose methods are shown counts only
     look: Callable[[Any], Look] = any_look  # in figures
-    # steps of its guarantee between "this node is a root" and "another one is, in its place"; None: nothing is known
+    # steps of its guarantee between "this node is a root" and "another one is, in its place"; None: no bound is known
     root_exchanges: Callable[[Any], int | None] = unknown_exchanges
     inference: Callable[[Any], PredictionInput] = reads_edges_with_hops
     problems: tuple[str, ...] = (FIRST_PROBLEM,)  # whose data it takes
-    deterministic: bool = False  # whether every seed of a split predicts the same
+    deterministic: bool = False  # True: every seed of a split predicts the same
     seconds: Callable[[Any, Size], float] = network_seconds  # estimate for one seed on one CPU core
-    # of a seed: what is done once for all cells that need it, by a name, and its seconds, a part of `seconds`
+    # the work of a seed that all cells share: its name, and its seconds, a part of `seconds`
     shared: Callable[[Any, Size, int], tuple[Hashable, float]] | None = None
     # by name, a part of a cell from what the registry declares of a data set, and the target epsilon: no record is read
     rules: Mapping[str, Rule] = field(default_factory=dict)
-    # of the mechanism in a result: what ran in the place of what its variant stands for; empty: that itself
+    # from the mechanism of a result, the name of what replaced its variant; empty: the variant ran
     fallback: Callable[[Mapping[str, Any]], str] = no_fallback
-    # by relation, what it is called where its parameters depend on nothing that the relation protects: epsilon is 0
+    # by relation, its name where its parameters do not depend on the protected data: epsilon is 0
     untouched: Mapping[Relation, str] = field(default_factory=dict)
 
     @property

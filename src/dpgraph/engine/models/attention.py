@@ -162,8 +162,8 @@ class _AttendStates(torch.autograd.Function):
         query_gradient = torch.empty_like(queries, memory_format=torch.contiguous_format)
         state_gradient = states.new_empty(len(states) + 1, states.shape[1])
         for block, weights in zip(blocks(lengths, states.device), saved, strict=True):  # type: ignore[arg-type]
-            rows, drawn_from, asked = block.take(states), out[block.runs], queries[block.runs]
-            scores, both = block_gradients(weights, rows, drawn_from, asked, ctx.scale)  # type: ignore[attr-defined]
+            rows, above, own = block.take(states), out[block.runs], queries[block.runs]
+            scores, both = block_gradients(weights, rows, above, own, ctx.scale)  # type: ignore[attr-defined]
             block.put(query_gradient, scores, rows)
             block.write(state_gradient, both)
         return query_gradient, state_gradient[:-1], None, None

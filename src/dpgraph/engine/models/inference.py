@@ -53,8 +53,7 @@ class FullGraph:
         self._reading: tuple[Tensor, Dense] | None = None  # of these features
         self.alone: FullGraph | None = None
         if own_weight:
-            nothing = np.zeros_like(np.asarray(graph.out_ptr)), np.zeros(0, dtype=np.int32)
-            self.alone = FullGraph(replace(graph, out_ptr=nothing[0], out_idx=nothing[1]), device, chunk_rows)
+            self.alone = FullGraph(Graph.without_edges(graph), device, chunk_rows)
 
     @torch.no_grad()
     def logits(self, network: Network, features: Tensor) -> Tensor:
@@ -108,7 +107,7 @@ class FullGraph:
         return result
 
 
-MOST_OF_THE_GRAPH = 0.8  # a part of more nodes saves nothing
+MOST_OF_THE_GRAPH = 0.8  # a larger part saves no time
 
 
 class PartOfGraph:

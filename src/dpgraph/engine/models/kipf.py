@@ -121,7 +121,7 @@ def _with_products(
     reach = inner.times(squares.sqrt_().unsqueeze(1)).squeeze(1) + 1  # A^ has no negative entry
     found = []
     for (nodes, members, weights), gram in zip(pieces, grams, strict=True):
-        held = weights > 0  # what is padded stands for row 0, of which nothing may reach the node
+        held = weights > 0  # padding stands for row 0, which must not reach the node
         gram.masked_fill_(~(held.unsqueeze(1) & held.unsqueeze(2)), 0)
         total = torch.where(held, weights * reach[members], 0).sum(1)
         found.append(Neighbourhoods(nodes, members, weights, gram, total))

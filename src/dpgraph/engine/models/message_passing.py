@@ -85,8 +85,8 @@ class GatLayer(nn.Module):
             return self.receive(own, keys, values, segments, level, dense)
         # Roots read every row once: keys and values act on the roots instead of all rows, and the gradient of a root
         # has rank one per head.
-        asked = dense(self.key, dense(self.query, own, level), level)
-        received = attend_states(asked, rows, segments, self.head_width)
+        mapped = dense(self.key, dense(self.query, own, level), level)
+        received = attend_states(mapped, rows, segments, self.head_width)
         return self._combine(dense(self.value, received, level), level, dense)
 
     def receive(

@@ -6,8 +6,6 @@ has gradients. `PowerIteration` is an inference with D^-1 A.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -79,8 +77,7 @@ class PowerIteration:
         if not 0 < teleport <= 1:
             raise invalid("teleport", teleport, "a number in (0, 1]")
         self.num_nodes, self.steps, self.teleport = graph.num_nodes, steps, teleport
-        nothing = np.zeros_like(graph.out_ptr), np.zeros(0, dtype=np.int32)
-        self.own_records = FullGraph(replace(graph, out_ptr=nothing[0], out_idx=nothing[1]), device)
+        self.own_records = FullGraph(Graph.without_edges(graph), device)
         adjacency = undirected_adjacency(graph)
         self.neighbours = torch.from_numpy(adjacency.indices).to(device)
         self.ptr = torch.from_numpy(adjacency.indptr).to(device)

@@ -39,7 +39,7 @@ from dpgraph.privacy.relation import Relation
 
 STEPS = ("noise", "batches")  # streams of which every step draws; an earlier process had its part
 
-# what docs/privacy.md proves for terms of this kind; any other combination protects nothing
+# the relations that docs/privacy.md proves for terms of this kind; no relation is proved for any other combination
 PROVED: dict[tuple[Lists, Batches, Clipped], frozenset[Relation]] = {
     (Lists.STABLE, Batches.POISSON, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
     (Lists.STABLE, Batches.FIXED_SIZE, Clipped.ROOT): frozenset({Relation.NODE_NULL}),

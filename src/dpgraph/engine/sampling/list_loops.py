@@ -68,7 +68,7 @@ def _sink(heap, place, size):  # type: ignore[no-untyped-def]
 @_njit
 def _smallest(values, rank, heap):  # type: ignore[no-untyped-def]
     """Return the `rank`-th smallest of distinct `values`, in memory for `rank` numbers."""
-    if len(values) <= FEW:  # counted without a branch that depends on what is compared
+    if len(values) <= FEW:  # counted without a branch that depends on the numbers
         for value in values:
             smaller = np.uint32(0)
             for other in values:

@@ -76,7 +76,7 @@ def _upper(product: Tensor) -> Tensor:
     return (product >> 32) & WORD
 
 
-UNLIKELY = 1e-6  # probability that the roots beyond one width do not fit: then the step costs more, nothing else
+UNLIKELY = 1e-6  # probability that the roots beyond one width do not fit: then the step runs without slots
 
 
 @dataclass(frozen=True)

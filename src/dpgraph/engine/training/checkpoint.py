@@ -3,7 +3,7 @@
 A resumed run repeats the batches and the noise of the steps after its checkpoint bit by bit: anyone who sees both
 attempts sees one transcript. This also holds for a run that starts again from the beginning: a checkpoint that cannot
 be used, because it is damaged or was written on another kind of device, is put aside, and the run begins again with
-step 1 and the same random streams. The broken attempt has released nothing: what it wrote is replaced, not added to.
+step 1 and the same random streams. The broken attempt has released no result: its files are replaced, not extended.
 """
 
 from __future__ import annotations

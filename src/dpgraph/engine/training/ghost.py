@@ -220,7 +220,7 @@ def _square(rows: Tensor) -> Tensor:
 def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Tensor, Tensor]:
     """Return norms from dot products, where each root has one row in each call."""
     heads = max(rows.inputs.shape[1] for rows in calls)
-    if len(calls) == heads == 1:  # nothing adds up
+    if len(calls) == heads == 1:  # rank one
         known = calls[0].squares
         of_gradients = _square(calls[0].gradients) if known is None else known
         square = (_square(calls[0].inputs) + bias).mul_(of_gradients).squeeze(1)

@@ -31,7 +31,7 @@ class Watched(nn.Module):
         """Keep the best parameters in `kept`, another network of the same shape; None: the last ones count."""
         super().__init__()
         self.network, self.kept = network, None if kept is None else kept.requires_grad_(False)
-        for name in ("done", "best_at", "stopped_at"):  # steps; 0: none yet. On the host: nothing waits for the device
+        for name in ("done", "best_at", "stopped_at"):  # steps; 0: none yet. On the host, to avoid waits for the device
             self.register_buffer(name, torch.zeros((), dtype=torch.int64))
         self.register_buffer("best", torch.full((2,), -torch.inf, dtype=torch.float64))
 

@@ -1,7 +1,7 @@
 """Opacus as a second engine: its gradients of single records, and its accountant as a second opinion of epsilon.
 
 `opacus_gradients` takes the place of the closed forms in `training.clipping.clipped_gradient_sum`. All else of a step
-is this package's: batches, clip factors, noise, divisor and accountant, so what is accounted for is what runs.
+is this package's: batches, clip factors, noise, divisor and accountant, so the accounted step is the one that runs.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ Forward = Callable[[Network, EgoBatch, Tensor], Tensor]  # (B, classes) logits o
 
 
 class Step(Protocol):
-    """Moves the parameters once; returns the number of roots it read, which is private: nothing stores it."""
+    """A step that moves the parameters once and returns the number of its roots, which is private and not stored."""
 
     def __call__(self) -> int: ...
 

@@ -42,7 +42,7 @@ ROUNDING = 1e-16  # of delta and step, what Fourier transforms may lose; measure
 # one step's grid is short, and grids are refined no further than to so many points of the result.
 LONG, SHORT_STEP, LONGEST_RESULT = 100_000, 2.0**13, 2.0**20
 STANDARD_DEVIATIONS = 24.0  # of the composed loss that a result is long, about
-LARGEST_LOSS = 2.0**18  # beyond, grids are too long; nothing is protected there, so a crude bound does
+LARGEST_LOSS = 2.0**18  # beyond, grids are too long; no record is protected there, so a crude bound is enough
 
 
 @lru_cache(maxsize=64)

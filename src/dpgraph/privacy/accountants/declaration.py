@@ -51,7 +51,7 @@ class Accountant:
     units: str = "num_train"  # parameter that holds N; a rigorous delta >= 1 / N is refused when it is given
     # a parameter that chooses the relation, and the relation of each of its values; without it: the statement's
     relations: tuple[str, Mapping[str, Relation]] | None = None
-    unproved: str | None = None  # published: why nothing is guaranteed, and which accountant to use instead
+    unproved: str | None = None  # published: why no epsilon is proved, and which accountant to use instead
 
     def __post_init__(self) -> None:
         if not self.function.__doc__:
@@ -81,8 +81,8 @@ class Accountant:
     def own(self) -> dict[str, Any]:
         """The function's parameters but delta."""
         hints = get_type_hints(self.function, include_extras=True)
-        asked = inspect.signature(self.function).parameters
-        return {name: Parameter.from_annotation(hints.get(name)) for name in asked if name != "delta"}
+        names = inspect.signature(self.function).parameters
+        return {name: Parameter.from_annotation(hints.get(name)) for name in names if name != "delta"}
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:
@@ -92,8 +92,8 @@ class Accountant:
 
     @cached_property
     def required(self) -> tuple[str, ...]:
-        asked = inspect.signature(self.function).parameters.values()
-        return tuple(one.name for one in asked if one.default is one.empty and one.name != "delta")
+        known = inspect.signature(self.function).parameters.values()
+        return tuple(one.name for one in known if one.default is one.empty and one.name != "delta")
 
     def unknown(self, unknown: Unknown) -> str:
         """Return the parameter to solve for. Raise UserError where there is none."""
@@ -131,8 +131,8 @@ class Accountant:
     def value_at(self, values: Mapping[str, Any], delta: float) -> float:
         """Return the value at checked parameters; parameters that the function does not take were checked only."""
         taken = {name: value for name, value in values.items() if name in self.own}
-        asked = {"delta": delta} if "delta" in inspect.signature(self.function).parameters else {}
-        return float(self.function(**taken, **asked))
+        more = {"delta": delta} if "delta" in inspect.signature(self.function).parameters else {}
+        return float(self.function(**taken, **more))
 
     def relation(self, given: Mapping[str, Any]) -> Relation:
         """Return the relation of its epsilon at these parameters."""

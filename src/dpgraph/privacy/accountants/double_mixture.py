@@ -20,7 +20,7 @@ from scipy.stats import binom
 
 TABLE_POINTS = 4096
 NEGLIGIBLE = 1e-30  # probability of a binomial law's tail that may count as drawn farther out
-BEYOND = 38.0  # standard deviations; log_ndtr(-38) is about -727: nothing beyond is representable
+BEYOND = 38.0  # standard deviations; log_ndtr(-38) is about -727, the end of the representable range
 MOST_REVEALED = 256  # pairs of a public draw
 CHUNK = 1 << 22  # array elements per evaluation
 

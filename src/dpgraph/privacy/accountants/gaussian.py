@@ -23,5 +23,5 @@ def gaussian_epsilon(*, mu: float, delta: float) -> float:
     """
     if mu <= 0:
         return 0.0
-    with np.errstate(divide="ignore"):  # where delta covers everything, or nothing
+    with np.errstate(divide="ignore"):  # where delta is 0 or covers every output
         return float(dp_accounting.get_epsilon_gaussian(1 / mu, delta))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 PUBLIC_SETTINGS = f"{PUBLIC}, but for the steps that the result lists as uncovered"
-NOISE_RANGE = (LEAST_NOISE, MOST_NOISE)  # noise std / clip norm; beyond, floating point answers nothing
+NOISE_RANGE = (LEAST_NOISE, MOST_NOISE)  # noise std / clip norm; beyond, floating point has no answer
 
 
 def _allowed(expected: str, good: Callable[[Any], bool]) -> AfterValidator:
@@ -126,7 +126,9 @@ class NoisySteps(Mechanism):
     steps_cost: ClassVar[bool] = True  # False: all is released before them, and they are post-processing
     # of a kind of release: the random stream, and its draws; None: as many as the release counts
     release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {}
-    more_streams: ClassVar[tuple[str, ...]] = ()  # beside steps and releases: keyed by ids, or of private length
+    more_streams: ClassVar[
+        tuple[str, ...]
+    ] = ()  # in addition to steps and releases: keyed by ids, or of private length
     counted: ClassVar[Counted] = Counted.ROOTS  # in the delta of a run that asks for none
     roots_are_protected: ClassVar[bool] = True  # False: roots are tuples of those who are
     # the facts that each number comes from which is called public, by its name
@@ -285,12 +287,12 @@ class NoisySteps(Mechanism):
         """Return the guarantee of the first `step` steps; before the first, epsilon is 0."""
         if step == 0:
             statement = self.with_steps(1).statement()
-            nothing: dict[str, Any] = {"steps": 0, "beside": ()}
+            changed: dict[str, Any] = {"steps": 0, "beside": ()}
             for mode in ("published", "rigorous"):
                 guarantee = getattr(statement, mode)
                 epsilon = None if guarantee.epsilon is None else 0.0
-                nothing[mode] = guarantee.model_copy(update={"epsilon": epsilon})
-            return statement.model_copy(update=nothing)
+                changed[mode] = guarantee.model_copy(update={"epsilon": epsilon})
+            return statement.model_copy(update=changed)
         return self.with_steps(step).statement()
 
     def closed(self) -> tuple[int, float]:

@@ -15,7 +15,7 @@ from dpgraph.data.graph import Graph
 from dpgraph.problems.base import SavedArrays
 
 FOLDS = 5
-FEWEST = 2 * FOLDS  # roots below which nothing is predicted
+FEWEST = 2 * FOLDS  # roots below which degrees are not predicted
 LARGEST = 5_000  # nodes of a silhouette, whose work is quadratic
 ALPHAS = np.logspace(-3, 6, 19)  # of the ridge, on standardised embeddings
 

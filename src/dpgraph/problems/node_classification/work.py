@@ -22,11 +22,8 @@ class NodeClassification(ClassifiedRecords):
 
     def counts_only(self, value: Graph) -> Graph:
         """Return the numbers of nodes and classes, and the split, without a record."""
-        ptr, none = np.zeros(value.num_nodes + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
         features = np.zeros((value.num_nodes, 0), dtype=np.float32)
-        return replace(
-            self.unlabelled(value), out_ptr=ptr, out_idx=none, in_ptr=ptr, in_idx=none, features=features, meta={}
-        )
+        return replace(Graph.without_edges(self.unlabelled(value)), features=features, meta={})
 
     def check_shown(self, value: Graph, labels: bool, records: bool) -> None:
         if not records and (value.num_edges or value.num_features):

@@ -58,7 +58,7 @@ def _placed(
     left, right = as_head[heads].astype(np.float64), as_tail.astype(np.float64, copy=False)
     own = np.einsum("bd,bd->b", left, right[tails])[:, None]
     scores = left @ right[candidates].T
-    # products of one pair may be rounded in two ways; a comparison with nan is False: what is not smaller counts
+    # products of one pair may be rounded in two ways; a comparison with nan is False: all that is not smaller counts
     tolerance = 1e-9 * np.abs(own)
     others = ~(scores < own - tolerance)
     for column in left_out.T:

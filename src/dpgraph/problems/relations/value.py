@@ -61,7 +61,7 @@ class Relations:
             found = np.diff(self.text_ends, prepend=0) > 0
         elif self.features.shape[1]:
             found = np.asarray(np.any(self.features, axis=1))
-        else:  # no records are shown: nobody is told apart
+        else:  # no records are shown: all count as present
             found = np.ones(self.num_entities, dtype=bool)
         return (np.asarray(self.domain) == TRAIN) & found
 

@@ -42,7 +42,7 @@ class RowGradients:
         d_in, d_out = self.inputs.shape[1], self.gradients.shape[1]
         parts = []
         for a, g in zip(self.layout.padded(self.inputs), self.layout.padded(self.gradients), strict=True):
-            if a.shape[1] == 1:  # rank one: nothing adds up
+            if a.shape[1] == 1:  # rank one
                 square = (_squared(a) + 1).mul_(_squared(g))
                 parts.append((square, square))
                 continue
@@ -109,7 +109,7 @@ def _encode(encoder: Mlp, batch: SlotBatch, records: DeviceRecords, calls: Calls
     for index, layer in enumerate(encoder.layers):
         rows, pull = _row_layer(layer, activation_of(encoder.activation), rows, batch.layout, finite, calls, index > 0)  # type: ignore[arg-type]
         pulls.append(pull)
-        finite = False  # of states nothing is known
+        finite = False  # states are not checked
     return rows, chained(pulls)
 
 

@@ -1,4 +1,4 @@
-"""The private step as one program of fixed shapes that reads nothing back to the host.
+"""The private step as one program of fixed shapes that reads no number back to the host.
 
 On a CUDA device the program is captured once and replayed (`torch.cuda.CUDAGraph`): a step is two calls of the driver.
 On a CPU the same program runs call by call, which is how it is tested.
@@ -222,7 +222,7 @@ class CapturedStep:
             self.program()
         elif self._graph is not None:
             self._graph.replay()
-        elif not self._warm:  # the first step is the warm-up that a capture needs: nothing is drawn or moved twice
+        elif not self._warm:  # the first step is the warm-up that a capture needs, so that no number is drawn twice
             with _beside(self.device):
                 self.program()
             self._warm = True

@@ -46,12 +46,12 @@ class StateAttention:
         for whole in blocks(segments.lengths, states.device):
             for block in whole.split(most):
                 rows = block.take(states)
-                self.read.append(one := RootReads(block, block_weights(block, self._asked(block), rows, self.scale)))
+                self.read.append(one := RootReads(block, block_weights(block, self._mapped(block), rows, self.scale)))
                 received = torch.bmm(one.weights, rows)
                 self.heads[block.runs] = _each_head(received, layer.value.by_head.mT)
         self.heads += layer.value.bias.view(layer.value.heads, -1)
 
-    def _asked(self, block: PaddedRuns) -> Tensor:
+    def _mapped(self, block: PaddedRuns) -> Tensor:
         """Return (b, H, D) queries mapped by the transposed weights of the keys."""
         return _each_head(self.queries[block.runs], self.layer.key.by_head)
 
@@ -63,7 +63,7 @@ class StateAttention:
         for one in self.read:
             block, rows = one.block, one.block.take(self.states)
             of_received = _each_head(above[block.runs], self.layer.value.by_head)
-            one.scores, both = block_gradients(one.weights, rows, of_received, self._asked(block), self.scale)
+            one.scores, both = block_gradients(one.weights, rows, of_received, self._mapped(block), self.scale)
             of_queries[block.runs] = _each_head(torch.bmm(one.scores, rows), self.layer.key.by_head.mT)
             block.write(of_states, both)
         return of_queries, of_states[:-1]
@@ -75,8 +75,8 @@ class StateAttention:
 
     def key_rows(self, one: RootReads) -> CallRows:
         """Return the rows on which the keys' layer acted; applied to queries it and its gradient are transposed."""
-        of_asked = torch.bmm(one.scores, one.block.take(self.states))  # type: ignore[arg-type]
-        return CallRows(of_asked, self.queries[one.block.runs], _once(of_asked))
+        of_mapped = torch.bmm(one.scores, one.block.take(self.states))  # type: ignore[arg-type]
+        return CallRows(of_mapped, self.queries[one.block.runs], _once(of_mapped))
 
 
 @dataclass(frozen=True)

@@ -66,10 +66,10 @@ def dense(
     """
     output = affine(layer, activation, rows)
 
-    def pull(gradient: Tensor, beside: Tensor | None = None) -> Tensor:
+    def pull(gradient: Tensor, addend: Tensor | None = None) -> Tensor:
         below, squares = (per_row(gradient), None) if activation is None else pulled(activation, gradient, output)
         calls.add(layer, CallRows.flat(rows, below, sizes, squares))
-        return below @ layer.weight if beside is None else torch.addmm(beside, below, layer.weight)
+        return below @ layer.weight if addend is None else torch.addmm(addend, below, layer.weight)
 
     return output, pull
 

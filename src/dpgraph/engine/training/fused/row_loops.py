@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 from dpgraph.core.compiled import compiled
 
-AHEAD = 2  # rows that are asked for before they are read: they lie anywhere in memory
+AHEAD = 2  # rows that are prefetched, because they lie anywhere in memory
 LINE = 64  # bytes that come at once
 
 
