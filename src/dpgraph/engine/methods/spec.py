@@ -145,16 +145,6 @@ def own_record(cell: Any) -> PredictionInput:
     return PredictionInput.OWN_RECORD
 
 
-def unknown_exchanges(cell: Any) -> None:
-    """Return None: no bound is known."""
-    return None
-
-
-def no_fallback(mechanism: Mapping[str, Any]) -> str:
-    """Return an empty text: the mechanism ran as its variant says."""
-    return ""
-
-
 Rule = Callable[[Size, float | None], Mapping[str, Any]]
 
 
@@ -181,7 +171,7 @@ class MethodSpec:
     without_noise: type[NonPrivate] = NonPrivate  # or NoRecord, whose methods are shown counts only
     look: Callable[[Any], Look] = any_look  # in figures
     # steps of its guarantee between "this node is a root" and "another one is, in its place"; None: no bound is known
-    root_exchanges: Callable[[Any], int | None] = unknown_exchanges
+    root_exchanges: Callable[[Any], int | None] = lambda cell: None
     inference: Callable[[Any], PredictionInput] = reads_edges_with_hops
     problems: tuple[str, ...] = (FIRST_PROBLEM,)  # whose data it takes
     deterministic: bool = False  # True: every seed of a split predicts the same
@@ -191,7 +181,7 @@ class MethodSpec:
     # by name, a part of a cell from what the registry declares of a data set, and the target epsilon: no record is read
     rules: Mapping[str, Rule] = field(default_factory=dict)
     # from the mechanism of a result, the name of what replaced its variant; empty: the variant ran
-    fallback: Callable[[Mapping[str, Any]], str] = no_fallback
+    fallback: Callable[[Mapping[str, Any]], str] = lambda mechanism: ""
     # by relation, its name where its parameters do not depend on the protected data: epsilon is 0
     untouched: Mapping[Relation, str] = field(default_factory=dict)
 

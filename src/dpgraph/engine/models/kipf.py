@@ -33,6 +33,9 @@ MOST_PAIRS = 1 << 25  # of one block, padding included: 256 MB of inner products
 PIECE = 1 << 22  # numbers that are gathered at once
 COLUMNS = 256  # features at once
 GROWTH = 1.2  # from one length of padded neighbourhoods to the next
+PADDED_TO = 64
+# Beyond this share of nodes, or these bytes, gathering rows of X costs more than it saves: time, or space in a cache.
+MOST_OF_THE_GRAPH, MOST_BYTES = 0.5, 1 << 21
 
 
 @dataclass(frozen=True)
@@ -126,11 +129,6 @@ def _with_products(
         total = torch.where(held, weights * reach[members], 0).sum(1)
         found.append(Neighbourhoods(nodes, members, weights, gram, total))
     return tuple(found)
-
-
-PADDED_TO = 64
-# Beyond this share of nodes, or these bytes, gathering rows of X costs more than it saves: time, or space in a cache.
-MOST_OF_THE_GRAPH, MOST_BYTES = 0.5, 1 << 21
 
 
 @dataclass(frozen=True)
@@ -240,18 +238,36 @@ def normalized(closed: Csr) -> Csr:
     return replace(closed, values=np.repeat(scale, degrees) * scale[closed.columns])
 
 
-class KipfNetwork(nn.Module):
-    """A two-layer GCN with all P parameters in one vector `theta`, padded with zeros to a multiple of `PADDED_TO`."""
+class VectorNetwork(nn.Module):
+    """A network with all P parameters in one vector `theta`, padded with zeros to a multiple of `PADDED_TO`."""
+
+    theta: nn.Parameter
+
+    def __init__(self, *shapes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.shapes, self.sizes = shapes, [math.prod(shape) for shape in shapes]
+
+    @property
+    def size(self) -> int:
+        """P, without padding."""
+        return sum(self.sizes)
+
+    def layers(self, vector: Tensor) -> list[Tensor]:
+        """Return views of `theta`, or a vector like it, in the layers' shapes."""
+        parts = vector[: self.size].split(self.sizes)
+        return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+
+
+class KipfNetwork(VectorNetwork):
+    """A two-layer GCN; its layers are W1 (F, width), b1, W2 (width, classes), b2."""
 
     def __init__(
         self, num_features: int, width: int, num_classes: int, generator: torch.Generator, device: torch.device
     ) -> None:
         """Draw Glorot uniform weights from a generator on the CPU; biases are zero."""
-        super().__init__()
+        super().__init__((num_features, width), (width,), (width, num_classes), (num_classes,))
         if width < 1:
             raise invalid("width", width, "an integer >= 1")
-        self.shapes = ((num_features, width), (width,), (width, num_classes), (num_classes,))
-        self.sizes = [math.prod(shape) for shape in self.shapes]
         parts = []
         for shape in self.shapes:
             bound = math.sqrt(6 / sum(shape)) if len(shape) == 2 else 0.0
@@ -259,18 +275,8 @@ class KipfNetwork(nn.Module):
         self.theta = nn.Parameter(torch.cat([*parts, torch.zeros(-self.size % PADDED_TO)]).to(device))
 
     @property
-    def size(self) -> int:
-        """P, without padding."""
-        return sum(self.sizes)
-
-    @property
     def width(self) -> int:
         return self.shapes[0][1]
-
-    def layers(self, vector: Tensor) -> list[Tensor]:
-        """Return views W1 (F, width), b1, W2 (width, classes), b2 of `theta` or a vector like it."""
-        parts = vector[: self.size].split(self.sizes)
-        return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
     @torch.no_grad()
     def logits(self, block: KipfBlock) -> Tensor:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.engine.sampling.ego import EgoBatch, Hop
+from dpgraph.engine.sampling.ego import EgoBatch, Hop, upload
 
 WIDTH_GROWTH = 1.125  # padded blocks of unequal runs waste at most this factor
 FEW_BLOCKS = 16  # so many cost less than gathering rows
@@ -267,12 +267,8 @@ def _padded_runs(runs: np.ndarray, starts: np.ndarray, lengths: np.ndarray, devi
     column = np.arange(int(own.max()))
     # A missing row repeats the run's own last row: no other run's values can leak in, even infinite ones.
     rows = starts[runs, None] + np.minimum(column, own - 1)
-    missing = None if np.all(own == len(column)) else _upload(column >= own, device)
-    return PaddedRuns(_upload(runs, device), _upload(rows, device), (len(runs), len(column)), missing, runs)
-
-
-def _upload(values: np.ndarray, device: torch.device) -> Tensor:
-    return torch.from_numpy(values).to(device, non_blocking=True)
+    missing = None if np.all(own == len(column)) else upload(column >= own, device)
+    return PaddedRuns(upload(runs, device), upload(rows, device), (len(runs), len(column)), missing, runs)
 
 
 def _width_class(lengths: np.ndarray) -> np.ndarray:

@@ -18,11 +18,19 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.engine.models.dense import Dense, apply_layer
-from dpgraph.engine.models.kipf import PADDED_TO
+from dpgraph.engine.models.kipf import PADDED_TO, VectorNetwork
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.sparse import Features, Matrix
-from dpgraph.engine.sampling.edge_lists import EdgeLists
-from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, pack_ego_trees
+from dpgraph.engine.sampling.edge_lists import EdgeLists, pack_lists
+from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, pack_ego_trees, upload
+
+# of the activations of models.dense, as functions of their outputs
+SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": lambda hidden: (hidden > 0).to(hidden.dtype),
+    "tanh": lambda hidden: 1 - hidden.square(),
+}
+GRAM_BYTES = 1 << 26  # of gathered records
+WHOLE_FROM = 0.4  # share of the roots in a batch, from which taking apart what it reads costs more than it saves
 
 
 class WeightedRows:
@@ -46,7 +54,7 @@ class WeightedRows:
     def logits(self, network: Network, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
         """Return the logits (B, classes): the sum over a row's nodes u of weight times the logits of u's own record."""
         rows = network.decoder(network.encoder(features[batch.nodes], 1, dense), 1, dense)
-        sizes = torch.from_numpy(batch.sizes[1]).to(rows.device, non_blocking=True)
+        sizes = upload(batch.sizes[1], rows.device)
         owner = torch.repeat_interleave(torch.arange(len(sizes), device=rows.device), sizes, output_size=len(rows))
         keys = batch.roots[owner] * self.num_nodes + batch.nodes
         place = torch.searchsorted(self._keys, keys)
@@ -91,43 +99,22 @@ def _lists(owners: np.ndarray, members: np.ndarray, num_nodes: int) -> EdgeLists
     other = owners != members
     owners, members = owners[other], members[other]
     order = np.lexsort((members, owners))
-    ptr = np.zeros(num_nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(owners, minlength=num_nodes), out=ptr[1:])
-    return EdgeLists(ptr, members[order].astype(np.int32))
+    return pack_lists(num_nodes, owners, members[order])
 
 
-# of the activations of models.dense, as functions of their outputs
-SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": lambda hidden: (hidden > 0).to(hidden.dtype),
-    "tanh": lambda hidden: 1 - hidden.square(),
-}
-GRAM_BYTES = 1 << 26  # of gathered records
-WHOLE_FROM = 0.4  # share of the roots in a batch, from which taking apart what it reads costs more than it saves
-
-
-class RowNetwork(nn.Module):
-    """The P parameters of a perceptron in one vector `theta`, E before D, padded with zeros to whole vectors."""
+class RowNetwork(VectorNetwork):
+    """A perceptron of one hidden layer; its layers are E (F + 1, H) and D (C, H + 1)."""
 
     def __init__(self, network: Network, activation: str) -> None:
         """Start from the parameters of an MLP with one encoder and one decoder layer."""
-        super().__init__()
         encoder, decoder = _single_layers(network)
+        super().__init__(
+            (encoder.in_features + 1, encoder.out_features), (decoder.out_features, decoder.in_features + 1)
+        )
         self.activation, self.slope = network.encoder.activation, SLOPES[activation]
-        self.shapes = ((encoder.in_features + 1, encoder.out_features), (decoder.out_features, decoder.in_features + 1))
-        self.sizes = [rows * columns for rows, columns in self.shapes]
         self.theta = nn.Parameter(encoder.weight.new_zeros(-(-self.size // PADDED_TO) * PADDED_TO))
         for mine, theirs in zip(self.parts(self.theta.data), _parameters(network), strict=True):
             mine.copy_(theirs)
-
-    @property
-    def size(self) -> int:
-        """P, without padding."""
-        return sum(self.sizes)
-
-    def layers(self, vector: Tensor) -> tuple[Tensor, Tensor]:
-        """Return views E (F + 1, H) and D (C, H + 1) of `theta` or a vector like it."""
-        encoder, decoder = vector[: self.size].split(self.sizes)
-        return encoder.view(self.shapes[0]), decoder.view(self.shapes[1])
 
     def parts(self, vector: Tensor) -> list[Tensor]:
         """Return views in the order and the shapes of a network's parameters: W1 (H, F), b1, W2 (C, H), b2."""
@@ -215,19 +202,16 @@ class RowTable:
         flat = places.ravel()
         ends = np.zeros(count + 1, dtype=np.int32)
         np.cumsum(np.bincount(flat, minlength=count), out=ends[1:])
-        chosen = self._upload(positions)
+        chosen = upload(positions, self.device)
         return RowBatch(
             records=records,
-            places=self._upload(flat),
-            readers=self._upload(np.argsort(flat, kind="stable").astype(np.int32)),
-            readers_ptr=self._upload(ends),
+            places=upload(flat, self.device),
+            readers=upload(np.argsort(flat, kind="stable").astype(np.int32), self.device),
+            readers_ptr=upload(ends, self.device),
             weights=self.weights[chosen],
             gram=self.gram[chosen],
             labels=self.labels[chosen],
         )
-
-    def _upload(self, values: np.ndarray) -> Tensor:
-        return torch.from_numpy(values).to(self.device, non_blocking=True)
 
 
 def with_constant(features: np.ndarray, device: torch.device) -> Features:

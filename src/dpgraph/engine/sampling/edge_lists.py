@@ -68,7 +68,7 @@ def empty_edge_lists(graph: Graph) -> EdgeLists:
 def full_edge_lists(graph: Graph, roots: np.ndarray) -> EdgeLists:
     """Return the whole list of every root, without any bound: for training without privacy."""
     owners, members = _entries(graph, _checked(graph, roots))
-    return _pack(graph.num_nodes, owners, members)
+    return pack_lists(graph.num_nodes, owners, members)
 
 
 def sample_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, generator: np.random.Generator) -> EdgeLists:
@@ -108,7 +108,7 @@ def _sampled(graph: Graph, roots: np.ndarray, max_degree: int, generator: np.ran
     owners, members = owners[kept], members[kept]
     over = np.bincount(members, minlength=graph.num_nodes) > max_degree
     kept = ~over[members]
-    return _pack(graph.num_nodes, owners[kept], members[kept])
+    return pack_lists(graph.num_nodes, owners[kept], members[kept])
 
 
 def _sampled_by_loops(graph: Graph, roots: np.ndarray, max_degree: int, generator: np.random.Generator) -> EdgeLists:
@@ -162,7 +162,7 @@ def _stable(graph: Graph, roots: np.ndarray, max_degree: int, list_cap: int, key
     proposed = smallest_in_group(owners, members, list_cap, graph.num_nodes, key, PROPOSE)
     owners, members = owners[proposed], members[proposed]
     accepted = smallest_in_group(members, owners, max_degree, graph.num_nodes, key, ACCEPT)
-    return _pack(graph.num_nodes, owners[accepted], members[accepted])
+    return pack_lists(graph.num_nodes, owners[accepted], members[accepted])
 
 
 def _stable_by_loops(graph: Graph, roots: np.ndarray, max_degree: int, list_cap: int, key: int) -> EdgeLists:
@@ -170,8 +170,7 @@ def _stable_by_loops(graph: Graph, roots: np.ndarray, max_degree: int, list_cap:
 
     ptr, idx = contiguous(graph.out_ptr, graph.out_idx)
     lengths = ptr[roots + 1] - ptr[roots]
-    ends = np.zeros(len(roots) + 1, dtype=np.int64)
-    np.cumsum(np.minimum(lengths, list_cap), out=ends[1:])
+    ends = offsets(np.minimum(lengths, list_cap))
     members, priorities = np.empty(ends[-1] + 1, dtype=np.int32), np.empty(ends[-1], dtype=np.uint32)
     longest = int(lengths.max(initial=0))
     listed, heap = (np.empty(size, dtype=np.uint32) for size in (longest, min(list_cap, longest)))
@@ -225,14 +224,25 @@ def _entry_count(graph: Graph, roots: np.ndarray) -> int:
 def _entries(graph: Graph, roots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the owners and members of the roots' lists, owners ascending."""
     lengths = graph.out_ptr[roots + 1] - graph.out_ptr[roots]
-    first = np.cumsum(lengths) - lengths
-    position = np.arange(int(lengths.sum())) + np.repeat(graph.out_ptr[roots] - first, lengths)
-    return np.repeat(roots.astype(np.int32), lengths), np.asarray(graph.out_idx)[position]
+    members = np.asarray(graph.out_idx)[ranges(graph.out_ptr[roots], lengths)]
+    return np.repeat(roots.astype(np.int32), lengths), members
 
 
-def _pack(num_nodes: int, owners: np.ndarray, members: np.ndarray) -> EdgeLists:
-    ptr = np.zeros(num_nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(owners, minlength=num_nodes), out=ptr[1:])
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return the positions of the ranges [start, start + length), one after the other."""
+    ends = offsets(lengths)
+    return np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
+
+
+def offsets(lengths: np.ndarray) -> np.ndarray:
+    """Return 0 and the cumulative sums of the lengths, int64."""
+    ptr = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=ptr[1:])
+    return ptr
+
+
+def pack_lists(num_nodes: int, owners: np.ndarray, members: np.ndarray) -> EdgeLists:
+    ptr = offsets(np.bincount(owners, minlength=num_nodes))
     return EdgeLists(ptr, members.astype(np.int32, copy=False))
 
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from dpgraph.core.compiled import WORTH
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.engine.sampling.edge_lists import EdgeLists, contiguous
+from dpgraph.engine.sampling.edge_lists import EdgeLists, contiguous, offsets, ranges
 
 MAX_HOPS = 2
 MAX_ROWS = 2**29  # 4 GiB of node ids
@@ -101,7 +101,7 @@ class EgoTrees:
         """Return the node ids of those rows, root by root; for trees on the host."""
         ranks = self.rank[positions]
         begin = self.row_ptr[-1][ranks]
-        return self.nodes.numpy()[_ranges(begin, self.row_ptr[-1][ranks + 1] - begin)]  # type: ignore[no-any-return]
+        return self.nodes.numpy()[ranges(begin, self.row_ptr[-1][ranks + 1] - begin)]  # type: ignore[no-any-return]
 
     def batch(self, positions: np.ndarray) -> EgoBatch:
         """Return the trees of the roots at `positions` (in the order given to `pack_ego_trees`), in that order."""
@@ -128,21 +128,21 @@ class EgoTrees:
         """Return a batch on the host, where numpy's calls cost half of PyTorch's."""
         begin = [ptr[ranks] for ptr in self.row_ptr]
         sizes = tuple(ptr[ranks + 1] - first for ptr, first in zip(self.row_ptr, begin, strict=True))
-        offsets = [_offsets(lengths) for lengths in sizes]
+        starts = [offsets(lengths) for lengths in sizes]
         hops = []
         for level, columns in enumerate(self.columns):
             if columns is None:
-                hops.append(Hop(torch.from_numpy(offsets[level + 1]), None))
+                hops.append(Hop(torch.from_numpy(starts[level + 1]), None))
                 continue
-            above, segments = _ranges(begin[level], sizes[level]), self.segment_ptr[level].numpy()
-            ptr = _offsets(segments[above + 1] - segments[above])
+            above, segments = ranges(begin[level], sizes[level]), self.segment_ptr[level].numpy()
+            ptr = offsets(segments[above + 1] - segments[above])
             first = self.entry_ptr[level][ranks]
             entries = self.entry_ptr[level][ranks + 1] - first
-            moved = columns.numpy()[_ranges(first, entries)]
-            moved += np.repeat(offsets[level + 1][:-1], entries)
+            moved = columns.numpy()[ranges(first, entries)]
+            moved += np.repeat(starts[level + 1][:-1], entries)
             hops.append(Hop(torch.from_numpy(ptr), torch.from_numpy(moved)))
-        nodes = self.nodes.numpy()[_ranges(begin[-1], sizes[-1])]
-        own = offsets[-1][:-1] + self.own[ranks]
+        nodes = self.nodes.numpy()[ranges(begin[-1], sizes[-1])]
+        own = starts[-1][:-1] + self.own[ranks]
         roots, rows, alone = (torch.from_numpy(array) for array in (self.roots.numpy()[ranks], nodes, own))
         return EgoBatch(roots, rows, alone, sizes, tuple(hops), places)
 
@@ -153,31 +153,33 @@ class EgoTrees:
         for level in range(self.hops):
             entries = self.entry_ptr[level][ranks + 1] - self.entry_ptr[level][ranks]
             if self.columns[level] is None:
-                hops.append(Hop(self._upload(_offsets(sizes[level + 1])), None))
+                hops.append(Hop(upload(offsets(sizes[level + 1]), self.device), None))
                 continue
             rows = self._flat(self.row_ptr[level][ranks], sizes[level])
             lengths = self.segment_ptr[level][rows + 1] - self.segment_ptr[level][rows]
             ptr = torch.nn.functional.pad(torch.cumsum(lengths, 0), (1, 0))
             picked = self._flat(self.entry_ptr[level][ranks], entries)
-            shift = self._repeat(_offsets(sizes[level + 1])[:-1], entries)
+            shift = self._repeat(offsets(sizes[level + 1])[:-1], entries)
             hops.append(Hop(ptr, self.columns[level][picked] + shift))  # type: ignore[index]
         nodes = self.nodes[self._flat(self.row_ptr[-1][ranks], sizes[-1])]
-        own = self._upload(_offsets(sizes[-1])[:-1] + self.own[ranks])
-        return EgoBatch(self.roots[self._upload(ranks)], nodes, own, sizes, tuple(hops), places)
+        own = upload(offsets(sizes[-1])[:-1] + self.own[ranks], self.device)
+        return EgoBatch(self.roots[upload(ranks, self.device)], nodes, own, sizes, tuple(hops), places)
 
     def _flat(self, starts: np.ndarray, lengths: np.ndarray) -> Tensor:
         """Return the positions of the ranges [start, start + length), one after the other."""
-        return self._repeat(starts - _offsets(lengths)[:-1], lengths) + self._arange(int(lengths.sum()))
+        return self._repeat(starts - offsets(lengths)[:-1], lengths) + self._arange(int(lengths.sum()))
 
     def _repeat(self, values: np.ndarray, lengths: np.ndarray) -> Tensor:
         total = int(lengths.sum())
-        return torch.repeat_interleave(self._upload(values), self._upload(lengths), output_size=total)
-
-    def _upload(self, values: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device, non_blocking=True)
+        return torch.repeat_interleave(upload(values, self.device), upload(lengths, self.device), output_size=total)
 
     def _arange(self, length: int) -> Tensor:
         return torch.arange(length, device=self.device)
+
+
+def upload(values: np.ndarray, device: torch.device) -> Tensor:
+    """Return an array on the device, without waiting for it."""
+    return torch.from_numpy(np.ascontiguousarray(values)).to(device, non_blocking=True)
 
 
 def pack_ego_trees(
@@ -277,7 +279,7 @@ def _packed_by_loops(lists: EdgeLists, roots: np.ndarray, hops: int) -> _Packed:
     own = np.zeros(len(roots), dtype=np.int64)
     if hops == 1:
         order = _ascending(rows)
-        ptr = _offsets(rows[order])
+        ptr = offsets(rows[order])
         nodes = np.empty(ptr[-1], dtype=np.int64)
         fill_lists(*csr, roots[order], nodes)
         return _Packed(order, (np.arange(len(roots) + 1), ptr), nodes, own, (ptr,), (None,))
@@ -291,7 +293,7 @@ def _packed_by_loops(lists: EdgeLists, roots: np.ndarray, hops: int) -> _Packed:
     order = _ascending(rows, sizes)
     rank = np.empty(len(roots), dtype=np.int64)
     rank[order] = np.arange(len(roots))
-    row_ptr, deep_ptr, entry_ptr = (_offsets(lengths[order]) for lengths in (rows, sizes, counts))
+    row_ptr, deep_ptr, entry_ptr = (offsets(lengths[order]) for lengths in (rows, sizes, counts))
     nodes, within = np.empty(deep_ptr[-1], dtype=np.int64), np.empty(total, dtype=np.int64)
     entries_ptr, ranks = np.zeros(len(lengths) + 1, dtype=np.int64), np.empty(sizes.max(initial=0), dtype=np.int32)
     arrange(
@@ -325,7 +327,7 @@ def _levels(lists: EdgeLists, roots: np.ndarray, hops: int) -> list[Level]:
         keys = np.sort(owner * np.int64(lists.num_nodes) + nodes)  # numpy's unique hashes, ten times slower
         distinct = keys[np.diff(keys, prepend=-1) > 0]
         sizes = np.bincount(distinct // lists.num_nodes, minlength=len(roots))
-        levels.append((_offsets(sizes), distinct % lists.num_nodes))
+        levels.append((offsets(sizes), distinct % lists.num_nodes))
     return levels
 
 
@@ -333,7 +335,7 @@ def _reordered(level: Level, order: np.ndarray) -> Level:
     """Return the same rows with the roots in another order."""
     ptr, rows = level
     lengths = np.diff(ptr)[order]
-    return _offsets(lengths), rows[_ranges(ptr[order], lengths)]
+    return offsets(lengths), rows[ranges(ptr[order], lengths)]
 
 
 def _keys(lists: EdgeLists, level: Level) -> np.ndarray:
@@ -351,7 +353,7 @@ def _closed_lists(lists: EdgeLists, nodes: np.ndarray) -> Level:
     """Return {u} and E_u of each of `nodes`, u first."""
     start = lists.ptr[nodes]
     lengths = lists.ptr[nodes + 1] - start + 1
-    ptr = _offsets(lengths)
+    ptr = offsets(lengths)
     _check_rows(int(ptr[-1]))
     position = np.arange(ptr[-1]) + np.repeat(start - 1 - ptr[:-1], lengths)
     rows = np.empty(int(ptr[-1]), dtype=np.int64)
@@ -370,16 +372,3 @@ def _check_rows(rows: int) -> None:
 
 def _entries(lists: EdgeLists, nodes: np.ndarray) -> int:
     return int((lists.ptr[nodes + 1] - lists.ptr[nodes]).sum())
-
-
-def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return the positions of the ranges [start, start + length), one after the other."""
-    ends = _offsets(lengths)
-    return np.arange(ends[-1]) + np.repeat(starts - ends[:-1], lengths)
-
-
-def _offsets(lengths: np.ndarray) -> np.ndarray:
-    """Return 0 and the cumulative sums of the lengths."""
-    ptr = np.zeros(len(lengths) + 1, dtype=np.int64)
-    np.cumsum(lengths, out=ptr[1:])
-    return ptr

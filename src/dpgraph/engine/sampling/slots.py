@@ -36,6 +36,7 @@ WORD = 0xFFFFFFFF
 BITS = 62  # of the number that decides about a root: an int64 that is not negative
 
 Words = tuple[Tensor, Tensor, Tensor, Tensor]
+UNLIKELY = 1e-6  # probability that the roots beyond one width do not fit: then the step runs without slots
 
 
 def philox(counter: Words, key: int) -> Words:
@@ -74,9 +75,6 @@ def threshold(rate: float) -> int:
 
 def _upper(product: Tensor) -> Tensor:
     return (product >> 32) & WORD
-
-
-UNLIKELY = 1e-6  # probability that the roots beyond one width do not fit: then the step runs without slots
 
 
 @dataclass(frozen=True)

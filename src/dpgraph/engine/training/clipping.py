@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from dpgraph.core.errors import invalid
 from dpgraph.engine.models.network import Network, owners
-from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees
+from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, upload
 from dpgraph.engine.training.fused.inputs import FirstRows, TreeInputs
 from dpgraph.engine.training.fused.network import Parts, first_rows, has_closed_form, neighbour_parts, root_parts
 from dpgraph.engine.training.fused.records import DenseRecords
@@ -128,7 +128,7 @@ def clipped_gradient_sum(
         lost = finite if _may_lose(finite) else None
         for layer, gradients in by_layer.items():
             gradients.add_weighted(sums, factors[:, column[layer]], lost)
-        norms[_index(places, norms)] = squared.sqrt()
+        norms[upload(places, norms.device)] = squared.sqrt()
         total += values.sum()
         dropped += (~finite).sum()
         del by_layer, gradients  # before the next part is computed: they are the most of its memory
@@ -171,7 +171,7 @@ def gradient_norms(
     inputs = TreeInputs(trees, features)
     for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, losses, inputs):
         squared, _ = _squared_norms(by_layer, values, column, norms.shape[1])
-        norms[_index(places, norms)] = squared.sqrt()
+        norms[upload(places, norms.device)] = squared.sqrt()
         del by_layer
     return norms
 
@@ -271,7 +271,3 @@ def _columns_of_groups(network: Network) -> dict[nn.Module, int]:
     if set(column) != set(owners(network)):
         raise TypeError("every parameter must belong to a layer of one parameter group")
     return column
-
-
-def _index(places: np.ndarray, like: Tensor) -> Tensor:
-    return torch.from_numpy(places).to(like.device, non_blocking=True)

@@ -24,7 +24,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dpgraph.engine.models.dense import KeyLinear, SelfWeight
 from dpgraph.engine.models.segments import PaddedRuns, blocks
-from dpgraph.engine.sampling.ego import EgoBatch
+from dpgraph.engine.sampling.ego import EgoBatch, upload
 from dpgraph.engine.training.fused.passes import weighed
 
 LAYERS = (nn.Linear, SelfWeight)  # whose gradients are known for each root
@@ -70,7 +70,7 @@ class CallRows:
     def per_row(self, values: Tensor) -> Tensor:
         """Return values (B,) of roots as (n, 1, 1) values of rows."""
         if not self.once:
-            counts = torch.from_numpy(self.sizes).to(values.device, non_blocking=True)
+            counts = upload(self.sizes, values.device)
             values = torch.repeat_interleave(values, counts, output_size=len(self.inputs))
         return values.view(-1, 1, 1)
 
@@ -78,7 +78,7 @@ class CallRows:
         """Return the (B,) sums of values (n,) over each root's rows."""
         if self.once:
             return values
-        lengths = torch.from_numpy(self.sizes).to(values.device, non_blocking=True)
+        lengths = upload(self.sizes, values.device)
         return torch.segment_reduce(values, "sum", lengths=lengths, unsafe=True)
 
     def finite_rows(self, finite: Tensor) -> tuple[Tensor, Tensor]:
@@ -272,7 +272,7 @@ def explicit_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
 def _interleave(calls: tuple[CallRows, ...]) -> CallRows:
     """Return the rows of several calls of one layer, brought together root by root."""
     owners = np.concatenate([np.repeat(np.arange(len(rows.sizes)), rows.sizes) for rows in calls])
-    order = torch.from_numpy(np.argsort(owners, kind="stable")).to(calls[0].inputs.device, non_blocking=True)
+    order = upload(np.argsort(owners, kind="stable"), calls[0].inputs.device)
     inputs = torch.cat([rows.inputs for rows in calls])[order]
     gradients = torch.cat([rows.gradients for rows in calls])[order]
     return CallRows(inputs, gradients, np.sum([rows.sizes for rows in calls], axis=0))

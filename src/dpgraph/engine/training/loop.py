@@ -25,6 +25,13 @@ CHECK_EVERY = 50  # steps between looks at the parameters: a look waits for the 
 Row = dict[str, Any]
 N = TypeVar("N", bound=nn.Module)
 Observe = Callable[[int, N], Row]  # (finished steps, network) -> one row of plain numbers and strings
+# of glibc's malloc.h, with values in bytes
+MMAP_THRESHOLD, TRIM_THRESHOLD, TOP_PAD = -3, -1, -2
+SETTINGS = {MMAP_THRESHOLD: 32 << 20, TRIM_THRESHOLD: 256 << 20, TOP_PAD: 64 << 20}  # the first is its largest
+GROWN = 192 << 20  # by so much the heap grows at once, less than is given back
+HUGE_PAGES = 14  # MADV_HUGEPAGE
+TENSORS = "THP_MEM_ALLOC_ENABLE"  # of PyTorch, for tensors of 2 MiB and more on Linux
+PAGE = 4096
 
 
 class Diverged(ArithmeticError):
@@ -129,15 +136,6 @@ def _peak_memory(device: torch.device) -> int:
         return torch.cuda.max_memory_allocated(device)
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
-# of glibc's malloc.h, with values in bytes
-MMAP_THRESHOLD, TRIM_THRESHOLD, TOP_PAD = -3, -1, -2
-SETTINGS = {MMAP_THRESHOLD: 32 << 20, TRIM_THRESHOLD: 256 << 20, TOP_PAD: 64 << 20}  # the first is its largest
-GROWN = 192 << 20  # by so much the heap grows at once, less than is given back
-HUGE_PAGES = 14  # MADV_HUGEPAGE
-TENSORS = "THP_MEM_ALLOC_ENABLE"  # of PyTorch, for tensors of 2 MiB and more on Linux
-PAGE = 4096
 
 
 def keep_freed_memory() -> None:

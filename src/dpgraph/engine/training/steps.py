@@ -16,7 +16,7 @@ from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.models.sparse import reading
 from dpgraph.engine.sampling.batches import Draws, Sampler
-from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, Hop
+from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, Hop, upload
 from dpgraph.engine.training.clipping import (
     ClipNorms,
     Engine,
@@ -106,7 +106,7 @@ class WholeGraphStep:
         return _descend(self.optimizer, self.sampler.draw(self.batches), self._losses)
 
     def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
-        chosen = self.roots[torch.from_numpy(positions).to(self.roots.device, non_blocking=True)]
+        chosen = self.roots[upload(positions, self.roots.device)]
         states = self.network.on_graph(self.features, self._segments, self._dense)
         logits = self.network.decoder(states[chosen])
         yield root_cross_entropy(logits, self.labels[chosen]).sum()

@@ -18,6 +18,8 @@ from dpgraph.core.errors import invalid
 from dpgraph.privacy.accountants.double_mixture import Mixture, MixturePair
 from dpgraph.privacy.accountants.renyi import SMALLEST_RDP, Orders
 
+MOST_NODES = 1 << 16
+
 
 class Pair(Protocol):
     """A dominating pair of one step; hashable, since its distribution is kept for neighbouring settings."""
@@ -175,9 +177,6 @@ def _repeated(one: PrivacyLossDistribution, steps: int, tail_mass: float, short:
         last = one.self_compose(rest, tail_mass_truncation=tail_mass / 4) if rest > 1 else one
         whole = whole.compose(last, tail_mass_truncation=tail_mass / 4)
     return whole
-
-
-MOST_NODES = 1 << 16
 
 
 def pair_rdp(pair: MixturePair, orders: Orders) -> np.ndarray:

@@ -28,6 +28,16 @@ from dpgraph.privacy.solving import EpsilonAt, shown, solved
 PACKAGE = Path(outside.__file__).parents[1]
 DECLARES = b"\n@accountant("
 Accountants = dict[tuple[str, Mode, str], Accountant]
+Parameters = Mapping[str, Any]
+# paper: a value printed in a paper; bug: the true accountant at the numbers of a known mistake; cross-check: another
+# library's value for the same mechanism.
+MODES: dict[str, Mode] = {"published": "published", "paper": "published", "rigorous": "rigorous", "bug": "rigorous",
+                          "cross-check": "rigorous"}  # fmt: skip
+PRINTED_DIGIT = 0.005  # papers print two decimals
+COLUMNS = ("id", "accountant", "mode", "parameters", "delta", "quantity", "expected", "rel_tol")
+Row = Mapping[str, str]
+# Epsilon of another library by the name of its method: (parameters, delta) -> epsilon. This package loads none of them.
+Libraries = Mapping[str, Callable[[Mapping[str, Any], float], float]]
 
 
 def accountants() -> Accountants:
@@ -88,13 +98,6 @@ def unproved(name: str) -> str | None:
     """Return why a published accountant has no rigorous twin, and which one to use instead."""
     published = modes(name).get("published")
     return None if published is None else published.unproved
-
-
-Parameters = Mapping[str, Any]
-# paper: a value printed in a paper; bug: the true accountant at the numbers of a known mistake; cross-check: another
-# library's value for the same mechanism.
-MODES: dict[str, Mode] = {"published": "published", "paper": "published", "rigorous": "rigorous", "bug": "rigorous",
-                          "cross-check": "rigorous"}  # fmt: skip
 
 
 def evaluate(name: str, mode: str, parameters: Parameters, delta: float, quantity: str = EPSILON) -> float:
@@ -186,14 +189,6 @@ def solve_for(
     if cache is not None:
         cache.put(question, answer)
     return {**values, open_: answer}
-
-
-PRINTED_DIGIT = 0.005  # papers print two decimals
-COLUMNS = ("id", "accountant", "mode", "parameters", "delta", "quantity", "expected", "rel_tol")
-Row = Mapping[str, str]
-
-# Epsilon of another library by the name of its method: (parameters, delta) -> epsilon. This package loads none of them.
-Libraries = Mapping[str, Callable[[Mapping[str, Any], float], float]]
 
 
 def declared_rows() -> list[Row]:

@@ -18,6 +18,7 @@ L2, SSIM, BLANK = "inversion_l2/train", "inversion_ssim/train", "inversion_blank
 RECOGNISED = "inversion_recognised/train"
 BY_CLASS = "class_"  # before a metric: of each class, as class_accuracy/test
 SMALLEST_WINDOW, USUAL_WINDOW = 3, 7  # pixels of SSIM's window
+MEMBERSHIP = "membership_auc/train"
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,6 @@ def disagreement_metrics(true: np.ndarray, found: Disagreements) -> tuple[Metric
             Metric(step=int(step), final=place == last, metric=name, value=value) for name, value in values.items()
         ]
     return tuple(metrics)
-
-
-MEMBERSHIP = "membership_auc/train"
 
 
 def membership_metrics(value: Images, scores: np.ndarray, step: int) -> list[Metric]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dpgraph.core.compiled import WORTH
 from dpgraph.engine.models.segments import blocks
-from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees
+from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, upload
 from dpgraph.engine.training.fused.passes import Activation, loop_type
 from dpgraph.engine.training.fused.records import NodeRecords, RecordRows, records_of
 from dpgraph.engine.training.fused.shared import IndexedRows, SharedNodes
@@ -55,10 +55,10 @@ class TreeInputs:
         if sizes[0] == width and sizes[-1] == width and np.all(sizes == width):
             begin, end = self._bounds[width : width + 2]
             same = self._kept[self._first[begin] : self._first[end]].view(-1, width, width)
-            return same.index_select(0, self._upload(ranks - begin))
+            return same.index_select(0, upload(ranks - begin, self.features.device))
         within = np.minimum(np.arange(width), sizes[:, None] - 1)
         places = self._first[ranks, None, None] + within[:, :, None] * sizes[:, None, None] + within[:, None, :]
-        return self._kept.index_select(0, self._upload(places.ravel())).view(places.shape)
+        return self._kept.index_select(0, upload(places.ravel(), self.features.device)).view(places.shape)
 
     @cached_property
     def _kept(self) -> Tensor:
@@ -89,9 +89,6 @@ class TreeInputs:
         arrays = (output.index, above.index, output.flat, above.flat, first, self._kept.numpy(), rows)
         NORMS[loop_type(like)](kind, width, ptr, *arrays, result.numpy(), scale.numpy())
         return result, scale
-
-    def _upload(self, values: np.ndarray) -> Tensor:
-        return torch.from_numpy(values).to(self.features.device, non_blocking=True)
 
 
 @dataclass(frozen=True)

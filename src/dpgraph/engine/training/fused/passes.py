@@ -17,6 +17,8 @@ from torch import Tensor, nn
 from dpgraph.core.compiled import WORTH
 from dpgraph.engine.models.dense import ACTIVATIONS
 
+TYPES = {torch.float32: "f4", torch.float64: "f8"}  # of compiled loops
+
 
 @dataclass(frozen=True)
 class Activation:
@@ -70,9 +72,6 @@ def _has_fast_tanh() -> bool:
 
 
 _FUSED = {"relu": Activation(2, torch.relu_, _relu_pull), "tanh": Activation(1, tanh_, _tanh_pull)}
-
-
-TYPES = {torch.float32: "f4", torch.float64: "f8"}  # of compiled loops
 
 
 def affine(layer: nn.Linear, activation: Activation | None, rows: Tensor, out: Tensor | None = None) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,45 +15,14 @@ from dpgraph.engine.training.fused.passes import Activation, affine
 from dpgraph.engine.training.ghost import CallRows, LinearGradients
 
 
-class RecordRows(Protocol):
-    """The records of some rows, (n, F)."""
-
-    def apply(self, layer: nn.Linear, activation: Activation | None, out: Tensor) -> Tensor:
-        """Write act(W x + b) of every row to `out` (n, d)."""
-
-    def dense(self) -> Tensor:
-        """Return the records (n, F) as a dense array."""
-
-    def add_weighted(
-        self,
-        layer: nn.Linear,
-        gradients: Tensor,
-        sizes: np.ndarray,
-        sums: dict[Tensor, Tensor],
-        factors: Tensor | None,
-        finite: Tensor | None,
-    ) -> None:
-        """Add the layer's weighted gradients to `sums`, as `RootGradients.add_weighted`.
-
-        `gradients` (n, d) are those of its outputs; `sizes` (B,) the rows of each root.
-        """
-
-    def add_products(self, weight: Tensor, gradients: Tensor) -> None:
-        """Add gradients^T records to the sum (d, F) of the weight's gradient."""
-
-
-class NodeRecords(Protocol):
-    """The records (N, F) of all nodes, which do not change."""
-
-    def take(self, nodes: Tensor) -> RecordRows:
-        """Return the records of `nodes` (n,), in that order."""
-
-
 @dataclass(frozen=True)
 class DenseRows:
+    """The records (n, F) of some rows."""
+
     values: Tensor  # (n, F)
 
     def apply(self, layer: nn.Linear, activation: Activation | None, out: Tensor) -> Tensor:
+        """Write act(W x + b) of every row to `out` (n, d)."""
         return affine(layer, activation, self.values, out)
 
     def dense(self) -> Tensor:
@@ -69,14 +37,21 @@ class DenseRows:
         factors: Tensor | None,
         finite: Tensor | None,
     ) -> None:
+        """Add the layer's weighted gradients to `sums`, as `RootGradients.add_weighted`.
+
+        `gradients` (n, d) are those of its outputs; `sizes` (B,) the rows of each root.
+        """
         LinearGradients(layer, (CallRows.flat(self.values, gradients, sizes),)).add_weighted(sums, factors, finite)
 
     def add_products(self, weight: Tensor, gradients: Tensor) -> None:
+        """Add gradients^T records to the sum (d, F) of the weight's gradient."""
         weight.addmm_(gradients.T, self.values)
 
 
 @dataclass(frozen=True)
 class DenseRecords:
+    """The records (N, F) of all nodes, which do not change."""
+
     values: Tensor  # (N, F)
 
     def take(self, nodes: Tensor) -> DenseRows:
@@ -85,6 +60,8 @@ class DenseRecords:
 
 @dataclass(frozen=True)
 class SparseRows:
+    """`DenseRows`, kept sparse."""
+
     matrix: Csr  # (n, F)
     like: Tensor  # of the type and on the device of the records
 
@@ -136,11 +113,17 @@ class SparseRows:
 
 @dataclass(frozen=True)
 class SparseRecords:
+    """`DenseRecords`, kept sparse."""
+
     matrix: Csr  # (N, F)
     like: Tensor
 
     def take(self, nodes: Tensor) -> SparseRows:
         return SparseRows(self.matrix.take(nodes.cpu().numpy()), self.like)
+
+
+RecordRows = DenseRows | SparseRows
+NodeRecords = DenseRecords | SparseRecords
 
 
 def records_of(features: Tensor) -> NodeRecords:
