@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit, swap
 
-PHILOX = "dpgraph.engine.sampling.slots:"
 SLOTS = "dpgraph.engine.sampling.slots:"
 GRADIENTS = "dpgraph.engine.training.captured.gradients:"
 STEP = "dpgraph.engine.training.captured.step:"
@@ -63,14 +62,14 @@ BUGS = (
     ),
     edit(
         "both terms of a captured step draw one batch",
-        PHILOX + "poisson_masks",
+        SLOTS + "poisson_masks",
         "torch.full_like(pairs, stream)",
         "torch.full_like(pairs, 0)",
         OF_CAPTURED + "test_terms_draw_independent_batches",
     ),
     edit(
         "batches of a resumed run begin again",
-        PHILOX + "poisson_masks",
+        SLOTS + "poisson_masks",
         "torch.arange(first, first + steps, device=like.device)",
         "torch.arange(0, steps, device=like.device)",
         OF_CAPTURED + "test_it_goes_on_where_it_was[3]",
@@ -157,13 +156,13 @@ BUGS = (
     ),
     swap(
         "nine rounds of Philox",
-        PHILOX + "ROUNDS",
+        SLOTS + "ROUNDS",
         lambda _: 9,
-        "tests/engine/sampling/test_philox.py::test_known_answers",
+        "tests/engine/sampling/test_slots.py::test_known_answers",
     ),
     edit(
         "batches of a captured step are drawn on the host",
-        PHILOX + "poisson_masks",
+        SLOTS + "poisson_masks",
         "torch.arange((num_roots + 1) // 2, device=like.device)",
         "torch.arange((num_roots + 1) // 2)",
         OF_CAPTURED + "test_batches_are_drawn_where_the_step_is",
