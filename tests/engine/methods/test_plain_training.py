@@ -10,7 +10,7 @@ from dpgraph.engine.models.inference import FullGraph, PartOfGraph
 from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.sampling.edge_lists import EdgeLists
 from dpgraph.engine.sampling.ego import closed_hop
-from dpgraph.engine.training.iterates import StoppingStep, Watched, validation_scores
+from dpgraph.engine.training.iterates import StoppingStep, WatchedNetwork, validation_scores
 from dpgraph.engine.training.steps import WholeGraphStep
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
@@ -80,7 +80,7 @@ def test_steps_that_an_early_stop_spares_are_no_speed():
     """As many steps per second as without the spared ones, up to the clock: not ten times as many."""
     job = job_of("mlp-0-stopping", steps=50, evaluations=1)
     bench = plain.set_up(job)
-    watched = Watched(bench.network, plain.initial_network(job, bench.features.shape[1]))
+    watched = WatchedNetwork(bench.network, plain.initial_network(job, bench.features.shape[1]))
     stopped = plain.SeedRun(job, bench, lambda: 0, {}, watched=watched)
     watched.done.fill_(20)
     assert [stopped.share_of_steps(resumed) for resumed in (0, 10, 30, 50)] == pytest.approx([0.4, 0.25, 0, 1])

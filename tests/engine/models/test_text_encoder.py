@@ -9,7 +9,7 @@ import torch
 from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.data.text.bert import META, ORDER, chunk_path, column_means
 from dpgraph.engine.models import text_encoder
-from dpgraph.engine.models.text_encoder import Tokenized, batches, encode, load, main
+from dpgraph.engine.models.text_encoder import TokenizedTexts, batches, encode, load, main
 
 WIDTH, VOCABULARY = 5, 50
 TABLE = torch.from_numpy(np.random.default_rng(0).standard_normal((VOCABULARY, WIDTH)).astype(np.float32))
@@ -24,7 +24,7 @@ def states(ids, attention):
 def texts(count=40, longest=30):
     random = np.random.default_rng(1)
     ids = [random.integers(1, VOCABULARY, size).tolist() for size in random.integers(1, longest, count)]
-    return Tokenized(ids, [[place not in (0, len(row) - 1) for place in range(len(row))] for row in ids], 0)
+    return TokenizedTexts(ids, [[place not in (0, len(row) - 1) for place in range(len(row))] for row in ids], 0)
 
 
 def expected(tokenized):

@@ -20,7 +20,7 @@ from dpgraph.engine.training.captured.slot_batch import TreeTable
 from dpgraph.engine.training.captured.step import CapturedStep, why_not_captured
 from dpgraph.engine.training.clipping import clipped_gradient_sum, neighbour_losses, root_losses
 from dpgraph.engine.training.fused import passes
-from dpgraph.engine.training.iterates import Averaged, AveragingStep
+from dpgraph.engine.training.iterates import AveragedNetwork, AveragingStep
 from dpgraph.engine.training.noise import add_gaussian_noise
 from dpgraph.engine.training.optimizers import make_optimizer
 from tests.engine.training.steps import private_step, term_of
@@ -438,7 +438,7 @@ def test_a_step_that_was_not_told_where_it_starts_is_refused(graph, make_network
     with pytest.raises(TypeError, match="start_at"):
         step()
     network = step.step.network
-    averaging = AveragingStep(step, Averaged(network, make_network(1), 0))
+    averaging = AveragingStep(step, AveragedNetwork(network, make_network(1), 0))
     averaging.start_at(5)
     size = averaging()
     assert size == len(step.slots[0].positions(5))

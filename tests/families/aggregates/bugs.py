@@ -93,7 +93,7 @@ BUGS = (
     edit(
         "steps of vectors are free under Poisson batches",
         MECHANISMS_EMBEDDING + "EmbeddedAggregates._epsilon",
-        "Together((Repeated(many, first), released))",
+        "ComposedPair((RepeatedPair(many, first), released))",
         "released",
         OF_EMBEDDING + "test_epsilon_of_poisson_batches_is_that_of_the_composition",
     ),

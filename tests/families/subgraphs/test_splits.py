@@ -11,7 +11,7 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TRAIN
 from dpgraph.data.store import save_graph
 from dpgraph.engine.training.checkpoint import Checkpoint
-from dpgraph.engine.training.iterates import Watched
+from dpgraph.engine.training.iterates import WatchedNetwork
 from dpgraph.engine.training.loop import Diverged
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
@@ -245,4 +245,4 @@ def test_a_private_run_stops_and_is_accounted_for(variant):
 def test_no_run_stops_whose_mechanism_does_not_say_so():
     job = prepared_job(split_cell("dp-subgraph", "published", 2), toy_graph())
     with pytest.raises(NotAsAccounted, match="stops on validation labels, which the mechanism does not state"):
-        job.prepared.stops(Watched(torch.nn.Linear(1, 1), None))
+        job.prepared.stops(WatchedNetwork(torch.nn.Linear(1, 1), None))

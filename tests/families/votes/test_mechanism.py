@@ -20,7 +20,7 @@ from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonV
 from dpgraph.families.votes.readers import READERS
 from dpgraph.families.votes.sensitivity import bounded_edge_votes, capped_votes, edge_votes, replaced_votes, vote_norm
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
-from dpgraph.privacy.accountants.composition import PureDp, Together, composed_epsilon, gaussian_pair
+from dpgraph.privacy.accountants.composition import ComposedPair, PureDp, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.evaluate import evaluate
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
@@ -149,7 +149,7 @@ def test_full_batches_are_the_limit_of_poisson_batches() -> None:
     nearly = votes_epsilon(**RUN | {"rate": 0.9999})
     assert nearly == pytest.approx(full, rel=5e-3)
     pair = affected_roots_pair(affected_roots=1, rate=0.9999, noise_std=20.0)
-    once = Together((gaussian_pair(math.hypot(1 / 30, 1 / 6)), PureDp(0.2)))
+    once = ComposedPair((gaussian_pair(math.hypot(1 / 30, 1 / 6)), PureDp(0.2)))
     assert nearly == composed_epsilon(pair, steps=40, delta=1e-5, once=once)
 
 

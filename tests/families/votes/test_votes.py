@@ -18,7 +18,7 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.preparation.base import expected
-from dpgraph.engine.training.iterates import Averaged, AveragingStep
+from dpgraph.engine.training.iterates import AveragedNetwork, AveragingStep
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.families.votes.audit import cases, predictions, prepared_votes, worked_out
@@ -466,7 +466,7 @@ def test_one_edge_and_a_big_graph_take_memory_in_proportion_to_edges() -> None:
 def test_the_mean_of_the_last_iterates() -> None:
     network = torch.nn.Linear(1, 1, bias=False)
     kept = torch.nn.Linear(1, 1, bias=False)
-    averaged = Averaged(network, kept, skipped=2)
+    averaged = AveragedNetwork(network, kept, skipped=2)
     values = iter([1.0, 2.0, 4.0, 6.0, 11.0])
 
     def step() -> int:
@@ -483,7 +483,7 @@ def test_the_mean_of_the_last_iterates() -> None:
     assert averaged.released is kept
     assert float(kept.weight.detach()) == pytest.approx((4 + 6 + 11) / 3)
     assert averaged.notes() == {"averaged_iterates": 3}
-    again = Averaged(torch.nn.Linear(1, 1, bias=False), torch.nn.Linear(1, 1, bias=False), skipped=2)
+    again = AveragedNetwork(torch.nn.Linear(1, 1, bias=False), torch.nn.Linear(1, 1, bias=False), skipped=2)
     again.load_state_dict(averaged.state_dict())  # what a checkpoint does
     assert float(again.released.weight.detach()) == pytest.approx(7.0)
 

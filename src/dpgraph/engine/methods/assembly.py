@@ -20,7 +20,7 @@ from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.batches import FixedSizeSampler, nodes_in_use
 from dpgraph.engine.training.captured.step import DEVICES
 from dpgraph.engine.training.checkpoint import Checkpoint, Generator
-from dpgraph.engine.training.iterates import Averaged, Scores, StoppingStep, Watched, validation_scores
+from dpgraph.engine.training.iterates import AveragedNetwork, Scores, StoppingStep, WatchedNetwork, validation_scores
 from dpgraph.engine.training.loop import train
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.engine.training.steps import Step
@@ -89,7 +89,7 @@ def fixed_size_sampler(cell: Any, num_roots: int) -> FixedSizeSampler:
 
 
 @dataclass(frozen=True)
-class InParts:
+class RowInference:
     """Inference that classifies each row by itself, `rows` of them at a time."""
 
     rows: int
@@ -115,7 +115,9 @@ class SeedRun:
     last: Callable[[FullGraph], Predictor] | None = None
     inference: Predictor | None = None
     late_notes: Callable[[], Mapping[str, Any]] | None = None  # known after the last step
-    watched: Watched | Averaged | None = None  # the network that is released, of a step that stops early or averages
+    watched: WatchedNetwork | AveragedNetwork | None = (
+        None  # the network that is released, of a step that stops early or averages
+    )
 
     @property
     def steps(self) -> int:
@@ -248,5 +250,5 @@ def stopping(run: SeedRun, kept: nn.Module, epoch: int, reader: Callable[[np.nda
         logits = looked_at.logits(run.bench.network, run.bench.features)
         return validation_scores(logits, labels, job.cell.training.stop_on)
 
-    watched = Watched(run.bench.network, kept)
+    watched = WatchedNetwork(run.bench.network, kept)
     return replace(run, step=StoppingStep(run.step, watched, scores, patience, min(epoch, run.steps)), watched=watched)

@@ -10,7 +10,7 @@ from dpgraph.engine.methods.base import Job, Outcome
 from dpgraph.engine.training.inversion import Descent, reconstructions
 from dpgraph.problems.images.exposure import Inversion
 
-ROWS = 2048  # of a look at all images at once: `InParts`
+ROWS = 2048  # of a look at all images at once: `RowInference`
 
 
 def inverted(job: Job, network: nn.Module, outcome: Outcome) -> Outcome:

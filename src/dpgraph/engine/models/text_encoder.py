@@ -30,7 +30,7 @@ States = Callable[[Tensor, Tensor], Tensor]  # ids (b, L), attention mask (b, L)
 
 
 @dataclass(frozen=True)
-class Tokenized:
+class TokenizedTexts:
     """Word pieces of texts, cut at the model's longest input."""
 
     ids: list[list[int]]
@@ -39,7 +39,7 @@ class Tokenized:
 
 
 def encode(
-    tokenized: Tokenized,
+    tokenized: TokenizedTexts,
     states: States,
     out: Path,
     device: str | torch.device = "cpu",
@@ -81,7 +81,7 @@ def batches(lengths: np.ndarray, batch_tokens: int) -> Iterator[slice]:
 
 
 @torch.inference_mode()
-def _means(tokenized: Tokenized, texts: np.ndarray, states: States, device: str | torch.device) -> np.ndarray:
+def _means(tokenized: TokenizedTexts, texts: np.ndarray, states: States, device: str | torch.device) -> np.ndarray:
     longest = max(1, len(tokenized.ids[texts[0]]))
     ids = torch.zeros(len(texts), longest, dtype=torch.int64)
     attention, counted = torch.zeros_like(ids), torch.zeros(len(texts), longest)
@@ -95,7 +95,7 @@ def _means(tokenized: Tokenized, texts: np.ndarray, states: States, device: str 
     return (total / counted.sum(1).clamp_min(1)).cpu().numpy()
 
 
-def load(checkpoint: Path, device: torch.device) -> tuple[Callable[[Sequence[str], bool], Tokenized], States]:
+def load(checkpoint: Path, device: torch.device) -> tuple[Callable[[Sequence[str], bool], TokenizedTexts], States]:
     """Load tokenizer and model from a local folder, never from the network.
 
     Raises DataUnavailable where transformers finds no whole checkpoint, UserError where there is no transformers.
@@ -125,7 +125,7 @@ def load(checkpoint: Path, device: torch.device) -> tuple[Callable[[Sequence[str
     model = model.to(device).eval()
     longest = min(tokenizer.model_max_length, model.config.max_position_embeddings)
 
-    def tokenize(texts: Sequence[str], special_tokens: bool) -> Tokenized:
+    def tokenize(texts: Sequence[str], special_tokens: bool) -> TokenizedTexts:
         whole = tokenizer(list(texts), return_special_tokens_mask=True, return_attention_mask=False, verbose=False)
         cut = tokenizer(
             list(texts), truncation=True, max_length=longest, return_special_tokens_mask=True, verbose=False
@@ -134,7 +134,7 @@ def load(checkpoint: Path, device: torch.device) -> tuple[Callable[[Sequence[str
         truncated = sum(
             len(long) > len(short) for long, short in zip(whole["input_ids"], cut["input_ids"], strict=True)
         )
-        return Tokenized(cut["input_ids"], counted, truncated)
+        return TokenizedTexts(cut["input_ids"], counted, truncated)
 
     def states(ids: Tensor, attention: Tensor) -> Tensor:
         return model(input_ids=ids, attention_mask=attention).last_hidden_state  # type: ignore[no-any-return]

@@ -19,7 +19,7 @@ from dpgraph.engine.training.steps import ScheduledStep, Step
 Scores = tuple[float, float]  # the higher, the better; compared in this order
 
 
-class Watched(nn.Module):
+class WatchedNetwork(nn.Module):
     """A network, its best parameters so far, and where its run stopped; a checkpoint keeps all of it."""
 
     done: Tensor
@@ -65,7 +65,7 @@ class StoppingStep:
     """
 
     step: Step
-    watched: Watched
+    watched: WatchedNetwork
     scores: Callable[[], Scores]
     patience: int
     every: int
@@ -96,7 +96,7 @@ def validation_scores(logits: Tensor, labels: Tensor, by: str) -> Scores:
     return float((logits.argmax(1) == labels).double().mean()), loss
 
 
-class Averaged(nn.Module):
+class AveragedNetwork(nn.Module):
     """A network, and the mean of its parameters after each step beyond `skipped`; a checkpoint keeps both."""
 
     done: Tensor
@@ -130,7 +130,7 @@ class AveragingStep:
     """The wrapped `step`, after which the iterate enters the mean."""
 
     step: Step
-    averaged: Averaged
+    averaged: AveragedNetwork
 
     def start_at(self, step: int) -> None:
         if isinstance(self.step, ScheduledStep):

@@ -51,7 +51,7 @@ class FormedGradients:
             sums[parameter] += kept.sum(0) if weights is None else torch.tensordot(weights, kept, dims=1)
 
 
-class Unrecorded:
+class NoRecorder:
     """A stand-in for the recorder of `RootLosses`: Opacus records by hooks."""
 
     def on(self, batch: EgoBatch) -> Dense:
@@ -82,7 +82,7 @@ def opacus_gradients(
     try:
         for start in range(0, len(positions), rows):
             for batch in trees.chunks(positions[start : start + rows]):
-                values = losses(network, batch, features, labels, Unrecorded())  # type: ignore[arg-type]
+                values = losses(network, batch, features, labels, NoRecorder())  # type: ignore[arg-type]
                 with warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
                     values.sum().backward()

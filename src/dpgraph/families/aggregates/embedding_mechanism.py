@@ -96,7 +96,7 @@ class EmbeddedAggregates(CappedAggregates):
         return np.asarray(steps + np.asarray(orders) * self.release_mu**2 / 2)
 
     def _epsilon(self) -> float:
-        from dpgraph.privacy.accountants.composition import Repeated, Together, composed_epsilon, gaussian_pair
+        from dpgraph.privacy.accountants.composition import ComposedPair, RepeatedPair, composed_epsilon, gaussian_pair
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         (first, second), noise, roots = self.parts, self.closed()[1], self.affected_roots
@@ -108,7 +108,10 @@ class EmbeddedAggregates(CappedAggregates):
         if not second:
             return composed_epsilon(many, steps=first, delta=self.delta, once=released)
         return composed_epsilon(
-            self._pair(1, noise), steps=second, delta=self.delta, once=Together((Repeated(many, first), released))
+            self._pair(1, noise),
+            steps=second,
+            delta=self.delta,
+            once=ComposedPair((RepeatedPair(many, first), released)),
         )
 
     def published(self) -> Guarantee:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from dpgraph.core.randomness import torch_generator
-from dpgraph.engine.methods.assembly import Bench, InParts, SeedRun, run_loop
+from dpgraph.engine.methods.assembly import Bench, RowInference, SeedRun, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome, evaluation_steps
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.optimizers import make_optimizer
@@ -53,7 +53,7 @@ class Pate:
             job.names("epochs of the student"), looks,
         )  # fmt: skip
         notes = {} if job.prepared is not None else {"batches": "epochs", "edge_lists": "own record"}
-        outcome = run_loop(SeedRun(job, bench, step, {"student": noise}, notes, inference=InParts(ROWS)), observe)
+        outcome = run_loop(SeedRun(job, bench, step, {"student": noise}, notes, inference=RowInference(ROWS)), observe)
         if not looks:
             return outcome
         known = (labels >= 0).cpu().numpy()

@@ -13,7 +13,7 @@ from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork
 from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import nodes_in_use
 from dpgraph.engine.training.checkpoint import Generator
-from dpgraph.engine.training.iterates import Watched
+from dpgraph.engine.training.iterates import WatchedNetwork
 from dpgraph.families.subgraphs.mechanism import (
     CutSubgraphs,
     GraphSplits,
@@ -55,14 +55,14 @@ class PreparedParts(PreparedStep):
         self.noise = order.noise(order.noise_std)
         self._source: Source | None = None
         self._privatizer: Privatizer | None = None
-        self._watched: Watched | None = None
+        self._watched: WatchedNetwork | None = None
 
     @property
     def masks_the_loss(self) -> bool:
         """Whether messages cross the whole graph."""
         return isinstance(self.mechanism, MASKING)
 
-    def stops(self, watched: Watched) -> None:
+    def stops(self, watched: WatchedNetwork) -> None:
         """Note what may end the run early; raises NotAsAccounted where the mechanism does not say that it may."""
         if not isinstance(self.mechanism, GraphSplits) or not self.mechanism.stops_early:
             raise NotAsAccounted("the run stops on validation labels, which the mechanism does not state")

@@ -17,7 +17,7 @@ from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.kipf import GraphBlocks, KipfBlock, KipfNetwork
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.checkpoint import Generator
-from dpgraph.engine.training.iterates import StoppingStep, Watched
+from dpgraph.engine.training.iterates import StoppingStep, WatchedNetwork
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
 from dpgraph.families.subgraphs.splits import FixedParts, equal_parts
@@ -110,7 +110,7 @@ def _stopping(run: SeedRun, blocks: GraphBlocks, prepared: PreparedParts | None)
     nodes = np.flatnonzero((graph.split == VALIDATION) & (np.asarray(graph.labels) >= 0))
     if not len(nodes):
         raise invalid("patience", patience, "null: the split has no validation nodes")
-    validation, watched = blocks.masked(nodes), Watched(network, None)
+    validation, watched = blocks.masked(nodes), WatchedNetwork(network, None)
     if prepared is not None:
         prepared.stops(watched)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpgraph.core.randomness import torch_generator
-from dpgraph.engine.methods.assembly import Bench, InParts, SeedRun, run_loop
+from dpgraph.engine.methods.assembly import Bench, RowInference, SeedRun, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.image_networks import ROWS, inverted
 from dpgraph.engine.models.image_networks import image_network
@@ -21,5 +21,5 @@ class DpUnits:
         network = image_network(job.cell.model, images.shape, images.num_classes, generator).to(job.device)
         bench = Bench(network, make_optimizer(network.parameters(), job.cell.training), prepared.data.features, None)
         step = prepared.step(network, bench.optimizer)
-        run = SeedRun(job, bench, step, prepared.generators, inference=InParts(ROWS))
+        run = SeedRun(job, bench, step, prepared.generators, inference=RowInference(ROWS))
         return inverted(job, network, run_loop(run, observe))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpgraph.core.errors import invalid
 from dpgraph.families.votes.sensitivity import VotesRelation, edge_votes, replaced_votes
-from dpgraph.privacy.accountants.composition import Pair, PureDp, Together, composed_epsilon, gaussian_pair
+from dpgraph.privacy.accountants.composition import ComposedPair, Pair, PureDp, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilon
 
@@ -48,7 +48,7 @@ def votes_epsilon(
         step = affected_roots_pair(
             affected_roots=1, rate=rate, noise_std=noise_multiplier, own_root_removed=relation == "node-null"
         )
-        together = Together(once) if len(once) > 1 else once[0] if once else None
+        together = ComposedPair(once) if len(once) > 1 else once[0] if once else None
         return composed_epsilon(step, steps=steps, delta=delta, once=together)
     mu = math.hypot(moved * math.sqrt(steps) / noise_multiplier, mu)
     return released_epsilon(mu=mu, choice=choice, delta=delta)

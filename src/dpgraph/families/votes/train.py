@@ -17,7 +17,7 @@ from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.inference import Predictor
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.preparation.base import expected
-from dpgraph.engine.training.iterates import Averaged, AveragingStep
+from dpgraph.engine.training.iterates import AveragedNetwork, AveragingStep
 from dpgraph.families.trees.train import tree_run
 from dpgraph.families.votes.prepared import PreparedVotes
 
@@ -75,7 +75,7 @@ class DpVotes:
         share = job.cell.training.averaged_share
         if share:
             skipped = run.steps - math.ceil(share * run.steps)
-            averaged = Averaged(network, deepcopy(network), skipped)
+            averaged = AveragedNetwork(network, deepcopy(network), skipped)
             run = replace(run, step=AveragingStep(run.step, averaged), watched=averaged)
         if job.cell.privacy.raw_inference:
             return run_loop(replace(run, last=lambda own: RawNeighbours(own, job.graph)), observe)

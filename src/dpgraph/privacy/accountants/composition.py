@@ -58,7 +58,7 @@ def _loss_std(pair: Pair) -> float:
 
 
 @dataclass(frozen=True)
-class Together:
+class ComposedPair:
     """Several mechanisms, each once: the composition of their pairs."""
 
     pairs: tuple[Pair, ...]
@@ -77,7 +77,7 @@ class Together:
 
 
 @dataclass(frozen=True)
-class Repeated:
+class RepeatedPair:
     """A mechanism of `times` adaptive steps of one pair."""
 
     pair: Pair

@@ -41,7 +41,7 @@ class _CurveAccountant(dp_accounting.rdp.RdpAccountant):
         return None
 
 
-class Accounted(Protocol):
+class AccountedRun(Protocol):
     """A mechanism (privacy/mechanisms/)."""
 
     def rdp(self, orders: Orders) -> np.ndarray:
@@ -49,7 +49,12 @@ class Accounted(Protocol):
 
 
 def paid_epsilon(
-    mechanism: Accounted | Sequence[Accounted], distribution: str, *, mean_runs: float, delta: float, repeats: int = 1
+    mechanism: AccountedRun | Sequence[AccountedRun],
+    distribution: str,
+    *,
+    mean_runs: float,
+    delta: float,
+    repeats: int = 1,
 ) -> float:
     """Return epsilon of running a mechanism a random number of times and releasing the best run only.
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import torch_generator
-from dpgraph.engine.methods.assembly import Bench, InParts, SeedRun, features_of, run_loop
+from dpgraph.engine.methods.assembly import Bench, RowInference, SeedRun, features_of, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.optimizers import make_optimizer
@@ -56,7 +56,7 @@ class NodePate:
         step = LabelledStep(student, optimizer, features[queries[known]], labels[known].to(job.device))
         notes = {} if job.prepared is not None else {"batches": "all labelled", "edge_lists": "own record"}
         bench = Bench(student, optimizer, features, None)
-        return run_loop(SeedRun(job, bench, step, {}, notes, inference=InParts(ROWS)), observe)
+        return run_loop(SeedRun(job, bench, step, {}, notes, inference=RowInference(ROWS)), observe)
 
 
 def released(job: Job, features: Tensor) -> np.ndarray:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.methods.assembly import Bench, InParts, SeedRun, fixed_size_sampler, run_loop
+from dpgraph.engine.methods.assembly import Bench, RowInference, SeedRun, fixed_size_sampler, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.image_networks import ROWS, inverted
 from dpgraph.engine.models.image_networks import image_network
@@ -48,7 +48,7 @@ class NoisyInference:
         self.over_rms, self.names = over_rms, names
 
     def logits(self, network: nn.Module, features: Tensor) -> Tensor:
-        return InParts(ROWS).logits(self.noisy(network), features)
+        return RowInference(ROWS).logits(self.noisy(network), features)
 
     @torch.no_grad()
     def noisy(self, network: nn.Module) -> nn.Module:
