@@ -7,13 +7,17 @@ method and variant is worked out a second time from (q, K, D, r, C, noise multip
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from dpgraph.audits import theory
 from dpgraph.audits.cases import KINDS, Kind, Settings, mechanism_of, multiplier, std_over_multiplier
 from dpgraph.audits.result import Audit, AuditResult
+from dpgraph.core.errors import UserError, invalid
+from dpgraph.engine.training import opacus_engine
 from dpgraph.privacy.procedure import Batches
 from dpgraph.privacy.relation import Relation
 
@@ -128,3 +132,18 @@ def accounted(trials: int) -> AuditResult:
 AUDITS = {
     "accounted": Audit(accounted, 4),
 }
+
+
+def prv_epsilon(parameters: Mapping[str, Any], delta: float) -> float:
+    """Opacus' accountant by privacy random variables (Gopi et al. 2021): Poisson-subsampled Gaussian, add or remove.
+
+    Parameters: q, noise_multiplier, steps. Its answer is an upper end of an interval about 1 % wide.
+    """
+    relation = parameters.get("relation", "add_or_remove_one")
+    if relation != "add_or_remove_one":
+        raise invalid("relation", relation, "add_or_remove_one, the only one of the PRV accountant")
+    try:
+        rate, noise, steps = parameters["q"], parameters["noise_multiplier"], parameters["steps"]
+    except KeyError as error:
+        raise UserError(f"prv: expected the parameter {error.args[0]}") from None
+    return opacus_engine.prv_epsilon(rate, noise, steps, delta)

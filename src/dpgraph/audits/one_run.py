@@ -54,12 +54,11 @@ EPSILONS = np.linspace(0.0, 12.0, 97)
 RATE = 0.1  # learning rate of the runs that predict, times the canaries: a step of a record moves its logit by as much
 ALARM, SHOWN = 1e-6, 0.05  # what may fail: a claim that is refuted, and a share that is printed
 SHARES = np.linspace(0.02, 1.1, 109)  # of the claim's 1 / noise
-FULL = Settings(noise=4 / 3, rate=1.0, steps=4, learning_rate=1.0, model={"encoder_layers": 0})  # mu 1.5
-# votes have half of the squared mu of 1.5
+# the settings of each attacked variant, full batches first
 RUNS = {
-    "dp-mlp": FULL,
-    "dp-votes": replace(FULL, noise=4 / 3 * math.sqrt(2)),
-    "dp-lots": replace(FULL, noise=1.5, rate=0.25, steps=64),
+    name: Settings(**vars(kind.canaries), learning_rate=1.0, model={"encoder_layers": 0})
+    for name, kind in sorted(KINDS.items(), key=lambda item: -item[1].canaries.rate if item[1].canaries else 0)
+    if kind.canaries is not None
 }
 BOUNDS = ("f-DP", "Steinke et al.", "independent trials")
 

@@ -35,11 +35,10 @@ class AuditResult(Frozen):
 
 @dataclass(frozen=True)
 class Audit:
-    """`nightly`: takes a minute or more, or says little; not among those that every change has to pass."""
+    """An audit: the function that runs it with a number of trials, and how many trials it needs."""
 
     run: Callable[[int], AuditResult]
     trials: int  # by default
-    nightly: bool = False
     quick: int | None = None  # trials of a demonstration, where those by default take long
 
 

@@ -11,8 +11,7 @@ from dpgraph.core.randomness import torch_generator
 from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork, Read
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.optimizers import make_optimizer
-from dpgraph.families.subgraphs.splits import FixedParts
-from dpgraph.families.subgraphs.steps import BlockCache, GraphSource, KipfStep, NoSource, Privatizer
+from dpgraph.families.subgraphs.steps import BlockCache, FixedParts, GraphSource, KipfStep, NoSource, Privatizer
 from tests.contract.conftest import toy_graph
 
 CPU = torch.device("cpu")

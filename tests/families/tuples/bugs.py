@@ -9,7 +9,7 @@ RELATIONS = "dpgraph.families.tuples.prepared:"
 RELATIONAL = "dpgraph.families.tuples.epsilon:"
 TUPLES = "dpgraph.families.tuples.sampling:"
 RELATION_HEADS = "dpgraph.families.tuples.heads:"
-TOWER_CLIPPING = "dpgraph.families.tuples.clipping:"
+TOWER_CLIPPING = "dpgraph.families.tuples.towers:"
 TRAINING_TUPLES = "dpgraph.families.tuples.steps:"
 OF_PUBLIC = "tests/contract/test_public.py::test_neighbours_have_the_same_mechanism_statement_and_procedure"
 OF_TEXT_TOWER = "tests/families/tuples/test_text_tower.py::"
@@ -48,14 +48,14 @@ BUGS = (
     ),
     edit(
         "tuples are counted, not places",
-        "dpgraph.families.tuples.variants:static_tuples",
+        "dpgraph.families.tuples.mechanism:static_tuples",
         "replace(asked, counts=Counts(places, entities))",
         "asked",
         OF_PUBLIC + "[dp-relation-head-rigorous]",
     ),
     edit(
         "delta follows the images of a class",
-        "dpgraph.families.units.variants:_common",
+        "dpgraph.families.units.mechanism:_common",
         "Counts(units, images)",
         "Counts(units, asked.counts.num_protected)",
         OF_PUBLIC + "[dp-units-class]",

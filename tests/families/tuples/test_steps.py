@@ -8,11 +8,10 @@ import torch
 
 from dpgraph.core.errors import UserError
 from dpgraph.engine.training.precision import products_in
-from dpgraph.families.tuples.clipping import TowerModel, pass_counts
 from dpgraph.families.tuples.heads import Head, HeadModel
 from dpgraph.families.tuples.sampling import largest_counts
 from dpgraph.families.tuples.steps import TupleLoss, factors
-from dpgraph.families.tuples.towers import perceptron
+from dpgraph.families.tuples.towers import TowerModel, pass_counts, perceptron
 
 LOSSES = [TupleLoss("infonce", 0.3), TupleLoss("hinge", margin=0.4)]
 ENTITIES, FEATURES = 30, 7

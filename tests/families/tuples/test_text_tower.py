@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from dpgraph.core.errors import UserError
-from dpgraph.families.tuples.clipping import TowerModel
 from dpgraph.families.tuples.steps import TupleLoss
 from dpgraph.families.tuples.text_tower import adapters_of, text_tower
+from dpgraph.families.tuples.towers import TowerModel
 from tests.engine.models.tiny_texts import WIDTH, install
 from tests.families.tuples.test_steps import LOSSES, batch_of, check_sums, scores_of
 

@@ -22,7 +22,7 @@ ANSWERS = (Edit(GNMAX + "confident_gnmax", "np.flatnonzero(passed)[:max_answers]
                 "np.flatnonzero(passed)[: 2 * max_answers]"),)  # fmt: skip
 CHECKS = (Edit(GNMAX + "confident_gnmax", "votes[:max_checks]", "votes"),)
 TEACHERS, NODE_TEACHERS, UNITS = Audit("teachers"), Audit("node-teachers"), Audit("units")
-NODES = "dpgraph.families.pate.nodes.teachers:"
+NODES = "dpgraph.families.pate.nodes.prepared:"
 STEP, DIVIDED = "dpgraph.families.units.steps:UnitStep.__call__", "apply_gradient(self.optimizer, sums, self.divisor)"
 TUPLES, LIMITS = "dpgraph.families.tuples.steps:RelationStep.", "self.clip_norm / largest_counts(batch)"
 PREPARED, FACTS = "dpgraph.families.tuples.prepared:PreparedRelations.__init__", Audit("tuple-facts", 200)

@@ -17,7 +17,15 @@ from dpgraph.privacy.relation import Relation
 Reads = Literal["trees", "records", "parts", "rows", "tuples", "teachers", "node teachers", "sums", "lists", "units"]
 Terms = Literal["joint", "own and neighbours", "own"]
 NoiseUnit = Literal["C", "2 C", "2 C R", "2 C N(K, r)", "m C"]
-RunAttack = Literal["trees", "lots", "subgraphs", "rows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanarySettings:
+    """The settings of a run with canaries in which the audit `one-run` has enough power: mu near 1.5."""
+
+    noise: float  # noise std / C of a step
+    rate: float = 1.0  # q of Poisson batches
+    steps: int = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +35,8 @@ class AttackCase:
     `reads`: ego trees, records alone, parts of the graph, released rows, tuples, teachers of images or of nodes, noisy
     sums alone, ids of lists, or units of images.
     `terms`: one gradient for each root, or the root's own and what neighbours add to it, clipped apart ("own": C_n =
-    0). `noise_unit`: what the noise multiplier is multiplied with. `run_attack`: the attack of audits/prepared.py on
-    whole runs; None where nothing is proved, or where Renyi bounds leave an attack nothing to show.
+    0). `noise_unit`: what the noise multiplier is multiplied with. `canaries`: the run in which the audit `one-run`
+    attacks the variant; None if it does not.
     """
 
     variant: str = "rigorous"
@@ -43,4 +51,4 @@ class AttackCase:
     clipping: Clipped  # what is clipped at C; ROOT_GROUPS: at percentiles
     noise_unit: NoiseUnit = "C"
     relation: Relation  # NONE: nothing is proved
-    run_attack: RunAttack | None = None
+    canaries: CanarySettings | None = None

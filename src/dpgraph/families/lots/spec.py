@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RecordBatches
-from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.attacks import AttackCase, CanarySettings
 from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_on_own_records
 from dpgraph.families.lots.look import look
@@ -87,7 +87,7 @@ ATTACKS = (
         batches=Batches.POISSON,
         clipping=Clipped.ROOT,
         relation=Relation.RECORD_REMOVE,
-        run_attack="trees",  # each record is a tree of its own
+        canaries=CanarySettings(noise=1.5, rate=0.25, steps=64),
     ),
     AttackCase(
         variant="components",
@@ -103,7 +103,6 @@ ATTACKS = (
         batches=Batches.SHUFFLED,
         clipping=Clipped.STEP,
         relation=Relation.RECORD_REPLACE,
-        run_attack="lots",
     ),
     AttackCase(
         variant="released",

@@ -31,8 +31,8 @@ from dpgraph.families.pagerank.release import (
     largest_entries,
     matrix_sensitivity,
 )
-from dpgraph.families.pagerank.roots import kept_and_roots
 from dpgraph.families.pagerank.rows import approximate_pagerank, induced_adjacency
+from dpgraph.families.pagerank.variants import kept_and_roots
 from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, NotAsAccounted, Procedure, Release
 from dpgraph.privacy.public_numbers import expected_batch, noise_std
 

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.engine.methods.asked import Asked
 from dpgraph.families.pate.accountant import capped_epsilon, published_epsilon
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, NoisySteps
@@ -129,3 +130,22 @@ class NodeGnmax(ConfidentGnmax):
     )
 
     kind: Literal["confident-gnmax-nodes"] = "confident-gnmax-nodes"
+
+
+def capped(asked: Asked) -> dict[str, Any]:
+    """Fields of both mechanisms, on images and on nodes."""
+    if asked.steps is None:
+        raise invalid("steps", "max", "a number: a student's steps cost nothing")
+    privacy = asked.privacy
+    caps = {name: getattr(privacy, name) for name in ("max_checks", "max_answers", "check_ratio")}
+    return {**asked.common(asked.num_train), **caps}
+
+
+def confident_gnmax(asked: Asked) -> ConfidentGnmax:
+    """Protected are the teachers' records alone, and all other images are public; delta is set for all images."""
+    return ConfidentGnmax(**capped(asked))
+
+
+def node_gnmax(asked: Asked) -> NodeGnmax:
+    """Protected are the training nodes; delta is set for all nodes, which is no larger."""
+    return NodeGnmax(**capped(asked))

@@ -19,7 +19,6 @@ from dpgraph.core.randomness import CountedGenerator
 from dpgraph.data.records import TRAIN, VALIDATION, Records
 from dpgraph.engine.models import image_convolutions
 from dpgraph.engine.preparation.base import Order, PreparedStep
-from dpgraph.families.pate import teacher_networks as teachers_model
 from dpgraph.families.pate import teachers as teachers_training
 from dpgraph.families.pate.gnmax import confident_gnmax, vote_histograms
 from dpgraph.families.pate.mechanism import ANSWERS, CHECKS, ConfidentGnmax
@@ -105,7 +104,7 @@ def _stored(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
 @lru_cache
 def _code() -> str:
     """Of what makes votes: teachers that were trained by other code are trained again."""
-    files = [Path(str(module.__file__)) for module in (image_convolutions, teachers_model, teachers_training)]
+    files = [Path(str(module.__file__)) for module in (image_convolutions, teachers_training)]
     return digest([hashlib.sha256(path.read_bytes()).hexdigest() for path in files])
 
 

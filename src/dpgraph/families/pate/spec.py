@@ -15,8 +15,7 @@ from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.engine.models.image_convolutions import multiplications
-from dpgraph.families.pate.mechanism import ConfidentGnmax
-from dpgraph.families.pate.variants import confident_gnmax
+from dpgraph.families.pate.mechanism import ConfidentGnmax, confident_gnmax
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size

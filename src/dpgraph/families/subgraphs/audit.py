@@ -21,8 +21,7 @@ from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork, Read
 from dpgraph.engine.preparation.base import expected
 from dpgraph.families.subgraphs.mechanism import PoissonSubgraphs
 from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
-from dpgraph.families.subgraphs.splits import FixedParts
-from dpgraph.families.subgraphs.steps import GraphSource, KipfStep
+from dpgraph.families.subgraphs.steps import FixedParts, GraphSource, KipfStep
 from dpgraph.privacy.accountants.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.auditing import joint_errors, profile_test
 
@@ -60,7 +59,7 @@ def steps(trials: int) -> AuditResult:
         known, mixed = np.zeros((2, rounds, SEEDS))
         run = Positions(prepared, crowd(present))
         for step in range(rounds * total):
-            moved, _ = run.step(step)
+            moved = run.step(step)
             mixed[step // total] += mechanism.dominating_pair.log_ratio(moved)
             if run.due(step):
                 known[step // total] += moved
@@ -85,16 +84,15 @@ class Positions:
         self.direction /= self.direction.norm()
         self._order = FixedParts([np.arange(1)] * PARTS, ("audits", "fixed"))
 
-    def step(self, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """(S,) positions, and which seeds drew node 0."""
-        moved, drawn = np.zeros(len(self.sources)), np.zeros(len(self.sources), dtype=bool)
+    def step(self, step: int) -> np.ndarray:
+        """Take one step of every seed and return the (S,) positions."""
+        moved = np.zeros(len(self.sources))
         for seed, (source, privatizer) in enumerate(zip(self.sources, self.privatizers, strict=True)):
             nodes = source.schedule.nodes(step)
             gradient = self._of(nodes).clone()
-            drawn[seed] = len(nodes) > 0 and nodes[0] == 0
             privatizer.apply(gradient)
             moved[seed] = float(gradient @ self.direction)
-        return moved / (2 * CLIP_NORM) + 0.5, drawn
+        return moved / (2 * CLIP_NORM) + 0.5
 
     def due(self, step: int) -> bool:
         """Whether a schedule of parts in a known order would read the node."""

@@ -9,17 +9,20 @@ one node may turn all of them around. Proofs: docs/privacy.md, section 10.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import UserError, invalid
+from dpgraph.engine.methods.asked import Asked
 from dpgraph.privacy.accountants.steps import MOMENTS, MOST_MOMENTS, ONE_VECTOR, gaussian, moments, poisson_gaussian
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
+from dpgraph.privacy.public_numbers import nodes_with_loss
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
 
@@ -333,3 +336,16 @@ class NodeNoise(PureNoise):
 
     def published(self) -> Guarantee:
         return self._moments(MOMENTS_OF_NODES, PRESUMED_OF_NODES)
+
+
+S = TypeVar("S", bound=GraphSplits)
+
+
+def parts(kind: type[S]) -> Callable[[Asked], S]:
+    def build(asked: Asked) -> S:
+        training = asked.cell.training
+        used = nodes_with_loss(num_train=asked.num_train, train_share=training.train_share)
+        stops = getattr(training, "patience", None) is not None
+        return kind(**asked.common(used), num_splits=training.num_splits, stops_early=stops)
+
+    return build

@@ -22,8 +22,18 @@ from dpgraph.families.subgraphs.mechanism import (
     PoissonSubgraphs,
     UnclippedSubgraphs,
 )
-from dpgraph.families.subgraphs.splits import FixedParts, FreshNodes, Schedule, equal_parts, parts_by_id
-from dpgraph.families.subgraphs.steps import BlockCache, GraphSource, NoSource, Privatizer, Source
+from dpgraph.families.subgraphs.steps import (
+    BlockCache,
+    FixedParts,
+    FreshNodes,
+    GraphSource,
+    NoSource,
+    Privatizer,
+    Schedule,
+    Source,
+    equal_parts,
+    parts_by_id,
+)
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, NotAsAccounted, Procedure
 
 MASKING = (MaskedSubgraphs, UnclippedSubgraphs, NodeClippedSubgraphs)

@@ -21,8 +21,8 @@ from dpgraph.families.subgraphs.mechanism import (
     PoissonSubgraphs,
     PureNoise,
     UnclippedSubgraphs,
+    parts,
 )
-from dpgraph.families.subgraphs.variants import parts
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
@@ -153,7 +153,6 @@ def attack(variant: str, batches: Batches, clipping: Clipped, relation: Relation
         batches=batches,
         clipping=clipping,
         relation=relation,
-        run_attack="subgraphs" if clipping is Clipped.STEP else None,
     )
 
 

@@ -21,8 +21,7 @@ from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.early_stopping import StoppingStep, Watched
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
-from dpgraph.families.subgraphs.splits import FixedParts, equal_parts
-from dpgraph.families.subgraphs.steps import BlockCache, GraphSource, KipfStep, Source
+from dpgraph.families.subgraphs.steps import BlockCache, FixedParts, GraphSource, KipfStep, Source, equal_parts
 
 
 class KipfGcn:

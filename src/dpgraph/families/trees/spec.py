@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, MlpModel, Model, NetworkCell, RecordBatches, RootBatches, TreePrivacy
-from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.attacks import AttackCase, CanarySettings
 from dpgraph.engine.methods.free import StoppedTraining
 from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_along_edges
 from dpgraph.families.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
@@ -145,7 +145,6 @@ def attacks(hops: int) -> tuple[AttackCase, ...]:
         batches=Batches.POISSON,
         clipping=Clipped.ROOT,
         relation=Relation.NODE_NULL,
-        run_attack="trees",
     )
     published = AttackCase(
         variant="published",
@@ -161,7 +160,8 @@ def attacks(hops: int) -> tuple[AttackCase, ...]:
         return (proved, fixed_size, published)
     removed = replace(proved, variant="node-remove", relation=Relation.NODE_REMOVE)
     text = replace(published, variant="published-text", noise_unit="2 C N(K, r)")
-    return (proved, removed, fixed_size, published, text)
+    attacked = replace(proved, canaries=CanarySettings(noise=4 / 3))
+    return (attacked, removed, fixed_size, published, text)
 
 
 SPECS = (

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.engine.methods.asked import Asked
 from dpgraph.families.tuples.accountant import relational_coupled, relational_static
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import Count, Shape
@@ -24,6 +25,7 @@ from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.public_numbers import expected_batch
 from dpgraph.privacy.relation import Relation
+from dpgraph.problems.base import Counts
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import RevealedPair
@@ -242,3 +244,31 @@ class ReleasedTuples(AdaptiveTuples):
 # what the published formulas presume
 THEOREM_3 = Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT_COUNTS)
 THEOREM_C1 = Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+
+def _fields(asked: Asked) -> dict[str, Any]:
+    return {
+        **asked.common(asked.num_train),
+        "sampling_rate": asked.rate,
+        "max_degree": asked.privacy.max_degree,
+        "negatives": asked.cell.training.negatives,
+    }
+
+
+def static_tuples(asked: Asked) -> StaticTuples:
+    """Count places, not tuples: a null entity takes the tuples that it owns along."""
+    entities, list_cap = asked.counts.num_protected or asked.num_train, asked.privacy.list_cap or 1
+    places = StaticTuples.places(num_entities=entities, max_degree=asked.privacy.max_degree, list_cap=list_cap)
+    return StaticTuples(**_fields(replace(asked, counts=Counts(places, entities))), list_cap=list_cap)
+
+
+def standard_tuples(asked: Asked) -> StandardTuples:
+    return StandardTuples(**_fields(asked))
+
+
+def adaptive_tuples(asked: Asked) -> AdaptiveTuples:
+    return AdaptiveTuples(**_fields(asked))
+
+
+def released_tuples(asked: Asked) -> ReleasedTuples:
+    return ReleasedTuples(**_fields(asked))

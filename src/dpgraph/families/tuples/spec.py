@@ -17,8 +17,16 @@ from dpgraph.engine.methods.cost import loop_seconds
 from dpgraph.engine.methods.free import AnyBatches
 from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.families.tuples.look import base_look, encoder_look, head_look
-from dpgraph.families.tuples.mechanism import AdaptiveTuples, ReleasedTuples, StandardTuples, StaticTuples
-from dpgraph.families.tuples.variants import adaptive_tuples, released_tuples, standard_tuples, static_tuples
+from dpgraph.families.tuples.mechanism import (
+    AdaptiveTuples,
+    ReleasedTuples,
+    StandardTuples,
+    StaticTuples,
+    adaptive_tuples,
+    released_tuples,
+    standard_tuples,
+    static_tuples,
+)
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size

@@ -2,7 +2,7 @@
 
 One tower encodes heads, tails and negatives. It is called with entities' positions and returns their states; every
 trained parameter is the weight or bias of an `nn.Linear`, which is what clipped gradients are made from
-(families/tuples/clipping.py).
+(`TowerModel`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.errors import UserError
+from dpgraph.engine.training.ghost import LayerRows
+from dpgraph.engine.training.precision import enlarged_norms
+from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, factors
 
 MLP = "mlp"  # name of the perceptron among encoders
 PASS_FEATURES = 1 << 18
@@ -80,3 +83,114 @@ def perceptron(features: np.ndarray, width: int, unit: bool, generator: torch.Ge
     """On features at norm 1; its first weights are drawn from the generator, no global one."""
     with torch.random.fork_rng(devices=[]):  # nn.Linear draws numbers that are replaced
         return Perceptron(nn.functional.normalize(torch.from_numpy(features), dim=1), width, unit, generator)
+
+
+class TowerModel:
+    """The `TupleModel` of a tower: scores are inner products of its states.
+
+    `numbers`: about how many inputs one pass has, see `Tower.sizes`; None: as many as the tower says.
+    """
+
+    def __init__(self, tower: Tower, loss: TupleLoss, numbers: int | None = None) -> None:
+        self.network, self.loss, self._numbers = tower, loss, numbers
+
+    @property
+    def numbers(self) -> int:
+        return self.network.numbers if self._numbers is None else self._numbers
+
+    def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
+        parameters = list(self.network.parameters())
+        sums, norms = [torch.zeros_like(one) for one in parameters], [limits.new_zeros(0)]
+        if not len(batch):
+            return ClippedTuples(sums, torch.cat(norms))
+        # tuples of texts of like lengths share a pass: one long text would make all of a batch small, or padded
+        sizes = self.network.sizes(batch.reshape(-1)).view(batch.shape).amax(dim=1) * batch.shape[1]
+        order = torch.argsort(sizes, stable=True)
+        for part in order.split(pass_counts(sizes[order], self.numbers)):
+            norms.append(self._add(sums, batch[part], limits[part]))
+        return ClippedTuples(sums, torch.cat(norms)[torch.argsort(order)])
+
+    def _add(self, sums: list[Tensor], tuples: Tensor, limits: Tensor) -> Tensor:
+        """Adds the clipped gradients of a chunk (b, 2 + k) of tuples; (b,) their norms."""
+        layers = self.network.trained
+        rows = LayerRows()
+        order = self.network.order(tuples.reshape(-1))
+        back = torch.argsort(order)
+        with rows.recorded(layers), torch.enable_grad():
+            encoded = self.network(tuples.reshape(-1)[order])
+            states = encoded[back].view(*tuples.shape, -1)
+            losses = self.loss(torch.einsum("bd,bkd->bk", states[:, 0], states[:, 1:]))
+            # by the outputs, not by the parameters: nothing is summed over tuples
+            found = torch.autograd.grad(losses.sum(), list(rows.outputs.values()), allow_unused=True)
+        kept = {
+            number: (self._of(rows.inputs[number], back, tuples), self._of(slopes, back, tuples))
+            for number, slopes in zip(rows.outputs, found, strict=True)
+            if slopes is not None
+        }
+        squares, scales = torch.zeros_like(limits), torch.zeros_like(limits)
+        for number, both in kept.items():
+            squares += self._squares(layers[number], *both)
+            scales += self._scales(layers[number], *both)
+        norms = enlarged_norms(squares.clamp_min(0), scales)
+        scale = factors(norms, limits)
+        for number, (inputs, slopes) in kept.items():
+            self._sum(sums, layers[number], inputs, slopes * scale[:, None, None])
+        return norms
+
+    @staticmethod
+    def _of(rows: Tensor, back: Tensor, tuples: Tensor) -> Tensor:
+        """(texts, tokens, size), or (texts, size), in the order of the texts: (b, rows of a tuple, size)."""
+        return rows[back].reshape(len(tuples), -1, rows.shape[-1])
+
+    @staticmethod
+    def _squares(layer: nn.Module, inputs: Tensor, slopes: Tensor) -> Tensor:
+        """(b,) squared norm of each tuple's gradient of the layer."""
+        count = inputs.shape[1]
+        if count * count < inputs.shape[2] * slopes.shape[2]:
+            grams = torch.bmm(inputs, inputs.transpose(1, 2)) * torch.bmm(slopes, slopes.transpose(1, 2))
+            squares = grams.sum(dim=(1, 2))
+        else:
+            squares = torch.bmm(slopes.transpose(1, 2), inputs).square().sum(dim=(1, 2))
+        if layer.bias is not None:
+            squares = squares + slopes.sum(dim=1).square().sum(dim=1)
+        return squares
+
+    @staticmethod
+    def _scales(layer: nn.Module, inputs: Tensor, slopes: Tensor) -> Tensor:
+        """(b,) the same if no two rows of a tuple cancelled, which bounds what rounding adds (Lemma R)."""
+        lengths = slopes.norm(dim=2)
+        scales = (lengths * inputs.norm(dim=2)).sum(dim=1).square()
+        return scales if layer.bias is None else scales + lengths.sum(dim=1).square()
+
+    def _sum(self, sums: list[Tensor], layer: nn.Module, inputs: Tensor, slopes: Tensor) -> None:
+        flat = slopes.reshape(-1, slopes.shape[-1])
+        places = {id(parameter): place for place, parameter in enumerate(self.network.parameters())}
+        sums[places[id(layer.weight)]] += flat.T @ inputs.reshape(-1, inputs.shape[-1])
+        if layer.bias is not None:
+            sums[places[id(layer.bias)]] += flat.sum(dim=0)
+
+    @torch.no_grad()
+    def states(self) -> Tensor:
+        device = next(self.network.parameters()).device
+        return self.states_of(torch.arange(self.network.num_entities, device=device))
+
+    @torch.no_grad()
+    def states_of(self, positions: Tensor) -> Tensor:
+        """(n, d) states of the entities at `positions` (n,), in passes of bounded size."""
+        order = self.network.order(positions)
+        counts = pass_counts(self.network.sizes(positions[order]), self.numbers)
+        encoded = torch.cat([self.network(part) for part in positions[order].split(counts)])
+        return encoded[torch.argsort(order)]
+
+
+def pass_counts(sizes: Tensor, numbers: int) -> list[int]:
+    """Lengths of consecutive parts, each with at most `numbers` inputs if all are as long as its longest.
+
+    `sizes` (n,) ascend; a part has at least one entity.
+    """
+    counts, start = [], 0
+    while start < len(sizes):
+        filled = sizes[start:] * torch.arange(1, len(sizes) - start + 1, device=sizes.device)
+        counts.append(max(1, int(torch.searchsorted(filled, numbers, right=True))))
+        start += counts[-1]
+    return counts

@@ -21,12 +21,11 @@ from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.optimizers import WarmedUpStep, make_optimizer
 from dpgraph.engine.training.steps import Step
-from dpgraph.families.tuples.clipping import TowerModel
 from dpgraph.families.tuples.heads import Head, HeadModel
 from dpgraph.families.tuples.prepared import PreparedRelations
 from dpgraph.families.tuples.sampling import Negatives, TupleBatches, Tuples, capped_tuples, owned_pairs
 from dpgraph.families.tuples.steps import PlainRelationStep, TupleLoss, TupleModel
-from dpgraph.families.tuples.towers import MLP, Tower, perceptron
+from dpgraph.families.tuples.towers import MLP, Tower, TowerModel, perceptron
 from dpgraph.privacy.procedure import Lists
 from dpgraph.problems.relations.value import Relations
 

@@ -10,12 +10,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.data.registry import entry
+from dpgraph.engine.methods.asked import Asked
 from dpgraph.families.trees.records import PoissonLots
 from dpgraph.families.units.accountant import THEOREM_5, class_dp_theorem5
 from dpgraph.privacy.guarantee import Guarantee
@@ -25,6 +27,7 @@ from dpgraph.privacy.procedure import Batches, Clipped, Lists
 from dpgraph.privacy.public import DataFact
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import PUBLIC, Statement
+from dpgraph.problems.base import Counts
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
@@ -147,3 +150,43 @@ class ClusterUnits(SubclassUnits):
             "k-means is run on the private images, so one subclass moves the others' members; nothing is charged for it"
         )
         return self._none("rigorous", reason, self._stated(self.STATED).sampling)
+
+
+def record_units(asked: Asked) -> RecordUnits:
+    return RecordUnits(**asked.common(asked.num_train), sampling_rate=asked.cell.training.sampling_rate)
+
+
+def class_units(asked: Asked) -> ClassUnits:
+    return ClassUnits(**_common(asked, classes_of(asked)))
+
+
+def subclass_units(asked: Asked) -> SubclassUnits:
+    parts = asked.privacy.subclasses
+    return SubclassUnits(**_common(asked, classes_of(asked) * parts), subclasses=parts)
+
+
+def cluster_units(asked: Asked) -> ClusterUnits:
+    parts = asked.privacy.subclasses
+    return ClusterUnits(**_common(asked, classes_of(asked) * parts), subclasses=parts)
+
+
+def classes_of(asked: Asked) -> int:
+    """The public number of classes, that of the registry; raises UserError for a data set without it."""
+    dataset = asked.cell.task.dataset
+    classes = entry(dataset).expected.classes
+    if classes is None:
+        raise invalid("dataset", dataset, "one whose number of classes the registry states")
+    return classes
+
+
+def _common(asked: Asked, units: int) -> dict[str, Any]:
+    """Delta counts every image: below 1 / the number of units alone, it would allow to publish some of them whole.
+
+    Their number is the registry's: a class that leaves takes its images along, so the number that is there is private.
+    """
+    dataset = asked.cell.task.dataset
+    images = entry(dataset).expected.nodes
+    if images is None:
+        raise invalid("dataset", dataset, "one whose number of images the registry states")
+    stated = replace(asked, counts=Counts(units, images))
+    return {**stated.common(units), "sampling_rate": asked.cell.training.sampling_rate}

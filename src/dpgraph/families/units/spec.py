@@ -20,9 +20,17 @@ from dpgraph.engine.methods.spec import (
     own_record,
     scored_on_own_records,
 )
-from dpgraph.families.units.mechanism import ClassUnits, ClusterUnits, RecordUnits, SubclassUnits
+from dpgraph.families.units.mechanism import (
+    ClassUnits,
+    ClusterUnits,
+    RecordUnits,
+    SubclassUnits,
+    class_units,
+    cluster_units,
+    record_units,
+    subclass_units,
+)
 from dpgraph.families.units.plain.spec import ImageModel, InversionSettings, forward_flops, inversion_seconds
-from dpgraph.families.units.variants import class_units, cluster_units, record_units, subclass_units
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size

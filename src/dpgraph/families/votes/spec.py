@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
-from dpgraph.engine.methods.attacks import AttackCase
+from dpgraph.engine.methods.attacks import AttackCase, CanarySettings
 from dpgraph.engine.methods.looks import DASH_DOT, PURPLE, SLATE, TEAL, WINE, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant
 from dpgraph.families.votes import rules
@@ -312,6 +312,8 @@ def attack(variant: str, relation: Relation) -> AttackCase:
         batches=Batches.POISSON,
         clipping=Clipped.ROOT,
         relation=relation,
+        # votes have half of the squared mu
+        canaries=CanarySettings(noise=4 / 3 * 2**0.5) if variant == "rigorous" else None,
     )
 
 

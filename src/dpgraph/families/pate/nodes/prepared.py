@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import astuple, dataclass
+from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 import torch
+from torch import Tensor
 
 from dpgraph.config.streams import split_number
 from dpgraph.core.errors import invalid
@@ -14,8 +17,138 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.engine.models.components import principal_axes
 from dpgraph.engine.preparation.base import Order
-from dpgraph.families.pate.nodes.teachers import NodeTeacherPlan, OwnerLists, node_teachers_votes
 from dpgraph.families.pate.prepared import PreparedTeachers
+
+STACK = 25  # teachers whose views are in memory together
+MEAN_STEPS = 2
+
+
+@dataclass(frozen=True)
+class NodeTeacherPlan:
+    """Public settings of teachers; `names` key their parts."""
+
+    teachers: int
+    reads: Literal["own", "means"]
+    components: int
+    ridge: float
+    names: tuple[Name, ...]
+
+    def told(self) -> tuple[object, ...]:
+        """What the noise of votes is named by."""
+        return astuple(self)
+
+
+@dataclass(frozen=True)
+class OwnerLists:
+    """Lists of a graph by owner, `ptr` (N + 1,) and `idx` (E,), as in `data.graph.Graph`."""
+
+    ptr: np.ndarray
+    idx: np.ndarray
+
+
+def node_teachers_votes(
+    rows: Tensor, labels: np.ndarray, lists: OwnerLists, train: np.ndarray, queries: np.ndarray, classes: int,
+    plan: NodeTeacherPlan,
+) -> np.ndarray:  # fmt: skip
+    """(teachers, Q) int16 classes that teachers predict for the nodes `queries`, each fitted on its part of `train`.
+
+    `rows` (N, k) of nodes; `labels` (N,) int64, -1: none, which is no record. Ridge regression of the classes'
+    indicators with a constant. A teacher without any label answers the first class. Raises UserError for more teachers
+    than nodes.
+    """
+    parts = even_parts(plan.teachers, len(labels), train, *plan.names)
+    sizes = np.bincount(parts[train], minlength=plan.teachers)
+    ids, starts = train[np.argsort(parts[train], kind="stable")], np.concatenate([[0], np.cumsum(sizes)])
+    edges = edges_in_views(lists, parts, queries) if plan.reads == "means" else None
+    votes = np.empty((plan.teachers, len(queries)), dtype=np.int16)
+    for first in range(0, plan.teachers, STACK):
+        last = min(first + STACK, plan.teachers)
+        mine = ids[starts[first] : starts[last]]
+        if edges is None:
+            own, asked = rows[torch.from_numpy(mine)], rows[torch.from_numpy(queries)][None]
+        else:
+            own, asked = view_means(rows, edges, parts, mine, queries, first, last)
+        weights = fitted(own, labels[mine], sizes[first:last], classes, plan.ridge)
+        votes[first:last] = (_with_constant(asked) @ weights).argmax(dim=2).cpu().numpy()
+    return votes
+
+
+def even_parts(teachers: int, num_nodes: int, train: np.ndarray, *names: Name) -> np.ndarray:
+    """(N,) part of each training node, -1 for others: a public shuffle of the training ids, dealt out in turn.
+
+    Ids and split are public and no record is read, so no record moves another one's part. Sizes differ by at most one.
+    """
+    if not 1 <= teachers <= len(train):
+        raise invalid("training.teachers", teachers, f"at most {len(train)}, the number of training nodes")
+    parts = np.full(num_nodes, -1)
+    parts[numpy_generator(*names, "parts").permutation(train)] = np.arange(len(train)) % teachers
+    return parts
+
+
+def edges_in_views(lists: OwnerLists, parts: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Owners and members of the list entries that some teacher reads: within a part, or with a query at an end."""
+    owners, found = np.repeat(np.arange(len(parts)), np.diff(lists.ptr)), np.asarray(lists.idx, dtype=np.int64)
+    asked = np.zeros(len(parts), dtype=bool)
+    asked[queries] = True
+    known = ((parts >= 0) | asked)[owners] & ((parts >= 0) | asked)[found]
+    kept = known & (asked[owners] | asked[found] | (parts[owners] == parts[found]))
+    return owners[kept], found[kept]
+
+
+def view_means(
+    rows: Tensor, edges: tuple[np.ndarray, np.ndarray], parts: np.ndarray, mine: np.ndarray, queries: np.ndarray,
+    first: int, last: int,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(n, k) rows of the training nodes `mine` of teachers first .. last - 1, and (t, Q, k) of queries in each view.
+
+    Twice, each row is replaced by the mean of itself and of the rows of its list in the view.
+    """
+    size, asked, stack = len(mine), len(queries), last - first
+    own, place = (np.full(len(parts), -1) for _ in range(2))
+    own[mine], place[queries] = np.arange(size), np.arange(asked)
+    owners, found = edges
+    whole = own[owners], own[found], place[owners], place[found]
+    view_of = (parts - first) * asked + size  # where the queries of a training node's view begin
+    inner = (whole[0] >= 0) & (whole[1] >= 0)
+    reads = (whole[0] >= 0) & (whole[3] >= 0)
+    read = (whole[2] >= 0) & (whole[1] >= 0)
+    both = (whole[2] >= 0) & (whole[3] >= 0)
+    shift = (size + asked * np.arange(stack))[:, None]
+    at = [whole[0][inner], whole[0][reads], view_of[found[read]] + whole[2][read], (shift + whole[2][both]).ravel()]
+    to = [whole[1][inner], view_of[owners[reads]] + whole[3][reads], whole[1][read], (shift + whole[3][both]).ravel()]
+    total = size + stack * asked
+    adjacency = sp.csr_array(
+        (np.ones(sum(map(len, at)), dtype=np.float32), (np.concatenate(at), np.concatenate(to))), shape=(total, total)
+    ) + sp.eye_array(total, dtype=np.float32, format="csr")
+    mean = sp.diags_array((1 / adjacency.sum(axis=1)).astype(np.float32)) @ adjacency
+    values = rows.cpu().numpy()
+    states = np.concatenate([values[mine], np.tile(values[queries], (stack, 1))])
+    for _ in range(MEAN_STEPS):
+        states = mean @ states
+    both_kinds = torch.from_numpy(states).to(rows.device)
+    return both_kinds[:size], both_kinds[size:].reshape(stack, asked, rows.shape[1])
+
+
+def fitted(own: Tensor, labels: np.ndarray, sizes: np.ndarray, classes: int, ridge: float) -> Tensor:
+    """(t, k + 1, classes) ridge regressions, of consecutive groups of `own` (n, k) with `sizes` (t,) rows.
+
+    From products of rows, since a part has few: X^T (X X^T + ridge I)^-1 Y. Places that no record takes are rows of 0.
+    """
+    stack = len(sizes)
+    teacher = np.repeat(np.arange(stack), sizes)
+    place = np.arange(len(own)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    known = labels >= 0
+    at = tuple(torch.from_numpy(one[known]) for one in (teacher, place))
+    records = own.new_zeros(stack, int(sizes.max()), own.shape[1] + 1)
+    records[at] = _with_constant(own[torch.from_numpy(np.flatnonzero(known))])
+    wanted = own.new_zeros(stack, int(sizes.max()), classes)
+    wanted[(*at, torch.from_numpy(labels[known]))] = 1.0
+    products = records @ records.transpose(1, 2) + ridge * torch.eye(records.shape[1], device=own.device)
+    return records.transpose(1, 2) @ torch.linalg.solve(products, wanted)
+
+
+def _with_constant(rows: Tensor) -> Tensor:
+    return torch.cat([rows, rows.new_ones(*rows.shape[:-1], 1)], dim=-1)
 
 
 def plan_of(cell: Any, seed: int) -> NodeTeacherPlan:

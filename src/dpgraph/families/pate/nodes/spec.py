@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from dpgraph.config.cell import LARGE, Cell, Training
 from dpgraph.config.frozen import Finite
+from dpgraph.core.errors import invalid
 from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import loop_seconds
 from dpgraph.engine.methods.looks import BROWN, PURPLE, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
-from dpgraph.families.pate.mechanism import NodeGnmax
-from dpgraph.families.pate.nodes.rules import by_noise, without_noise
+from dpgraph.families.pate.mechanism import NodeGnmax, node_gnmax
 from dpgraph.families.pate.spec import PatePrivacy
-from dpgraph.families.pate.variants import node_gnmax
 from dpgraph.privacy.procedure import Batches, Clipped
+from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
@@ -102,6 +104,39 @@ def seconds(cell: Any, size: Size) -> float:
 def score(cell: Any) -> ScoreReads:
     """Return the record of a node; classes of public nodes are the only part of them that is not public."""
     return ScoreReads(OWN_RECORD, Public.NO, "validation nodes", "of which features and edges alone are public")
+
+
+PER_CLASS, MOST = 0.3, 1.75  # nodes of a part over the root of mu sqrt(N): this for each class, and at most that
+FULL_MU, LEAST_SHARE = 2.0, 0.25  # where all queries are answered, and the least share of them
+PUBLIC_SHARE = 0.1  # of the nodes, assumed to be the validation nodes: caps follow it, and hold whatever it is
+THRESHOLD, RATIO = 0.3, 10.0  # of the checks that choose whom to answer
+NOISELESS = 20  # nodes of a part
+NONE = -10.0  # a threshold that every query passes
+
+
+def without_noise(size: Size, epsilon: float | None) -> Mapping[str, Any]:
+    """Parts of `NOISELESS` nodes: no noise has to be outvoted."""
+    return {"training": {"teachers": max(2, round(size.train_nodes / NOISELESS))}}
+
+
+def by_noise(size: Size, epsilon: float | None) -> Mapping[str, Any]:
+    """Raises UserError without a target."""
+    if epsilon is None:
+        raise invalid("privacy.epsilon", None, "a target, from which a public rule makes settings")
+    delta = NodeGnmax.counted.delta(roots=size.train_nodes, training=size.train_nodes, protected=size.nodes)
+    mu = gaussian_mu(epsilon=epsilon, delta=delta)
+    nodes = min(PER_CLASS * size.classes, MOST) * math.sqrt(mu * math.sqrt(size.train_nodes))
+    queries = max(1, round(PUBLIC_SHARE * size.nodes))
+    share = min(max(mu / FULL_MU, LEAST_SHARE), 1.0)
+    return {
+        "training": {"teachers": max(2, min(round(size.train_nodes / nodes), size.train_nodes))},
+        "privacy": {
+            "max_checks": queries,
+            "max_answers": max(1, round(share * queries)),
+            "check_ratio": RATIO,
+            "threshold": THRESHOLD if share < 1 else NONE,
+        },
+    }
 
 
 SMALL = {"teachers": 8, "teacher_ridge": 0.1}
