@@ -11,7 +11,7 @@ SENDERS, SUMS = "dpgraph.families.aggregates.sums:Senders.", Audit("sums")
 VECTORS, EMBEDDING = "dpgraph.families.aggregates.embedding:", Audit("embedding")
 CAPPED, BY_OWNERS = SENDERS + "capped", "smallest_in_group(owners, lists.indices, receivers, len(sends), key, PROPOSE)"
 BY_READERS = "smallest_in_group(lists.indices, owners, receivers, len(sends), key, PROPOSE)"
-GNMAX, ROWS = "dpgraph.families.pate.gnmax:", "dpgraph.families.pagerank.release:"
+GNMAX, ROWS = "dpgraph.families.pate.prepared:", "dpgraph.families.pagerank.release:"
 VOTED, CHECKED = (
     "noise_std * generator.standard_normal(votes.shape)",
     "noise_std * generator.standard_normal(len(votes))",

@@ -29,7 +29,7 @@ class Softmax(nn.Module):
 
 
 def image_network(model: Any, shape: tuple[int, int, int], classes: int, generator: torch.Generator) -> nn.Module:
-    """Of the settings `ImageModel` (`families/units/plain`), for images of that height, width and channels."""
+    """Of the settings `ImageModel` (`families/units/spec`), for images of that height, width and channels."""
     if model.kind == "softmax":
         return Softmax(math.prod(shape), classes, generator)
     return SmallCnn(shape, classes, model.channels, model.width, generator)

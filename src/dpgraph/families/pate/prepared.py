@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,74 @@ from dpgraph.data.records import TRAIN, VALIDATION, Records
 from dpgraph.engine.models import image_convolutions
 from dpgraph.engine.preparation.base import Order, PreparedStep
 from dpgraph.families.pate import teachers as teachers_training
-from dpgraph.families.pate.gnmax import confident_gnmax, vote_histograms
 from dpgraph.families.pate.mechanism import ANSWERS, CHECKS, ConfidentGnmax
 from dpgraph.families.pate.teachers import TeacherPlan, teachers_votes
 from dpgraph.privacy.cache import VARIABLE
 from dpgraph.privacy.procedure import NotAsAccounted, Procedure, Release
 from dpgraph.privacy.relation import Relation
+
+NO_ANSWER = -1
+
+
+@dataclass(frozen=True)
+class Answers:
+    labels: np.ndarray  # (Q,) int64 classes; NO_ANSWER where the check failed or the run had stopped
+    _: KW_ONLY
+    checks: int  # <= max_checks
+    answers: int  # <= max_answers
+    check_noise_std: float
+    vote_noise_std: float
+    numbers: int  # of all noise
+
+
+def vote_histograms(predictions: np.ndarray, num_classes: int) -> np.ndarray:
+    """(teachers, Q) predicted classes -> (Q, classes) counts."""
+    predictions = np.asarray(predictions)
+    queries = predictions.shape[1]
+    flat = (np.arange(queries) * num_classes + predictions).ravel()
+    return np.bincount(flat, minlength=queries * num_classes).reshape(queries, num_classes)
+
+
+def noisy_largest_count(votes: np.ndarray, noise_std: float, generator: np.random.Generator) -> np.ndarray:
+    """(Q,) largest count of each row plus N(0, noise_std^2): a check, sensitivity 1."""
+    return votes.max(axis=1) + noise_std * generator.standard_normal(len(votes))
+
+
+def noisy_histograms(votes: np.ndarray, noise_std: float, generator: np.random.Generator) -> np.ndarray:
+    """(Q, classes) counts plus N(0, noise_std^2) each: an answer is the largest of them, sensitivity sqrt(2)."""
+    return votes + noise_std * generator.standard_normal(votes.shape)
+
+
+def confident_gnmax(
+    votes: np.ndarray,
+    *,
+    threshold: float,
+    check_noise_std: float,
+    vote_noise_std: float,
+    max_checks: int,
+    max_answers: int,
+    generator: np.random.Generator,
+) -> Answers:
+    """Answers queries in order: argmax of the noisy histogram where the noisy largest count reaches `threshold`.
+
+    `votes` (Q, classes) counts; stds are standard deviations in votes. The run stops after `max_checks` checks or
+    `max_answers` answers, whichever comes first. Guarantee: see the module; the queries are fixed beforehand.
+    """
+    votes = np.asarray(votes)
+    passed = noisy_largest_count(votes[:max_checks], check_noise_std, generator) >= threshold
+    answered = np.flatnonzero(passed)[:max_answers]
+    checks = int(answered[-1]) + 1 if len(answered) == max_answers else len(passed)
+    labels = np.full(len(votes), NO_ANSWER, dtype=np.int64)
+    labels[answered] = noisy_histograms(votes[answered], vote_noise_std, generator).argmax(axis=1)
+    return Answers(
+        labels,
+        checks=checks,
+        answers=len(answered),
+        check_noise_std=check_noise_std,
+        vote_noise_std=vote_noise_std,
+        numbers=len(passed) + len(answered) * votes.shape[1],
+    )
+
 
 SMALLEST_SIDE = 4
 NOISE = "votes of teachers"  # the stream of checks, then of answers

@@ -13,8 +13,7 @@ from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.points import evaluation_steps
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.optimizers import make_optimizer
-from dpgraph.families.pate.gnmax import NO_ANSWER, vote_histograms
-from dpgraph.families.pate.prepared import PreparedTeachers, plan_of, pool_of, votes_of
+from dpgraph.families.pate.prepared import NO_ANSWER, PreparedTeachers, plan_of, pool_of, vote_histograms, votes_of
 from dpgraph.families.pate.students import ONE, Student, StudentPlan, StudentStep
 from dpgraph.problems.images.disagreements import Disagreements
 

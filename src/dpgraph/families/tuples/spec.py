@@ -15,8 +15,8 @@ from dpgraph.config.frozen import Finite
 from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import loop_seconds
 from dpgraph.engine.methods.free import AnyBatches
+from dpgraph.engine.methods.looks import BLUE, BROWN, DASH_DOT, DASHED, GREEN, GREY, ORANGE, PURPLE, VERMILION, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ScoreReads, Variant, own_record
-from dpgraph.families.tuples.look import base_look, encoder_look, head_look
 from dpgraph.families.tuples.mechanism import (
     AdaptiveTuples,
     ReleasedTuples,
@@ -30,6 +30,32 @@ from dpgraph.families.tuples.mechanism import (
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
+
+HEADS = {None: Look(BLUE, "d", DASH_DOT), "rigorous": Look(GREEN, "^", "-"), "standard": Look(ORANGE, "v", DASHED),
+         "published": Look(VERMILION, "*", DASHED), "released": Look(PURPLE, "X", DASHED)}  # fmt: skip
+MARKERS = {None: "p", "rigorous": "D", "standard": "<", "published": "P", "released": "8"}
+
+
+def head_look(cell: Any) -> Look:
+    return HEADS[None if cell.privacy is None else cell.privacy.variant]
+
+
+def encoder_look(cell: Any) -> Look:
+    variant = None if cell.privacy is None else cell.privacy.variant
+    return Look(BROWN if variant is None else HEADS[variant].colour, MARKERS[variant], HEADS[variant].line)
+
+
+def base_look(cell: Any) -> Look:
+    return Look(GREY, "+", ":", neutral=True)
+
+
+def zero_shot_look(cell: Any) -> Look:
+    return Look(GREY, "x", ":", neutral=True)
+
+
+def linear_look(cell: Any) -> Look:
+    return Look(BLUE, ">", DASH_DOT)
+
 
 LARGEST_WIDTH = 100_000
 MLP = "mlp"  # in the place of an encoder's name
@@ -150,6 +176,33 @@ class DpEncoderCell(EncoderCell):
     privacy: TuplePrivacy  # type: ignore[assignment]
 
 
+class LinearMap(Finite):
+    width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="d, numbers of an entity's state")] = 256
+
+
+class InfoNce(RootBatches):
+    temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
+
+
+class CosineCell(Cell):
+    training: AnyBatches
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return "linear", 0
+
+
+class LinearRelationCell(Cell):
+    model: LinearMap = LinearMap()
+    training: InfoNce
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return "linear", 0
+
+
 def head_seconds(cell: Any, size: Size) -> float:
     """Products with a square matrix are of a tuple's head and sum, those with a linear map of all its entities."""
     tuples, width = cell.training.roots_per_step(size.train_nodes), size.features
@@ -181,6 +234,17 @@ def _weights(cell: Any, size: Size, of: int) -> float:
 def base_seconds(cell: Any, size: Size) -> float:
     """One pass of every entity."""
     return 2 * _weights(cell, size, 1) * size.nodes / ENCODER_FLOPS
+
+
+def no_training(cell: Any, size: Size) -> float:
+    return 1.0
+
+
+def linear_seconds(cell: Any, size: Size) -> float:
+    """The map of heads and tails, and the scores of all pairs of a batch."""
+    width, batch = cell.model.width, cell.training.roots_per_step(size.train_nodes)
+    forward = 2 * batch * size.features * width + batch**2 * width
+    return loop_seconds(cell.training, 6 * forward, 2 * size.nodes * size.features * width)
 
 
 def score(cell: Any) -> ScoreReads:
@@ -284,5 +348,29 @@ SPECS = (
         inference=own_record,
         problems=("relations",),
         seconds=encoder_seconds,
+    ),
+    MethodSpec(
+        "cosine",
+        "Ranks entities by the cosine of their features; it trains nothing.",
+        "dpgraph.families.tuples.train:Cosine",
+        CosineCell,
+        {"none": {"task": TASK, "training": {"sampling_rate": 0.1}}},
+        look=zero_shot_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=no_training,
+        deterministic=True,
+        untouched={Relation.ENTITY: "untrained vectors"},
+    ),
+    MethodSpec(
+        "linear-relation",
+        "Ranks entities by inner products of a linear map of their features, trained with InfoNCE without privacy.",
+        "dpgraph.families.tuples.train:LinearRelation",
+        LinearRelationCell,
+        {"none": {"task": TASK, "model": {"width": 4}, "training": {"sampling_rate": 0.01}}},
+        look=linear_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=linear_seconds,
     ),
 )

@@ -14,8 +14,8 @@ from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.pate.gan import FrozenSoftmax
-from dpgraph.families.pate.gnmax import NO_ANSWER, vote_histograms
 from dpgraph.families.pate.nodes.prepared import PreparedNodeTeachers, names_of, plan_of, queries_of, votes_of
+from dpgraph.families.pate.prepared import NO_ANSWER, vote_histograms
 
 ROWS = 4096  # of a look at all nodes
 
