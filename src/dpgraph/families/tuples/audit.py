@@ -56,9 +56,7 @@ class Watching:
     """A head whose gradients are all longer than any limit; keeps what it is asked for, and what it answers."""
 
     def __init__(self, vectors: Tensor) -> None:
-        self.inner = HeadModel(
-            Head("diagonal", PARAMETERS, 1, torch_generator("audits")), vectors, TupleLoss("infonce", 0.1)
-        )
+        self.inner = HeadModel(Head("diagonal", PARAMETERS), vectors, TupleLoss(0.1))
         self.network = self.inner.network
         self.batches: list[np.ndarray] = []
         self.limits: list[np.ndarray] = []

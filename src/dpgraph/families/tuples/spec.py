@@ -68,9 +68,7 @@ MLP_WIDTH = 256
 
 class TupleTraining(RootBatches):
     negatives: Annotated[int, Field(ge=1, le=LARGE, description="k, negatives of each tuple")] = 4
-    loss: Literal["infonce", "hinge"] = Field(default="infonce", description="Of the scores of a tuple")
     temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
-    margin: Annotated[float, Field(gt=0, le=1000, description="m of the hinge loss")] = 0.2
     warm_up: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
         description="Share of the steps in which the learning rate rises from 0, before it falls to 0, both linearly "
@@ -104,12 +102,9 @@ class TuplePrivacy(Privacy):
 
 
 class HeadSettings(Finite):
-    head: Literal["diagonal", "bilinear", "symmetric", "linear"] = Field(
-        default="diagonal",
-        description="Score of two vectors: a weight for each coordinate, a matrix, its symmetric part, or a linear map "
-        "of both",
+    head: Literal["diagonal", "symmetric"] = Field(
+        default="diagonal", description="Score of two vectors: a weight for each coordinate, or a symmetric matrix"
     )
-    width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="Rows of the linear map")] = 256
 
 
 class EncoderSettings(Finite):
@@ -149,7 +144,7 @@ class EncoderCell(Cell):
 
 
 NOISE_IGNORES = {
-    "training": (*Cell.NOISE_IGNORES["training"], "loss", "temperature", "margin", "warm_up"),
+    "training": (*Cell.NOISE_IGNORES["training"], "temperature", "warm_up"),
     "privacy": ("clip_norm",),
 }
 
@@ -204,14 +199,12 @@ class LinearRelationCell(Cell):
 
 
 def head_seconds(cell: Any, size: Size) -> float:
-    """Products with a square matrix are of a tuple's head and sum, those with a linear map of all its entities."""
+    """Return the seconds of a seed: products of tuples with the head, and of all entities at a look."""
     tuples, width = cell.training.roots_per_step(size.train_nodes), size.features
     entities = tuples * (2 + cell.training.negatives) * width
-    per_entity = {"diagonal": 1, "bilinear": width, "symmetric": 2 * width, "linear": 2 * cell.model.width}[
-        cell.model.head
-    ]
-    maps = 4 * entities * cell.model.width if cell.model.head == "linear" else 2 * tuples * width * per_entity
-    return loop_seconds(cell.training, 6 * entities + maps, 2 * size.nodes * width * per_entity)
+    per_entity = 1 if cell.model.head == "diagonal" else 2 * width
+    step = 6 * entities + 2 * tuples * width * per_entity
+    return loop_seconds(cell.training, step, 2 * size.nodes * width * per_entity)
 
 
 def encoder_seconds(cell: Any, size: Size) -> float:
@@ -293,8 +286,7 @@ SPECS = (
         f"Relation prediction trained without privacy {HEAD}.",
         f"{TRAIN}:RelationHead",
         HeadCell,
-        contract({}, (None,))
-        | {"linear": {"task": TASK, "model": {"head": "linear", "width": 4}, "training": BATCHES}},
+        contract({}, (None,)),
         look=head_look,
         inference=own_record,
         problems=("relations",),

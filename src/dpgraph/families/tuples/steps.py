@@ -6,47 +6,33 @@ A tuple holds a head, its tail and k negatives; its score of entity j is the inn
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.core.errors import invalid
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.optimizers import apply_gradient
 from dpgraph.families.tuples.sampling import TupleBatches, largest_counts
 from dpgraph.privacy.procedure import Clipped
 
-LossName = Literal["infonce", "hinge"]
-
 
 @dataclass(frozen=True)
 class TupleLoss:
-    """Of scores (b, 1 + k), the true tail's first. InfoNCE: -ln softmax(s / tau)_0; hinge: sum_j (m - s_0 + s_j)_+."""
+    """InfoNCE (van den Oord et al. 2018) of scores (b, 1 + k), the true tail's first: -ln softmax(s / tau)_0."""
 
-    name: LossName = "infonce"
-    temperature: float = 1.0
-    margin: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.name not in ("infonce", "hinge"):
-            raise invalid("loss", self.name, "infonce or hinge")
+    temperature: float = 1.0  # tau
 
     def __call__(self, scores: Tensor) -> Tensor:
-        """(b,)"""
-        if self.name == "infonce":
-            return -torch.log_softmax(scores / self.temperature, dim=1)[:, 0]
-        return torch.clamp(self.margin - scores[:, :1] + scores[:, 1:], min=0).sum(dim=1)
+        """Return the (b,) losses of tuples with these scores."""
+        return -torch.log_softmax(scores / self.temperature, dim=1)[:, 0]
 
     def slopes(self, scores: Tensor) -> Tensor:
-        """(b, 1 + k): derivative of each tuple's loss by each of its scores."""
-        if self.name == "infonce":
-            slopes = torch.softmax(scores / self.temperature, dim=1)
-            slopes[:, 0] -= 1
-            return slopes / self.temperature
-        active = (self.margin - scores[:, :1] + scores[:, 1:] > 0).to(scores.dtype)
-        return torch.cat([-active.sum(dim=1, keepdim=True), active], dim=1)
+        """Return the (b, 1 + k) derivatives of each tuple's loss by each of its scores."""
+        slopes = torch.softmax(scores / self.temperature, dim=1)
+        slopes[:, 0] -= 1
+        return slopes / self.temperature
 
 
 @dataclass(frozen=True)
@@ -72,7 +58,7 @@ class TupleModel(Protocol):
         """(N, d), or (N, 2, d) as a head and as a tail: inner products are scores."""
 
 
-def factors(norms: Tensor, limits: Tensor) -> Tensor:
+def clip_factors(norms: Tensor, limits: Tensor) -> Tensor:
     """(b,) min(1, limit / norm), a little less by rounding; 0 for a gradient that is not finite."""
     slack = 1 - 1e-6 if norms.dtype == torch.float32 else 1 - 1e-12
     ratio = torch.where(limits >= norms, torch.ones_like(norms), slack * limits / norms)

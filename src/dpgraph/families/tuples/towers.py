@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from dpgraph.core.errors import UserError
 from dpgraph.engine.training.ghost import LayerRows
 from dpgraph.engine.training.precision import enlarged_norms
-from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, factors
+from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, clip_factors
 
 MLP = "mlp"  # name of the perceptron among encoders
 PASS_FEATURES = 1 << 18
@@ -132,7 +132,7 @@ class TowerModel:
             squares += self._squares(layers[number], *both)
             scales += self._scales(layers[number], *both)
         norms = enlarged_norms(squares.clamp_min(0), scales)
-        scale = factors(norms, limits)
+        scale = clip_factors(norms, limits)
         for number, (inputs, slopes) in kept.items():
             self._sum(sums, layers[number], inputs, slopes * scale[:, None, None])
         return norms

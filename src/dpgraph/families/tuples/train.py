@@ -42,7 +42,7 @@ class EntityStates:
 
 
 def loss_of(training: Any) -> TupleLoss:
-    return TupleLoss(training.loss, training.temperature, training.margin)
+    return TupleLoss(training.temperature)
 
 
 def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, Any] | None = None) -> Outcome:
@@ -87,8 +87,7 @@ class RelationHead:
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         vectors = nn.functional.normalize(torch.from_numpy(np.array(job.shown.features)), dim=1).to(job.device)
-        settings, generator = job.cell.model, torch_generator(*job.names("parameters"))
-        head = Head(settings.head, vectors.shape[1], settings.width, generator).to(job.device)
+        head = Head(job.cell.model.head, vectors.shape[1]).to(job.device)
         return trained(job, HeadModel(head, vectors, loss_of(job.cell.training)), observe)
 
 
