@@ -8,21 +8,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
 
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import CountedGenerator
 from dpgraph.data.graph import Graph
 from dpgraph.engine.models.closed_rows import RowNetwork, RowTable, with_constant
-from dpgraph.engine.models.network import Network
-from dpgraph.engine.models.weighted_rows import PaddedRows, WeightedRows
+from dpgraph.engine.models.weighted_rows import PaddedRows
 from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
-from dpgraph.engine.sampling.ego import EgoBatch
-from dpgraph.engine.training.clipping import RootLosses, root_cross_entropy
 from dpgraph.engine.training.closed_rows import RowPrivatizer, RowStep
-from dpgraph.engine.training.ghost import Recorder
-from dpgraph.engine.training.steps import ClippedTerm, PrivateStep
 from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPagerank
 from dpgraph.families.pagerank.release import (
     cap_columns,
@@ -103,7 +97,7 @@ class PreparedRows(PreparedStep):
         self.draws = Draws(sampler, order.generator("batches"))
         self.clip_norm = order.privacy.clip_norm
         self.noise = order.noise(noise_std(noise_over_clip=order.noise_over_clip, clip_norm=self.clip_norm))
-        self._step: PrivateStep | RowStep | None = None
+        self._step: RowStep | None = None
 
     def _released(
         self,
@@ -139,14 +133,6 @@ class PreparedRows(PreparedStep):
         )
         return spread(released, chosen, graph)
 
-    def general(self, network: Network, optimizer: torch.optim.Optimizer) -> PrivateStep:
-        """Return the step by the engine for any network."""
-        self.trains(network)
-        data, weighted = self.data, WeightedRows(self.weights, self.rows.roots, self.data.features.device)
-        term = ClippedTerm(weighted.trees, self.draws, self.clip_norm, losses_over(weighted))
-        self._step = PrivateStep(network, optimizer, data.features, data.labels, (term,), self.noise, self.divisor)
-        return self._step
-
     def closed(self, network: RowNetwork, optimizer: torch.optim.Optimizer) -> RowStep:
         """Return the step of a perceptron of one hidden layer, by closed forms."""
         self.trains(network)
@@ -159,16 +145,9 @@ class PreparedRows(PreparedStep):
     def ran(self, resumed_at: int = 0) -> Procedure:
         step = self._step
         releases = () if self.release is None else (self.release,)
-        if isinstance(step, PrivateStep):
-            term: ClippedTerm = step.terms[0]
-            clip_norm = term.clip_norms if isinstance(term.clip_norms, float | int) else float("nan")
-            read, draws, noise, divisor = len(step.terms), term.draws, step.noise, step.divisor
-        elif step is not None and step.privatizer is not None:
-            privatizer = step.privatizer
-            read, clip_norm, divisor = 1, privatizer.clip_norm, privatizer.divisor
-            draws, noise = step.draws, privatizer.noise
-        else:
+        if step is None or step.privatizer is None:
             return procedure(self.mechanism, (), None, 0.0, 0, releases)
+        privatizer, draws = step.privatizer, step.draws
         sampler = draws.sampler
         clipped = ClippedSum(
             lists=self.rows.kind,
@@ -179,10 +158,10 @@ class PreparedRows(PreparedStep):
             rate=getattr(sampler, "rate", None),
             batch_size=getattr(sampler, "size", None),
             clipped=Clipped.ROOT,
-            clip_norms=(float(clip_norm),),
+            clip_norms=(privatizer.clip_norm,),
             draws=draws.count + resumed_at,
         )
-        return procedure(self.mechanism, (clipped,) * read, noise, divisor, resumed_at, releases)
+        return procedure(self.mechanism, (clipped,), privatizer.noise, privatizer.divisor, resumed_at, releases)
 
 
 def row_table(graph: Graph, weights: sp.csr_matrix, roots: np.ndarray, length: int, device: torch.device) -> RowTable:
@@ -190,15 +169,6 @@ def row_table(graph: Graph, weights: sp.csr_matrix, roots: np.ndarray, length: i
     records, labels = np.array(graph.features, dtype=np.float32), np.asarray(graph.labels)
     padded = PaddedRows.of(weights, roots, length)
     return RowTable(padded, with_constant(records, device), records, labels, device)
-
-
-def losses_over(weighted: WeightedRows) -> RootLosses:
-    """Cross-entropy of roots whose logits are weighted sums over their rows."""
-
-    def losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
-        return root_cross_entropy(weighted.logits(network, batch, features, recorder.on(batch)), labels[batch.roots])
-
-    return losses
 
 
 def kept_nodes(graph: Graph, pagerank: Any, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -84,8 +84,15 @@ class PlainPagerank(Pagerank):
     training_epsilon: None = None
 
 
+class RowModel(UndroppedMlp):
+    """A perceptron of one hidden layer, whose gradients are known in closed form."""
+
+    encoder_layers: Annotated[int, Field(ge=1, le=1)] = 1
+    decoder_layers: Annotated[int, Field(ge=1, le=1)] = 1
+
+
 class ApprCell(NetworkCell):
-    model: UndroppedMlp
+    model: RowModel
     training: RootBatches
     privacy: None = None
     pagerank: PlainPagerank
@@ -104,7 +111,7 @@ class DpApprCell(NetworkCell):
         **NetworkCell.NOISE_IGNORES,
         "pagerank": ("own_weight", "teleport", "sparsity", "tolerance"),
     }
-    model: UndroppedMlp
+    model: RowModel
     training: RootBatches
     privacy: PagerankPrivacy
     pagerank: Pagerank

@@ -10,20 +10,17 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, initial_network, run_loop, set_up
+from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, initial_network, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.closed_rows import RowNetwork
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.power_iteration import PowerIteration
-from dpgraph.engine.models.weighted_rows import WeightedRows
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.sampling.batches import Draws
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.closed_rows import RowStep
 from dpgraph.engine.training.optimizers import make_optimizer
-from dpgraph.engine.training.steps import PlainStep, Step
 from dpgraph.families.pagerank.prepared import (
     PreparedRows,
     kept_nodes,
@@ -98,21 +95,11 @@ def train_rows(job: Job, observe: Observe) -> Outcome:
     if prepared is not None:
         generators["noise"] = prepared.noise.generator
     notes = {"batches": str(draws.sampler.name), "edge_lists": pagerank.release}
-    if has_closed_form(job.cell.model):
-        bench, network, step = _closed(job, reading)
-        run = SeedRun(job, bench, step, generators, notes, inference=WrittenNetwork(inference, network))
-    else:
-        bench = set_up(job)
-        network = bench.network
-        run = SeedRun(job, bench, _general(job, bench, reading), generators, notes, inference=inference)
+    bench, network, step = _closed(job, reading)
+    run = SeedRun(job, bench, step, generators, notes, inference=WrittenNetwork(inference, network))
     outcome = run_loop(run, observe)
     exposed = exposure(network, bench.features, _labels(job), job.graph.train_nodes, roots)
     return replace(outcome, exposure=exposed)
-
-
-def has_closed_form(model: Model) -> bool:
-    """Return whether gradients are known in closed form: one hidden layer, no dropout."""
-    return model.encoder_layers == model.decoder_layers == 1 and not model.dropout
 
 
 def _closed(job: Job, reading: Reading | PreparedRows) -> tuple[Bench, Network, RowStep]:
@@ -129,15 +116,6 @@ def _closed(job: Job, reading: Reading | PreparedRows) -> tuple[Bench, Network, 
         rows = row_table(job.graph, reading.rows, reading.roots, reading.length, device)
         step = RowStep(trained, optimizer, rows, reading.draws)
     return Bench(trained, optimizer, features, None), network, step
-
-
-def _general(job: Job, bench: Bench, reading: Reading | PreparedRows) -> Step:
-    """Return the step by the engine for any network, with the same draws."""
-    if isinstance(reading, PreparedRows):
-        return reading.general(bench.network, bench.optimizer)
-    weighted = WeightedRows(reading.rows, reading.roots, job.device)
-    data = (weighted.trees, bench.features, _labels(job), reading.draws.sampler, reading.draws.generator)
-    return PlainStep(bench.network, bench.optimizer, *data, weighted.logits)
 
 
 def _labels(job: Job) -> Tensor:

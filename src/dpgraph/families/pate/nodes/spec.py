@@ -47,12 +47,6 @@ class NodeStudentTraining(Training):
     teacher_ridge: Annotated[float, Field(gt=0, le=1e6, description="Penalty of a teacher's ridge regression")] = 0.1
 
 
-class PlainNodeStudentTraining(NodeStudentTraining):
-    answers: Annotated[int, Field(ge=1, le=LARGE, description="Public nodes that get a label")] | None = Field(
-        default=None, description="None: all"
-    )
-
-
 class NodePatePrivacy(PatePrivacy):
     variant: Literal["rigorous"] = "rigorous"
     max_checks: Annotated[int, Field(ge=1, le=LARGE, description="Public cap on checks")] = 1000
@@ -63,7 +57,7 @@ class NodePatePrivacy(PatePrivacy):
 
 class NodePateCell(Cell):
     model: PublicRows = PublicRows()
-    training: PlainNodeStudentTraining
+    training: NodeStudentTraining
     privacy: None = None
 
     @property
@@ -81,7 +75,6 @@ class DpNodePateCell(NodePateCell):
         "privacy": ("threshold",),
     }
 
-    training: NodeStudentTraining  # type: ignore[assignment]
     privacy: NodePatePrivacy  # type: ignore[assignment]
 
 

@@ -15,7 +15,7 @@ from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.pate.gan import FrozenSoftmax
 from dpgraph.families.pate.nodes.prepared import PreparedNodeTeachers, names_of, plan_of, queries_of, votes_of
-from dpgraph.families.pate.prepared import NO_ANSWER, vote_histograms
+from dpgraph.families.pate.prepared import vote_histograms
 
 ROWS = 4096  # of a look at all nodes
 
@@ -64,7 +64,4 @@ def released(job: Job, features: Tensor) -> np.ndarray:
     if job.prepared is not None:
         return expected(job.prepared, PreparedNodeTeachers).labels()
     votes = votes_of(job.graph, features, plan_of(job.cell, job.seed))
-    labels = vote_histograms(votes, job.graph.num_classes).argmax(axis=1).astype(np.int64)
-    if job.cell.training.answers is not None:
-        labels[job.cell.training.answers :] = NO_ANSWER
-    return labels
+    return vote_histograms(votes, job.graph.num_classes).argmax(axis=1).astype(np.int64)
