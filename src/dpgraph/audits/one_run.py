@@ -65,7 +65,7 @@ BOUNDS = ("f-DP", "Steinke et al.", "independent trials")
 
 @dataclass(frozen=True)
 class CanaryRun:
-    """The scores of a run's canaries, which of them are in, and what is claimed: delta at EPSILONS for a noise."""
+    """A run's canaries: their scores, who is in, and the claimed delta at `EPSILONS` for a share of the noise."""
 
     scores: np.ndarray  # (m,)
     present: np.ndarray  # (m,) bool
@@ -200,7 +200,7 @@ def _vote_scores(prepared: PreparedVotes, settings: Settings, graph: Graph, size
 def predictions(name: str, size: int) -> CanaryRun:
     """Run a method on canaries of random records; score each by the loss of its label at a node of the same record.
 
-    That node is no training node and lists nobody. The attacker sees what the method predicts for it.
+    That node is not in the training set and has an empty list. The attacker sees what the method predicts for it.
     """
     kind, present = KINDS[name], coins(size, name)
     settings = replace(RUNS[name], learning_rate=RATE * size)

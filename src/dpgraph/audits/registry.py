@@ -1,4 +1,4 @@
-"""All audits by name."""
+"""The registry of audits by name."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ def run_audit(name: str, trials: int | None = None) -> AuditResult:
 
 
 def write_audits(results: list[AuditResult], path: Path) -> None:
-    """Parquet: one row per point of a curve; an audit without a curve has one row, with epsilon and deltas empty."""
+    """Write results as Parquet: one row per point of a curve.
+
+    An audit without a curve has one row, with epsilon and deltas empty.
+    """
     rows = []
     for one in results:
         shared = one.model_dump(exclude={"curve"})

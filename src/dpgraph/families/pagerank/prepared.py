@@ -44,7 +44,7 @@ class Rows:
     column_norm: float | None = None  # tau
 
     def checked(self) -> Rows:
-        """These rows; raises NotAsAccounted where they break the bounds that they state."""
+        """Return these rows. Raise NotAsAccounted if they break the bounds that they state."""
         entries = self.weights.tocoo()
         others = entries.col != self.roots[entries.row]
         most = int(np.bincount(entries.col[others], minlength=1).max(initial=0))
@@ -107,7 +107,7 @@ class PreparedRows(PreparedStep):
         roots: np.ndarray,
         random: CountedGenerator,
     ) -> sp.csr_matrix:
-        """(M, N) K entries a row, of what the mechanism releases or needs not release."""
+        """Return the (M, N) rows of K entries that the mechanism releases, or that need no release."""
         mechanism = self.mechanism
         public = public_rows(graph, pagerank, chosen, roots, random)
         if public is not None:
@@ -143,6 +143,7 @@ class PreparedRows(PreparedStep):
         return self._step
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran, read from the objects that drew, clipped and released."""
         step = self._step
         releases = () if self.release is None else (self.release,)
         if step is None or step.privatizer is None:
@@ -172,7 +173,11 @@ def row_table(graph: Graph, weights: sp.csr_matrix, roots: np.ndarray, length: i
 
 
 def kept_nodes(graph: Graph, pagerank: Any, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Ids of the training nodes that are kept, ascending, and of the roots in the order of their rows; by ids only."""
+    """Choose training nodes and roots by their ids alone.
+
+    Returns:
+        Ids of the kept nodes, ascending, and of the roots in the order of their rows.
+    """
     nodes = graph.train_nodes
     kept, num_roots = kept_and_roots(pagerank, len(nodes))
     order = nodes[random.permutation(len(nodes))]
@@ -180,7 +185,7 @@ def kept_nodes(graph: Graph, pagerank: Any, random: np.random.Generator) -> tupl
 
 
 def longest(pagerank: Any, num_train: int) -> int:
-    """Most nodes that a row can name, its root included."""
+    """Return the most nodes that a row can name, its root included."""
     if pagerank.release == "identity":
         return 1
     return 1 + min(pagerank.top_k, kept_and_roots(pagerank, num_train)[0])
@@ -189,7 +194,7 @@ def longest(pagerank: Any, num_train: int) -> int:
 def public_rows(
     graph: Graph, pagerank: Any, chosen: np.ndarray, roots: np.ndarray, random: np.random.Generator
 ) -> sp.csr_matrix | None:
-    """(M, N) rows that are no release: own records, random columns, exact rows; None for all others."""
+    """Return the (M, N) rows that need no release: own records, random columns, exact rows; None for all others."""
     shape = (len(roots), graph.num_nodes)
     top_k = min(pagerank.top_k, len(chosen))
     if pagerank.release == "identity":
@@ -203,20 +208,20 @@ def public_rows(
 
 
 def exact_rows(graph: Graph, pagerank: Any, chosen: np.ndarray, roots: np.ndarray) -> sp.csr_matrix:
-    """(M, kept) rows of PageRank over the kept nodes and the edges among them: others are publicly zero."""
+    """Return the (M, kept) rows of PageRank over the kept nodes and the edges among them; all others are 0."""
     adjacency = induced_adjacency(graph, chosen)
     rows = approximate_pagerank(adjacency, roots, pagerank.teleport, pagerank.sparsity, pagerank.tolerance)
     return sp.csr_matrix(rows[:, chosen])
 
 
 def spread(rows: sp.csr_matrix, chosen: np.ndarray, graph: Graph) -> sp.csr_matrix:
-    """Columns of kept nodes -> columns of all nodes."""
+    """Widen rows over the kept nodes to rows over all nodes."""
     entries = rows.tocoo()
     return sp.csr_matrix((entries.data, (entries.row, chosen[entries.col])), (rows.shape[0], graph.num_nodes))
 
 
 def clip_columns(rows: sp.csr_matrix, column_norm: float) -> sp.csr_matrix:
-    """Line 3 of Algorithm 9: columns of L1 norm at most tau."""
+    """Scale every column to L1 norm at most tau (Algorithm 9, line 3)."""
     norms = np.asarray(abs(rows).sum(axis=0)).ravel()
     factors = 1 / np.maximum(1.0, norms / column_norm)
     return sp.csr_matrix((rows.data * factors[rows.indices], rows.indices, rows.indptr), rows.shape)
@@ -236,9 +241,10 @@ def with_others(rows: sp.csr_matrix, roots: np.ndarray, others: np.ndarray) -> t
 
 
 def with_own(rows: sp.csr_matrix, roots: np.ndarray, own_weight: float) -> sp.csr_matrix:
-    """own_weight on the root's own record, the rest of weight 1 on its row at L1 norm 1; all on it where the row is 0.
+    """Return rows with weight `own_weight` on the root's own record and the rest, at L1 norm 1, on its row.
 
-    A root reads its own record anyway, so no more roots depend on a node.
+    All of the weight is on the own record where the row is 0. A root reads its own record anyway, so no more roots
+    depend on a node.
     """
     if own_weight == 0:
         return rows

@@ -68,7 +68,7 @@ class Pagerank(Finite):
 
     @property
     def released(self) -> bool:
-        """Whether the rows are the output of a private mechanism."""
+        """Tell whether the rows are the output of a private mechanism."""
         return self.release in ("gaussian", "exponential", "exponential-values")
 
     @model_validator(mode="after")
@@ -139,7 +139,7 @@ class DpApprCell(NetworkCell):
 
     @property
     def release_epsilon(self) -> float | None:
-        """epsilon_pr, what the release of the rows alone may cost; None: nothing is released."""
+        """Return epsilon_pr, the most that the release of the rows alone may cost; None: no release."""
         if self.privacy.epsilon is None:
             return None
         if self.pagerank.training_epsilon is not None:
@@ -180,7 +180,7 @@ SECONDS_PER_ROW = 7e-4  # of PageRank, on one CPU core: measured on PubMed
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Training and the rows that it reads."""
+    """Estimate the seconds of a seed: training, and the rows that it reads."""
     rows = cell.pagerank.num_rows or cell.pagerank.node_share * size.train_nodes
     return network_seconds(cell, size) + SECONDS_PER_ROW * rows
 
@@ -196,10 +196,12 @@ def score(cell: Any) -> ScoreReads:
 
 
 def root_exchanges(cell: Any) -> int:
-    """Two: the root's record becomes null, then null becomes the other's record; the release is accounted for any
-    change of all rows, once. One where both nodes are kept anyway and a root reads others, too: then one row and one
-    loss term change, by up to 2 C, and a step is accounted for one such root besides the node's own (Mixture pairs of R
-    >= 2; Theorem 1 at R = M).
+    """Return how often a step's guarantee is charged when a root is exchanged for another node.
+
+    Two: the root's record becomes null, then null becomes the other's record; the release is accounted for any change
+    of all rows, once. One if both nodes are kept anyway and a root reads others, too: then one row and one loss term
+    change, by up to 2 C, and a step is accounted for one such root in addition to the node's own (mixture pairs of R >=
+    2; Theorem 1 at R = M).
     """
     return 2 if cell.pagerank.release == "identity" or cell.pagerank.node_share < 1 else 1
 

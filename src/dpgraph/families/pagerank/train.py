@@ -52,7 +52,7 @@ class DpAppr(Appr):
 
 @dataclass(frozen=True)
 class Reading:
-    """What is trained on without privacy: (M, N) rows, the (M,) node ids of their roots, and the batches."""
+    """The input of training without privacy: (M, N) rows, the (M,) node ids of their roots, and the batches."""
 
     rows: sp.csr_matrix
     roots: np.ndarray
@@ -127,7 +127,7 @@ def _labels(job: Job) -> Tensor:
 
 @torch.no_grad()
 def exposure(network: Network, features: Tensor, labels: Tensor, candidates: np.ndarray, roots: np.ndarray) -> Exposure:
-    """Hidden states of the roots and losses of all training nodes, from each node's own record."""
+    """Return the roots' hidden states and the losses of all training nodes, from each node's own record."""
     network.eval()
     hidden = network.encoder(features[torch.from_numpy(roots)])
     logits = network.decoder(network.encoder(features[torch.from_numpy(candidates)]))

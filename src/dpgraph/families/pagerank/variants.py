@@ -1,4 +1,7 @@
-"""Mechanisms over rows of PageRank, from a cell."""
+"""Mechanisms over rows of PageRank, from a cell; numbers of nodes with rows and with losses.
+
+Settings are not named by class here, so that a new field retrains no cell.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPager
 
 
 def kept_and_roots(pagerank: Any, num_train: int) -> tuple[int, int]:
-    """N, training nodes that are kept (a share q' of them), and M, the roots among them; both public."""
+    """Return N, training nodes that are kept (a share q' of them), and M, the roots among them; both public."""
     kept = max(1, round(pagerank.node_share * num_train))
     rows = kept if pagerank.num_rows is None else pagerank.num_rows
     if rows > kept:
@@ -49,7 +52,7 @@ def poisson_pagerank(asked: Asked) -> PoissonPagerank:
 
 
 def _rows(asked: Asked, published: bool) -> dict[str, Any]:
-    """Fields that both mechanisms have."""
+    """Return the fields that both mechanisms have."""
     from dpgraph.families.pagerank.epsilon import release_noise
 
     pagerank = asked.cell.pagerank

@@ -26,7 +26,7 @@ class StackedTeachers(nn.Module):
         self, shape: tuple[int, int, int], classes: int, teachers: int, channels: int, width: int,
         generator: torch.Generator, depth: Depth = 2,
     ) -> None:  # fmt: skip
-        """Initial parameters are drawn from `generator` on the CPU: He's uniform law; height and width are >= 4."""
+        """Draw initial parameters on the CPU by He's uniform law. Height and width of an image are at least 4."""
         super().__init__()
         height, breadth, read = shape
         self.shape, self.teachers, self.convolutions = shape, teachers, convolutions(depth, channels)
@@ -47,7 +47,7 @@ class StackedTeachers(nn.Module):
             self.biases.append(nn.Parameter(torch.zeros(teachers, 1, made)))
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """`pixels` of fewer teachers than there are: those of the first ones."""
+        """Return logits (t, n, classes) of pixels (t, n, H W C), t of the first teachers."""
         teachers, count = pixels.shape[:2]
         height, breadth, depth = self.shape
         states = pixels.reshape(teachers * count, height, breadth, depth).permute(0, 3, 1, 2)
@@ -75,7 +75,7 @@ STACK = 25  # teachers that a step moves together
 
 @dataclass(frozen=True)
 class TeacherPlan:
-    """Public settings of teachers; `names` key their parts, initial parameters and batches."""
+    """The public settings of the teachers; `names` key their parts, initial parameters and batches."""
 
     teachers: int
     channels: int
@@ -87,20 +87,21 @@ class TeacherPlan:
     convolutions: Depth = 2
 
     def told(self) -> tuple[object, ...]:
-        """What votes and their noise are named by; of two convolutions as before there were seven."""
+        """Return the values that name votes and their noise; two convolutions, the default, are left out."""
         values = astuple(self)
         return values[:-1] if self.convolutions == 2 else values
 
 
 def parts_by_id(teachers: int, num_records: int, *names: Name) -> np.ndarray:
-    """(N,) teacher of every id: a public hash of the id alone, so that no record moves another one's part."""
+    """Return the (N,) teacher of every id: a public hash of the id, so no record moves another one's part."""
     return (numpy_generator(*names, "parts").random(num_records) * teachers).astype(np.int64)
 
 
 def members(parts: np.ndarray, train: np.ndarray, teachers: int) -> tuple[np.ndarray, np.ndarray]:
-    """((n,) training ids by teacher, (teachers + 1,) where each teacher's begin).
+    """Return the (n,) training ids by teacher, and the (teachers + 1,) places where each teacher's begin.
 
-    Raises UserError for a teacher without images; ids are public, so that says nothing of a record.
+    Raises:
+        UserError: For a teacher without images. Ids are public, so the error reveals no record.
     """
     sizes = np.bincount(parts[train], minlength=teachers)
     if sizes.min() == 0:
@@ -117,10 +118,22 @@ def teachers_votes(
     queries: np.ndarray,
     plan: TeacherPlan,
 ) -> np.ndarray:
-    """(teachers, Q) int16 classes that teachers predict for the images `queries`, each trained on its part of `train`.
+    """Train each teacher on its part of `train` and return the classes that it predicts for the images `queries`.
 
-    `pixels` (N, F) and `labels` (N,) int64, -1: none, which has no loss. Adam on mean cross-entropies of batches that
-    are drawn with replacement from a teacher's own part. A record moves its own teacher, whatever the others do.
+    Teachers run Adam on mean cross-entropies of batches drawn with replacement from their own part. A record moves its
+    own teacher only.
+
+    Args:
+        pixels: (N, F) images.
+        labels: (N,) int64 classes; -1: no label, and no loss.
+        shape: Height, width and channels of an image.
+        classes: Number of classes.
+        train: Ids of the training images.
+        queries: (Q,) ids of the public images.
+        plan: Settings of the teachers.
+
+    Returns:
+        (teachers, Q) int16 classes.
     """
     ids, starts = members(parts_by_id(plan.teachers, len(labels), *plan.names), train, plan.teachers)
     votes = np.empty((plan.teachers, len(queries)), dtype=np.int16)

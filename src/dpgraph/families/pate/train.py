@@ -21,9 +21,13 @@ ROWS = 4096  # of a look at all images
 
 
 class Pate:
-    """A student on public images, those of validation; without a prepared step their labels are majorities."""
+    """The training of a student on public images, those of validation.
+
+    Without a prepared step their labels are majorities of the teachers.
+    """
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         images, settings, model = job.shown, job.cell.training, job.cell.model
         labels = torch.from_numpy(released(job)).to(job.device)
         steps = job.mechanism.steps
@@ -70,7 +74,7 @@ class Pate:
 
 
 def released(job: Job) -> np.ndarray:
-    """(Q,) int64 labels of the public images; NO_ANSWER: none."""
+    """Return the (Q,) int64 labels of the public images; NO_ANSWER: none."""
     if job.prepared is not None:
         return expected(job.prepared, PreparedTeachers).labels()
     records = job.graph

@@ -141,12 +141,12 @@ SECONDS_PER_PARAMETER = 2e-8  # and step: noise and update
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Products with sparse records, and updates of all parameters."""
+    """Estimate the seconds of a seed: products with sparse records, and updates of all parameters."""
     return network_seconds(cell, size, GATHERED) + _updates(cell, size)
 
 
 def noise_seconds(cell: Any, size: Size) -> float:
-    """Of steps that read no record."""
+    """Estimate the seconds of a seed whose steps read no record."""
     looks = cell.training.evaluations * size.nodes * 2 * _parameters(cell, size) / FLOPS_PER_SECOND
     return SECONDS_TO_START + looks + _updates(cell, size)
 
@@ -160,7 +160,7 @@ def _parameters(cell: Any, size: Size) -> int:
 
 
 def contract(variants: tuple[str | None, ...], dropout: float) -> dict[str, dict[str, Any]]:
-    """Cells that the tests put through the contract of methods; one may stop, and has no time to."""
+    """Return the cells that tests put through the contract of methods; one may stop early, but is too short to."""
     cells: dict[str, dict[str, Any]] = {
         f"{parts}-{variant or 'none'}": {
             "model": {"architecture": "kipf", "hops": 2, "width": 8, "dropout": dropout},

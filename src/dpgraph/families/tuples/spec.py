@@ -208,14 +208,17 @@ def head_seconds(cell: Any, size: Size) -> float:
 
 
 def encoder_seconds(cell: Any, size: Size) -> float:
-    """Three passes a text of a batch."""
+    """Estimate the seconds of a seed: three passes of each text of a batch, and one of each entity at a look."""
     rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
     step, look = 6 * _weights(cell, size, 0) * rows, 2 * _weights(cell, size, 1) * size.nodes
     return loop_seconds(cell.training, step, look, ENCODER_FLOPS)
 
 
 def _weights(cell: Any, size: Size, of: int) -> float:
-    """Of all tokens of a text, of those trained on (0) or of all (1); an encoder of unknown size counts as BERT."""
+    """Return products of an encoder's weights with the tokens of a mean text, of those trained on (0) or of all (1).
+
+    An encoder of unknown size counts as BERT.
+    """
     name = cell.model.encoder.lower()
     if name == MLP:
         return float(size.features * cell.model.width)
@@ -225,7 +228,7 @@ def _weights(cell: Any, size: Size, of: int) -> float:
 
 
 def base_seconds(cell: Any, size: Size) -> float:
-    """One pass of every entity."""
+    """Estimate the seconds of one pass of every entity."""
     return 2 * _weights(cell, size, 1) * size.nodes / ENCODER_FLOPS
 
 
@@ -234,7 +237,7 @@ def no_training(cell: Any, size: Size) -> float:
 
 
 def linear_seconds(cell: Any, size: Size) -> float:
-    """The map of heads and tails, and the scores of all pairs of a batch."""
+    """Estimate the seconds of a seed: the map of heads and tails, and the scores of all pairs of a batch."""
     width, batch = cell.model.width, cell.training.roots_per_step(size.train_nodes)
     forward = 2 * batch * size.features * width + batch**2 * width
     return loop_seconds(cell.training, 6 * forward, 2 * size.nodes * size.features * width)

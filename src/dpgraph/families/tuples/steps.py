@@ -45,21 +45,24 @@ class ClippedTuples:
 
 
 class TupleModel(Protocol):
-    """What is trained: scores of tuples as a function of parameters."""
+    """A model that is trained on tuples: scores are a function of its parameters."""
 
     @property
     def network(self) -> nn.Module:
-        """Its parameters are those that are trained, in the order of the sums."""
+        """Return the network whose parameters are trained, in the order of the sums."""
 
     def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
-        """Of tuples (b, 2 + k); the joint gradient of each is scaled to at most its limit (b,); inf: not at all."""
+        """Return the sum over tuples (b, 2 + k) of joint gradients, scaled to at most their limits (b,).
+
+        A limit of inf scales nothing.
+        """
 
     def states(self) -> Tensor:
-        """(N, d), or (N, 2, d) as a head and as a tail: inner products are scores."""
+        """Return the (N, d) states of all entities, or (N, 2, d) as head and as tail; inner products are scores."""
 
 
 def clip_factors(norms: Tensor, limits: Tensor) -> Tensor:
-    """(b,) min(1, limit / norm), a little less by rounding; 0 for a gradient that is not finite."""
+    """Return (b,) min(1, limit / norm), a little less for rounding; 0 for a gradient that is not finite."""
     slack = 1 - 1e-6 if norms.dtype == torch.float32 else 1 - 1e-12
     ratio = torch.where(limits >= norms, torch.ones_like(norms), slack * limits / norms)
     return torch.where(torch.isfinite(norms), ratio, torch.zeros_like(norms))
@@ -86,7 +89,7 @@ class RelationStep:
         return len(batch)
 
     def _limits(self, batch: np.ndarray) -> Tensor:
-        """(b,) C, or as the paper's Algorithm 1 C over the largest count of an entity of the tuple."""
+        """Return the (b,) limits: C, or in the paper's Algorithm 1 C over the largest count of a tuple's entities."""
         limits = np.full(len(batch), self.clip_norm)
         if self.clipped is Clipped.ROOT_COUNTS:
             limits = self.clip_norm / largest_counts(batch)

@@ -1,8 +1,15 @@
-"""Towers: encoders of entities, of which some linear layers are trained and the rest stays as it is.
+"""Towers: encoders of entities, of which some linear layers are trained; clipped gradients of these layers.
 
-One tower encodes heads, tails and negatives. It is called with entities' positions and returns their states; every
-trained parameter is the weight or bias of an `nn.Linear`, which is what clipped gradients are made from
-(`TowerModel`).
+One tower encodes heads, tails and negatives. It maps entities' positions to their states. Every trained parameter is
+the weight or bias of an `nn.Linear`, so that every tuple's joint gradient is scaled exactly and none of them is formed.
+
+For a linear layer y = W x + b of one tuple's texts, with rows x_t and derivatives g_t of the loss by y_t over its texts
+and their tokens, dL/dW = sum_t g_t x_t' and dL/db = sum_t g_t. Its squared norm is either sum_tt' (g_t . g_t')(x_t .
+x_t'), the ghost norm (Li et al. 2022), or that of the matrix itself, whichever is smaller to compute: a LoRA layer has
+few outputs or inputs. The clipped sum over tuples is one product of the rows, those of g scaled by their tuple's
+factor. Memory holds a forward and a backward pass of a chunk of tuples. A text that several tuples of a chunk hold is
+encoded for each of them, since the derivatives differ. Norms are enlarged by what rounding may add to a contribution
+(`training.precision`), as the cell's precision requires.
 """
 
 from __future__ import annotations
@@ -21,10 +28,10 @@ PASS_FEATURES = 1 << 18
 
 
 class Tower(nn.Module):
-    """`forward` maps positions (b,) to states (b, d); `trained` are the linear layers whose parameters are trained.
+    """An encoder: `forward` maps positions (b,) to states (b, d); `trained` are the trained linear layers.
 
-    Parameters of the module are the trained ones only, so that a checkpoint holds no frozen weights: frozen parts are
-    in `frozen`, which no `nn.Module` looks into. `counted` says what its entities' inputs are, for the record of a run.
+    Parameters of the module are the trained ones only, so that a checkpoint holds no frozen weights. Frozen parts are
+    in `frozen`, which no `nn.Module` looks into. `counted` describes the entities' inputs for the record of a run.
     """
 
     counted: dict[str, int]
@@ -38,16 +45,19 @@ class Tower(nn.Module):
             raise UserError("encoder: no linear layer that adapters are known for: expected a BERT or Llama model")
 
     def order(self, positions: Tensor) -> Tensor:
-        """(b,) in which order to encode, so that a batch of neighbours costs little; any order gives the same."""
+        """Return the (b,) order in which encoding positions is cheap; any order gives the same states."""
         return torch.arange(len(positions), device=positions.device)
 
     def sizes(self, positions: Tensor) -> Tensor:
-        """(b,) int64 numbers at an entity's input, at least 1, for passes in bounded memory; ascending in `order`."""
+        """Return (b,) int64 numbers of each entity's input, at least 1; they bound the memory of a pass.
+
+        They ascend in `order`.
+        """
         raise NotImplementedError
 
     @property
     def numbers(self) -> int:
-        """About how many of them one pass has."""
+        """Return about how many input numbers one pass has."""
         raise NotImplementedError
 
 
@@ -80,7 +90,7 @@ class Perceptron(Tower):
 
 
 def perceptron(features: np.ndarray, width: int, unit: bool, generator: torch.Generator) -> Perceptron:
-    """On features at norm 1; its first weights are drawn from the generator, no global one."""
+    """Return a perceptron on features scaled to norm 1; its first weights come from `generator` alone."""
     with torch.random.fork_rng(devices=[]):  # nn.Linear draws numbers that are replaced
         return Perceptron(nn.functional.normalize(torch.from_numpy(features), dim=1), width, unit, generator)
 
@@ -88,7 +98,7 @@ def perceptron(features: np.ndarray, width: int, unit: bool, generator: torch.Ge
 class TowerModel:
     """The `TupleModel` of a tower: scores are inner products of its states.
 
-    `numbers`: about how many inputs one pass has, see `Tower.sizes`; None: as many as the tower says.
+    `numbers`: about how many inputs one pass has (`Tower.sizes`); None: as many as the tower says.
     """
 
     def __init__(self, tower: Tower, loss: TupleLoss, numbers: int | None = None) -> None:
@@ -111,7 +121,7 @@ class TowerModel:
         return ClippedTuples(sums, torch.cat(norms)[torch.argsort(order)])
 
     def _add(self, sums: list[Tensor], tuples: Tensor, limits: Tensor) -> Tensor:
-        """Adds the clipped gradients of a chunk (b, 2 + k) of tuples; (b,) their norms."""
+        """Add the clipped gradients of a chunk (b, 2 + k) of tuples to `sums`; return their norms (b,)."""
         layers = self.network.trained
         rows = LayerRows()
         order = self.network.order(tuples.reshape(-1))
@@ -139,12 +149,12 @@ class TowerModel:
 
     @staticmethod
     def _of(rows: Tensor, back: Tensor, tuples: Tensor) -> Tensor:
-        """(texts, tokens, size), or (texts, size), in the order of the texts: (b, rows of a tuple, size)."""
+        """Return rows (texts, tokens, size) or (texts, size) in the order of the tuples: (b, rows of a tuple, size)."""
         return rows[back].reshape(len(tuples), -1, rows.shape[-1])
 
     @staticmethod
     def _squares(layer: nn.Module, inputs: Tensor, slopes: Tensor) -> Tensor:
-        """(b,) squared norm of each tuple's gradient of the layer."""
+        """Return the (b,) squared norm of each tuple's gradient of the layer."""
         count = inputs.shape[1]
         if count * count < inputs.shape[2] * slopes.shape[2]:
             grams = torch.bmm(inputs, inputs.transpose(1, 2)) * torch.bmm(slopes, slopes.transpose(1, 2))
@@ -157,7 +167,7 @@ class TowerModel:
 
     @staticmethod
     def _scales(layer: nn.Module, inputs: Tensor, slopes: Tensor) -> Tensor:
-        """(b,) the same if no two rows of a tuple cancelled, which bounds what rounding adds (Lemma R)."""
+        """Return the (b,) squared norms if no two rows of a tuple cancelled: what rounding is relative to (Lemma R)."""
         lengths = slopes.norm(dim=2)
         scales = (lengths * inputs.norm(dim=2)).sum(dim=1).square()
         return scales if layer.bias is None else scales + lengths.sum(dim=1).square()
@@ -176,7 +186,7 @@ class TowerModel:
 
     @torch.no_grad()
     def states_of(self, positions: Tensor) -> Tensor:
-        """(n, d) states of the entities at `positions` (n,), in passes of bounded size."""
+        """Return the (n, d) states of the entities at `positions` (n,), in passes of bounded size."""
         order = self.network.order(positions)
         counts = pass_counts(self.network.sizes(positions[order]), self.numbers)
         encoded = torch.cat([self.network(part) for part in positions[order].split(counts)])
@@ -184,7 +194,7 @@ class TowerModel:
 
 
 def pass_counts(sizes: Tensor, numbers: int) -> list[int]:
-    """Lengths of consecutive parts, each with at most `numbers` inputs if all are as long as its longest.
+    """Return lengths of consecutive parts, each with at most `numbers` inputs if all are as long as its longest.
 
     `sizes` (n,) ascend; a part has at least one entity.
     """

@@ -32,7 +32,7 @@ from dpgraph.problems.relations.value import Relations
 
 
 class EntityStates:
-    """Of all entities, whatever the loop passes."""
+    """The inference of a model on tuples: states of all entities, whatever the loop passes."""
 
     def __init__(self, model: TupleModel) -> None:
         self.model = model
@@ -46,6 +46,7 @@ def loss_of(training: Any) -> TupleLoss:
 
 
 def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, Any] | None = None) -> Outcome:
+    """Train a model on tuples, with the prepared step if there is one."""
     optimizer = make_optimizer(model.network.parameters(), job.cell.training)
     features = torch.zeros(0, device=job.device)
     bench = Bench(model.network, optimizer, features, None)
@@ -68,7 +69,7 @@ def prepared_step(
 
 
 def plain(job: Job, model: TupleModel, optimizer: torch.optim.Optimizer) -> tuple[Step, Mapping[str, Generator]]:
-    """Batches of fixed size of all training tuples, or of capped ones, with negatives of the same graph."""
+    """Return a step on batches of fixed size, of all training tuples or of capped ones, with negatives."""
     batches, negatives = (numpy_generator(*job.names(role)) for role in ("batches", "negatives"))
     cap = job.cell.training.max_degree
     pairs = owned_pairs(job.graph)
@@ -100,7 +101,7 @@ class RelationEncoder:
 
 
 class BaseEncoder:
-    """The same before its first step, without a head: what fine-tuning starts from."""
+    """The encoder before its first step, without a head: what fine-tuning starts from."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         return constant_outcome(job, observe, TowerModel(tower(job), TupleLoss()).states().cpu().numpy())
@@ -111,7 +112,7 @@ def tower(job: Job) -> Tower:
 
 
 def tower_of(shown: Relations, settings: Any, generator: torch.Generator) -> Tower:
-    """The encoder of the entities' texts, or the perceptron on their features. Raises UserError for one not there."""
+    """Return the encoder of the entities' texts, or the perceptron. Raise UserError if a part is missing."""
     if settings.encoder == MLP:
         return perceptron(np.array(shown.features), settings.width, settings.unit_states, generator)
     from dpgraph.families.tuples.text_tower import text_tower
@@ -120,20 +121,20 @@ def tower_of(shown: Relations, settings: Any, generator: torch.Generator) -> Tow
 
 
 def unit_rows(features: np.ndarray) -> np.ndarray:
-    """(N, F) float32 rows of norm 1; rows of zeros stay."""
+    """Scale rows (N, F) to norm 1, in float32; rows of zeros stay."""
     norms = np.linalg.norm(features, axis=1, keepdims=True)
     return np.asarray(features / np.maximum(norms, np.finfo(np.float32).tiny), dtype=np.float32)
 
 
 class Cosine:
-    """States are the entities' features at norm 1: what a score is worth before any training."""
+    """Ranking by the entities' features at norm 1: what a score is worth before any training."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         return constant_outcome(job, observe, unit_rows(np.asarray(job.shown.features)))
 
 
 class States:
-    """States of all entities."""
+    """The inference of a linear map: states of all entities."""
 
     @torch.no_grad()
     def logits(self, network: nn.Module, features: Tensor) -> Tensor:

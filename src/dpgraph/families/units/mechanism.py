@@ -92,6 +92,7 @@ class ClassUnits(PoissonBatches):
         return statement.filled({"q": f"{self.sampling_rate:.6g}", "K": self.num_roots})
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee by Theorem H: a class is replaced, Poisson batches of classes."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
@@ -104,7 +105,7 @@ class ClassUnits(PoissonBatches):
         return self._proved(self._stated(self.STATED), epsilon)
 
     def published(self) -> Guarantee:
-        """Theorem 5 (Corollary 2 of subclasses): 4 q sqrt(T ln(1 / delta)) / sigma, with the premises that fail."""
+        """Return the guarantee by Theorem 5 (Corollary 2 for subclasses), with the premises that fail."""
         steps, noise = self.closed()
         epsilon = class_dp_theorem5(q=self.sampling_rate, noise_multiplier=noise, steps=steps, delta=self.delta)
         limit = 1 / (16 * noise)
@@ -137,7 +138,7 @@ class SubclassUnits(ClassUnits):
 
 
 class ClusterUnits(SubclassUnits):
-    """As published: subclasses are clusters that k-means finds among the private images of a class."""
+    """The published mechanism: subclasses are clusters that k-means finds among the private images of a class."""
 
     relation: ClassVar[Relation] = Relation.NONE
     proves: ClassVar[bool] = False
@@ -171,7 +172,7 @@ def cluster_units(asked: Asked) -> ClusterUnits:
 
 
 def classes_of(asked: Asked) -> int:
-    """The public number of classes, that of the registry; raises UserError for a data set without it."""
+    """Return the number of classes in the registry, which is public. Raise UserError for a data set without it."""
     dataset = asked.cell.task.dataset
     classes = entry(dataset).expected.classes
     if classes is None:
@@ -180,9 +181,10 @@ def classes_of(asked: Asked) -> int:
 
 
 def _common(asked: Asked, units: int) -> dict[str, Any]:
-    """Delta counts every image: below 1 / the number of units alone, it would allow to publish some of them whole.
+    """Return the fields of a mechanism over units. Delta counts every image.
 
-    Their number is the registry's: a class that leaves takes its images along, so the number that is there is private.
+    A delta below 1 / the number of units alone would allow to publish some units whole. The number of images is the
+    registry's: a class that leaves takes its images along, so the number that is there is private.
     """
     dataset = asked.cell.task.dataset
     images = entry(dataset).expected.nodes

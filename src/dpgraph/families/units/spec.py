@@ -91,7 +91,7 @@ def plain_look(cell: Any) -> Look:
 
 
 def forward_flops(model: ImageModel, size: Size) -> float:
-    """Of an image: a convolution of 9 weights a channel and pixel, and the linear layers."""
+    """Return the multiplications of one image: 9 weights per channel and pixel of a convolution, and linear layers."""
     if model.kind == "softmax":
         return float(size.features * size.classes)
     channels, width = model.channels, model.width
@@ -99,7 +99,7 @@ def forward_flops(model: ImageModel, size: Size) -> float:
 
 
 def inversion_seconds(cell: Any, size: Size) -> float:
-    """A pass of an image of every class in each step."""
+    """Estimate the seconds of the attack: a pass of one image of every class in each step."""
     told = cell.inversion
     if told is None:
         return 0.0
@@ -157,7 +157,7 @@ class DpUnitsCell(Cell):
 
     @cached_property
     def for_calibration(self) -> Self | None:
-        """An attack on what is released changes no noise."""
+        """Return the cell without the attack, which changes no noise."""
         cell = super().for_calibration
         return None if cell is None else cell.model_copy(update={"inversion": None})
 
@@ -179,7 +179,7 @@ def look(cell: Any) -> Look:
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Passes of the images that a step reads; of many small units, gradients of each."""
+    """Estimate the seconds of a seed: passes of the images that a step reads, and gradients of many small units."""
     parts = cell.privacy.subclasses or 1
     units = size.train_nodes if cell.privacy.variant == "record" else size.classes * parts
     most = cell.training.images_per_unit or size.train_nodes / units

@@ -20,7 +20,7 @@ from dpgraph.families.units.prepared import PreparedUnits
 
 
 class DpUnits:
-    """A network on images; units, batches, clipping and noise are those of the prepared step."""
+    """The private training of a network on images, by the units, batches, clipping and noise of the prepared step."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         prepared, images = expected(job.prepared, PreparedUnits), job.shown
@@ -33,9 +33,10 @@ class DpUnits:
 
 
 class Cnn:
-    """Mean cross-entropy of batches of fixed size."""
+    """The training of a network on images without privacy: mean cross-entropy of batches of fixed size."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed, then attack it if the cell says so."""
         images, model = job.shown, job.cell.model
         generator = torch_generator(*job.names("parameters"))
         network = image_network(model, images.shape, images.num_classes, generator).to(job.device)
@@ -57,7 +58,7 @@ class Cnn:
 
 
 class NoisyInference:
-    """Classifies by parameters to which noise is added, the same at every look; 0: as they are."""
+    """An inference with noise added to the parameters, the same at every look; 0: none."""
 
     def __init__(self, over_rms: float, names: tuple[str | int, ...]) -> None:
         self.over_rms, self.names = over_rms, names

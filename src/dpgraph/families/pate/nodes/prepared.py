@@ -1,4 +1,8 @@
-"""The private part of PATE on a graph: teachers on disjoint parts of the training nodes label public nodes once."""
+"""The private part of PATE on a graph: teachers on disjoint parts of the training nodes label public nodes once.
+
+Teacher p reads the subgraph of its *view*: its part of the training nodes and the public nodes that it labels. No other
+node of the graph moves its votes. All teachers are ridge regressions, fitted at once in closed form.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ MEAN_STEPS = 2
 
 @dataclass(frozen=True)
 class NodeTeacherPlan:
-    """Public settings of teachers; `names` key their parts."""
+    """The public settings of the teachers; `names` key their parts."""
 
     teachers: int
     reads: Literal["own", "means"]
@@ -34,7 +38,7 @@ class NodeTeacherPlan:
     names: tuple[Name, ...]
 
     def told(self) -> tuple[object, ...]:
-        """What the noise of votes is named by."""
+        """Return the values that name the noise of the votes."""
         return astuple(self)
 
 
@@ -50,11 +54,24 @@ def node_teachers_votes(
     rows: Tensor, labels: np.ndarray, lists: OwnerLists, train: np.ndarray, queries: np.ndarray, classes: int,
     plan: NodeTeacherPlan,
 ) -> np.ndarray:  # fmt: skip
-    """(teachers, Q) int16 classes that teachers predict for the nodes `queries`, each fitted on its part of `train`.
+    """Return the classes that teachers predict for the nodes `queries`, each fitted on its part of `train`.
 
-    `rows` (N, k) of nodes; `labels` (N,) int64, -1: none, which is no record. Ridge regression of the classes'
-    indicators with a constant. A teacher without any label answers the first class. Raises UserError for more teachers
-    than nodes.
+    A teacher is a ridge regression of class indicators, with a constant. A teacher without any label predicts class 0.
+
+    Args:
+        rows: (N, k) values of the nodes.
+        labels: (N,) int64 classes; -1: no label, and no training record.
+        lists: Neighbours of each node.
+        train: Ids of the training nodes.
+        queries: (Q,) ids of the public nodes.
+        classes: Number of classes.
+        plan: Settings of the teachers.
+
+    Returns:
+        (teachers, Q) int16 classes.
+
+    Raises:
+        UserError: For more teachers than training nodes.
     """
     parts = even_parts(plan.teachers, len(labels), train, *plan.names)
     sizes = np.bincount(parts[train], minlength=plan.teachers)
@@ -74,9 +91,12 @@ def node_teachers_votes(
 
 
 def even_parts(teachers: int, num_nodes: int, train: np.ndarray, *names: Name) -> np.ndarray:
-    """(N,) part of each training node, -1 for others: a public shuffle of the training ids, dealt out in turn.
+    """Deal the training nodes to teachers by a public shuffle of their ids.
 
     Ids and split are public and no record is read, so no record moves another one's part. Sizes differ by at most one.
+
+    Returns:
+        (N,) teacher of each node; -1: no training node.
     """
     if not 1 <= teachers <= len(train):
         raise invalid("training.teachers", teachers, f"at most {len(train)}, the number of training nodes")
@@ -86,7 +106,7 @@ def even_parts(teachers: int, num_nodes: int, train: np.ndarray, *names: Name) -
 
 
 def edges_in_views(lists: OwnerLists, parts: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Owners and members of the list entries that some teacher reads: within a part, or with a query at an end."""
+    """Return owners and members of the edges that some teacher reads: within a part, or with a query at an end."""
     owners, found = np.repeat(np.arange(len(parts)), np.diff(lists.ptr)), np.asarray(lists.idx, dtype=np.int64)
     asked = np.zeros(len(parts), dtype=bool)
     asked[queries] = True
@@ -99,9 +119,9 @@ def view_means(
     rows: Tensor, edges: tuple[np.ndarray, np.ndarray], parts: np.ndarray, mine: np.ndarray, queries: np.ndarray,
     first: int, last: int,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """(n, k) rows of the training nodes `mine` of teachers first .. last - 1, and (t, Q, k) of queries in each view.
+    """Return smoothed rows of the teachers first .. last - 1: (n, k) of their nodes `mine`, (t, Q, k) of the queries.
 
-    Twice, each row is replaced by the mean of itself and of the rows of its list in the view.
+    Twice, each row is replaced by the mean of itself and of its neighbours' rows within the teacher's view.
     """
     size, asked, stack = len(mine), len(queries), last - first
     own, place = (np.full(len(parts), -1) for _ in range(2))
@@ -130,9 +150,12 @@ def view_means(
 
 
 def fitted(own: Tensor, labels: np.ndarray, sizes: np.ndarray, classes: int, ridge: float) -> Tensor:
-    """(t, k + 1, classes) ridge regressions, of consecutive groups of `own` (n, k) with `sizes` (t,) rows.
+    """Fit one ridge regression per teacher on consecutive groups of `own` (n, k) with `sizes` (t,) rows.
 
-    From products of rows, since a part has few: X^T (X X^T + ridge I)^-1 Y. Places that no record takes are rows of 0.
+    A part has few rows, so weights come from products of rows: X^T (X X^T + ridge I)^-1 Y. Unused places are rows of 0.
+
+    Returns:
+        (t, k + 1, classes) weights.
     """
     stack = len(sizes)
     teacher = np.repeat(np.arange(stack), sizes)
@@ -152,7 +175,7 @@ def _with_constant(rows: Tensor) -> Tensor:
 
 
 def plan_of(cell: Any, seed: int) -> NodeTeacherPlan:
-    """Parts are those of the split: seeds and methods that agree in it share them."""
+    """Return the teachers' settings. Parts follow from the split: seeds and methods of a split share them."""
     told = cell.training
     return NodeTeacherPlan(
         teachers=told.teachers,
@@ -164,13 +187,14 @@ def plan_of(cell: Any, seed: int) -> NodeTeacherPlan:
 
 
 def names_of(cell: Any, seed: int) -> tuple[Name, ...]:
+    """Return the names that key the random streams of the teachers' parts."""
     return "dpgraph", cell.task.folder, "teachers on nodes", split_number(cell, seed)
 
 
 def queries_of(graph: Graph, *names: Name) -> np.ndarray:
-    """(Q,) ids of the public nodes, those of validation, in a public random order: ids may be sorted by class.
+    """Return the (Q,) ids of the public nodes, those of validation, in a public random order.
 
-    Raises UserError where there are none.
+    The order is random because ids may be sorted by class. Raises UserError if there are none.
     """
     pool = np.flatnonzero(np.asarray(graph.split) == VALIDATION)
     if len(pool) == 0:
@@ -179,9 +203,9 @@ def queries_of(graph: Graph, *names: Name) -> np.ndarray:
 
 
 def votes_of(graph: Graph, features: torch.Tensor, plan: NodeTeacherPlan) -> np.ndarray:
-    """(teachers, Q) int16 classes of the public nodes; classes of other nodes than those of training are not read.
+    """Return the (teachers, Q) int16 classes of the public nodes; only labels of training nodes are read.
 
-    `features` (N, F) are the graph's, on the device that computes.
+    `features` (N, F) are those of the graph, on the device that computes.
     """
     train = np.flatnonzero(np.asarray(graph.split) == TRAIN)
     labels = np.full(graph.num_nodes, -1, dtype=np.int64)
@@ -194,7 +218,7 @@ def votes_of(graph: Graph, features: torch.Tensor, plan: NodeTeacherPlan) -> np.
 
 
 def queries_axes(features: torch.Tensor, queries: np.ndarray, components: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean and axes of what is public, the features of `queries`, alone."""
+    """Return the mean and the principal axes of the public nodes' features alone."""
     return principal_axes(features[torch.from_numpy(queries)], components)
 
 
@@ -202,7 +226,9 @@ class PreparedNodeTeachers(PreparedTeachers):
     """`labels` of the public nodes, in the order of `queries_of`."""
 
     def planned(self, order: Order) -> NodeTeacherPlan:
+        """Return the settings of the teachers of a run."""
         return plan_of(order.cell, order.seed)
 
     def votes(self) -> np.ndarray:
+        """Return the private (teachers, Q) votes."""
         return votes_of(self.data.graph, self.data.features, self.plan)

@@ -27,7 +27,7 @@ FLOPS = 4e9  # a second, of small batched products and of sparse ones
 
 
 class PublicRows(Finite):
-    """What teachers and student read: a node's coordinates along axes that public nodes alone determine."""
+    """The input of teachers and student: a node's coordinates along axes that public nodes alone determine."""
 
     components: Annotated[
         int, Field(ge=1, le=10_000, description="Principal components of the validation nodes' features, at most")
@@ -35,7 +35,7 @@ class PublicRows(Finite):
 
 
 class NodeStudentTraining(Training):
-    """Of the student, a softmax regression on all labelled nodes at once; and of its teachers."""
+    """Settings of the student, a softmax regression on all labelled nodes at once, and of its teachers."""
 
     student_weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of the student's parameters")] = 0.01
     teachers: Annotated[int, Field(ge=1, le=100_000, description="On disjoint parts of the training nodes")] = 100
@@ -83,7 +83,7 @@ def look(cell: Any) -> Look:
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Teachers and student, and the axes of the public nodes."""
+    """Estimate the seconds of a seed: teachers, student, and the axes of the public nodes."""
     training, asked = cell.training, PUBLIC_NODES * size.nodes
     read = min(cell.model.components, size.features)
     axes = min(asked, size.features) ** 2 * (2 * max(asked, size.features) + 20 * min(asked, size.features))
@@ -108,12 +108,19 @@ NONE = -10.0  # a threshold that every query passes
 
 
 def without_noise(size: Size, epsilon: float | None) -> Mapping[str, Any]:
-    """Parts of `NOISELESS` nodes: no noise has to be outvoted."""
+    """Return parts of `NOISELESS` nodes, which suffice if no noise has to be outvoted."""
     return {"training": {"teachers": max(2, round(size.train_nodes / NOISELESS))}}
 
 
 def by_noise(size: Size, epsilon: float | None) -> Mapping[str, Any]:
-    """Raises UserError without a target."""
+    """Return teachers, caps and threshold for a target epsilon, from declared numbers of the data set alone.
+
+    A part has as many nodes as the noise allows, and as many queries are answered. The constants were fixed on four
+    synthetic graphs (docs/privacy.md, 14.1).
+
+    Raises:
+        UserError: Without a target.
+    """
     if epsilon is None:
         raise invalid("privacy.epsilon", None, "a target, from which a public rule makes settings")
     delta = NodeGnmax.counted.delta(roots=size.train_nodes, training=size.train_nodes, protected=size.nodes)

@@ -22,7 +22,7 @@ ROWS = 4096  # of a look at all nodes
 
 @dataclass
 class LabelledStep:
-    """The mean cross-entropy of all labelled public nodes, once; of none, nothing moves."""
+    """A step on the mean cross-entropy of all labelled public nodes; it moves no parameter if there are none."""
 
     network: nn.Module
     optimizer: torch.optim.Optimizer
@@ -38,9 +38,10 @@ class LabelledStep:
 
 
 class NodePate:
-    """Without a prepared step the labels are majorities, without noise."""
+    """The training of a student on public nodes; without a prepared step its labels are noiseless majorities."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         graph, training = job.graph, job.cell.training
         features = features_of(job)
         labels = torch.from_numpy(released(job, features))
@@ -60,7 +61,7 @@ class NodePate:
 
 
 def released(job: Job, features: Tensor) -> np.ndarray:
-    """(Q,) int64 labels of the public nodes in their order; NO_ANSWER: none."""
+    """Return the (Q,) int64 labels of the public nodes in their order; NO_ANSWER: none."""
     if job.prepared is not None:
         return expected(job.prepared, PreparedNodeTeachers).labels()
     votes = votes_of(job.graph, features, plan_of(job.cell, job.seed))
