@@ -203,7 +203,7 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
         "seeds": (0,),
     }
     if kind.votes and kind.relation is Relation.NODE_REMOVE:
-        capped = kind.variant.startswith("node-remove-capped")  # whose receivers pay for nothing to speak of
+        capped = kind.variant.startswith("node-remove-capped")  # whose receivers pay next to no budget
         privacy |= {"degree_bound": 1000} | ({"degrees_share": 1e-9, "cap_margin": 20} if capped else {"taper": 1.0})
     if kind.sums and kind.relation is Relation.NODE_REMOVE:
         privacy |= {"degree_bound": 1000}

@@ -82,7 +82,7 @@ def _facts(kind: cases.Kind, size: int, seen: Seen, others: Mapping[str, Seen]) 
     for name, other in others.items():
         yield Fact(f"noise of two {name}", _correlation(seen.noise, other.noise))
     if kind.silent:
-        yield Fact("nothing is read", np.inf if any(mask.any() for mask in seen.drawn) else 0.0)
+        yield Fact("no record is read", np.inf if any(mask.any() for mask in seen.drawn) else 0.0)
         return
     if kind.clipped:
         yield from _noise(seen.rest / std, "noise on gradients")

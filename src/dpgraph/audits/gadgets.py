@@ -47,7 +47,7 @@ class Gadgets:
     copy: np.ndarray
 
     @classmethod
-    def of(cls, copies: int, degree: int, cap: int, hops: int, spare: int = 0) -> Gadgets:
+    def copied(cls, copies: int, degree: int, cap: int, hops: int, spare: int = 0) -> Gadgets:
         """Return copies with `spare` more competitors than K and D let in.
 
         A sampler that ignores a cap then changes more roots than R.
@@ -100,7 +100,7 @@ class Worst:
     place: np.ndarray  # (copies,) coordinate of each copy, -1: not chosen
 
     @classmethod
-    def of(cls, gadgets: Gadgets, changed: np.ndarray, roots: int) -> Worst:
+    def chosen(cls, gadgets: Gadgets, changed: np.ndarray, roots: int) -> Worst:
         """Choose the copies in which `roots` roots change."""
         counts = np.bincount(gadgets.copy[changed], minlength=gadgets.copy[-1] + 1)
         chosen = counts >= roots

@@ -173,7 +173,7 @@ def self_terms(trials: int) -> AuditResult:
     shown = "; ".join(f"{name} reads {', '.join(what)}" for name, what in moved.items())
     tried = sum(one.tried for one in read.values())
     return AuditResult(
-        audit="self-terms", title="parameters when what is not read changes",
+        audit="self-terms", title="parameters when unread inputs change",
         passed=not moved, trials=trials,
         claim=f"bit-identical parameters of {len(read)} methods and variants",
         finding=f"{len(moved)} moved in {tried} pairs of runs" + (f": {shown[:300]}" if shown else ""),

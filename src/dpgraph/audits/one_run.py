@@ -250,7 +250,7 @@ def judged(audit: str, runs: dict[str, CanaryRun], trials: int, least: dict[str,
     return AuditResult(
         audit=audit, title=TITLE, passed=not broken, trials=trials,
         claim="noise as accounted for; of 1 / noise at least "
-        + (", ".join(f"{share:g} by {bound}" for bound, share in least.items()) or "nothing") + " is shown",
+        + (", ".join(f"{share:g} by {bound}" for bound, share in least.items()) or "none") + " is shown",
         finding="; ".join(broken + found),
         curve=tuple(Point(epsilon=e, claimed=c, measured=m) for e, c, m in points if e <= 8),
     )  # fmt: skip

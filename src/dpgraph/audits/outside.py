@@ -50,10 +50,10 @@ def _statement(cells: list[Cell]) -> bool:
     """Tell whether cells run as their mechanism states, and meet their target epsilon."""
     for cell in cells:
         _logits(cell, _graph())
-        asked = target_of(cell)
-        if asked.target_epsilon is not None:
-            reached = getattr(calibrate(cell, 40).statement, asked.mode).epsilon
-            if reached is None or not reached <= asked.target_epsilon:
+        target = target_of(cell)
+        if target.target_epsilon is not None:
+            reached = getattr(calibrate(cell, 40).statement, target.mode).epsilon
+            if reached is None or not reached <= target.target_epsilon:
                 return False
     return True
 
@@ -87,7 +87,7 @@ def check_method(name: str, say: Callable[[str], None] = lambda line: None) -> t
         own = [one for one in specs() if outside_of(one) is not None]
         raise invalid("method", name, f"one from outside: {', '.join(own) or 'none is named in registry:'}")
     if FIRST_PROBLEM not in known.problems:
-        raise invalid("method", name, f"one of {FIRST_PROBLEM}: of others nothing can be checked here")
+        raise invalid("method", name, f"one of {FIRST_PROBLEM}: the checks run on no other problem")
     cells = [resolve(merged(COMMON, {"method": name}, part), name) for part in known.contract.values()]
     if not cells:
         raise UserError(f"{folder / outside.SPEC}: {name}: contract: expected at least one cell")

@@ -45,7 +45,7 @@ class Seen:
 
     drawn: list[np.ndarray]  # per term, (T, N) bool
     heights: list[np.ndarray]  # per term, (T,) length of a clipped vector in the direction where it is expected
-    noise: np.ndarray  # (T, P) coordinates that nothing pushes
+    noise: np.ndarray  # (T, P) coordinates that no root pushes
     rest: np.ndarray  # (T, N) pushed coordinates of the first term, less what was expected there
 
 

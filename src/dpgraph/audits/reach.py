@@ -69,12 +69,12 @@ def reach_of(kind: Kind) -> Reach:
 def _trees(kind: Kind) -> Reach:
     """Attack ego trees on copies in which R roots change."""
     degree, cap = DEGREES[kind.hops]
-    gadgets = Gadgets.of(COPIES, degree, cap, kind.hops, SPARE)
+    gadgets = Gadgets.copied(COPIES, degree, cap, kind.hops, SPARE)
     size = len(gadgets.graph.train_nodes)
     settings = Settings(noise=NOISE, rate=1.0, batch_size=size if kind.fixed_size else None)
     settings = replace(settings, max_degree=degree, list_cap=cap)
     roots = theory.affected_roots(degree, cap, kind.hops if kind.neighbours else 0, size)
-    worst = Worst.of(gadgets, gadgets.changed(kind, settings), roots)
+    worst = Worst.chosen(gadgets, gadgets.changed(kind, settings), roots)
     sides = [worst.run(kind, settings, np.full(worst.count, side)).step() for side in (True, False)]
     bound = 2.0 * roots - 1
     if kind.residual:

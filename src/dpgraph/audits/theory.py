@@ -66,19 +66,19 @@ class MixtureClaim:
 
     def delta(self, epsilons: Sequence[float] | np.ndarray) -> np.ndarray:
         """Return delta(epsilon), the larger of both directions."""
-        both = [_LossLaw.of(self, way).delta(np.asarray(epsilons, dtype=float)) for way in (1, -1)]
+        both = [_LossLaw.of_claim(self, way).delta(np.asarray(epsilons, dtype=float)) for way in (1, -1)]
         return np.maximum(*both)
 
     def epsilon(self, delta: float) -> float:
         """Return epsilon(delta), the larger of both directions."""
-        return max(_LossLaw.of(self, way).epsilon(delta) for way in (1, -1))
+        return max(_LossLaw.of_claim(self, way).epsilon(delta) for way in (1, -1))
 
     def divergence(self, orders: np.ndarray) -> np.ndarray:
         """Return the Renyi divergences, the larger of both directions.
 
         Orders have to be small enough that tails beyond `REACH` do not count.
         """
-        return np.maximum(*(_LossLaw.of(self, way).divergence(orders) for way in (1, -1)))
+        return np.maximum(*(_LossLaw.of_claim(self, way).divergence(orders) for way in (1, -1)))
 
 
 def poisson(roots: int, rate: float, noise: float, steps: int, mu: float = 0.0) -> MixtureClaim:
@@ -147,7 +147,7 @@ class _LossLaw:
     mass: np.ndarray
 
     @classmethod
-    def of(cls, claim: MixtureClaim, way: int) -> _LossLaw:
+    def of_claim(cls, claim: MixtureClaim, way: int) -> _LossLaw:
         low = -claim.right[1].max() - REACH * claim.noise
         high = claim.left[1].max() + REACH * claim.noise
         total = cls(0.0, np.ones(1))

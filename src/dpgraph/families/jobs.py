@@ -1,4 +1,4 @@
-"""Jobs of methods: what is tested is hidden, and private data stand in prepared steps."""
+"""Jobs of methods: labels of tested nodes are hidden, private data stand in prepared steps."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def aggregation(size: Size, epsilon: float | None) -> Setting:
 def aggregation_of_removed(size: Size, epsilon: float | None) -> Setting:
     """Return noisy sums under node-remove. Raise UserError without a bound on degrees, which their bound needs."""
     if size.degree_bound is None:
-        raise UserError("--degree-bound: none is given: expected one, by a public schema: nothing else bounds its sums")
+        raise UserError("--degree-bound: expected the public bound on degrees of your schema, which bounds the sums")
     return aggregation(size, epsilon) | {"privacy": {"variant": "node-remove", "degree_bound": size.degree_bound}}
 
 

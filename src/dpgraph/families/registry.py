@@ -33,7 +33,7 @@ def _specs(places: outside.Places) -> dict[str, MethodSpec]:
     for where, found in _families(places):
         for one in found:
             if one.name.startswith(PRIVATE) != one.private:
-                expected = f"{PRIVATE}... exactly with a mechanism for each variant, or nothing accounts for it"
+                expected = f"{PRIVATE}... for a method with a mechanism for each variant, and for no other"
                 raise invalid("method", one.name, f"{expected} ({where})")
             if one.name in by_name:
                 raise invalid("method", one.name, f"another name, one family has it already ({where})")

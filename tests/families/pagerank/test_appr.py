@@ -55,14 +55,14 @@ def unsolved(cell, graph=GRAPH, seed=0):
 def rows_of(job):
     """Rows before their columns are bounded, and their roots."""
     if job.prepared is None:
-        reading = Reading.of(job, job.cell.pagerank)
+        reading = Reading.of_job(job, job.cell.pagerank)
         return reading.rows, reading.roots
     return job.prepared.released, job.prepared.rows.roots
 
 
 def padded(job):
     """The arrays that the engine reads."""
-    found = job.prepared or Reading.of(job, job.cell.pagerank)
+    found = job.prepared or Reading.of_job(job, job.cell.pagerank)
     weights = found.weights if job.prepared else found.rows
     return PaddedRows.of(weights, rows_of(job)[1], found.length), found
 
@@ -191,7 +191,7 @@ def test_a_node_is_read_by_the_rows_that_may_name_it_and_its_own(variant, releas
 
 def test_without_privacy_the_same_rows_are_read():
     plain = unsolved(pagerank_cell("appr", None, "exact", losses="kept"))
-    reading = Reading.of(plain, plain.cell.pagerank)
+    reading = Reading.of_job(plain, plain.cell.pagerank)
     assert len(reading.roots) == 40
     norms = np.asarray(abs(reading.rows).sum(axis=0)).ravel()
     assert norms == pytest.approx(np.isin(np.arange(60), reading.rows.indices).astype(float))

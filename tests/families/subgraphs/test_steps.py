@@ -26,7 +26,7 @@ def network_of(width=8):
 def step_of(network, privatizer=None, source=None, dropout=0.5, weight_decay=0.0, **training):
     settings = Training(**{"learning_rate": 0.1, "steps": 1, "optimizer": "sgd", **training})
     optimizer = make_optimizer([network.theta], settings, fused=True, weight_decay=weight_decay)
-    read = source or GraphSource(FixedParts([GRAPH.train_nodes], ("orders",)), BlockCache(BLOCKS.masked).of)
+    read = source or GraphSource(FixedParts([GRAPH.train_nodes], ("orders",)), BlockCache(BLOCKS.masked).block_of)
     return KipfStep(network, optimizer, read, dropout, torch_generator("dropout"), privatizer)
 
 
@@ -134,8 +134,8 @@ def test_blocks_are_built_once_within_the_limit():
     first, second = np.arange(5), np.arange(9)
     size = BLOCKS.masked(first).nbytes
     cache = BlockCache(build, limit=size)
-    assert cache.of(first) is cache.of(first.copy())
-    assert cache.of(second) is not cache.of(second)
+    assert cache.block_of(first) is cache.block_of(first.copy())
+    assert cache.block_of(second) is not cache.block_of(second)
     assert built == [5, 9, 9]
     assert cache.held == size
 

@@ -60,7 +60,7 @@ class Reading:
     draws: Draws
 
     @classmethod
-    def of(cls, job: Job, pagerank: Any) -> Reading:
+    def of_job(cls, job: Job, pagerank: Any) -> Reading:
         graph = job.graph
         chosen, roots = kept_nodes(graph, pagerank, numpy_generator(*job.names("kept nodes")))
         rows = public_rows(graph, pagerank, chosen, roots, numpy_generator(*job.names("random rows")))
@@ -88,7 +88,7 @@ def train_rows(job: Job, observe: Observe) -> Outcome:
     """Train one seed, privately if its job is prepared, else by mean cross-entropy. Inference is power iteration."""
     pagerank: Any = job.cell.pagerank
     prepared = None if job.prepared is None else expected(job.prepared, PreparedRows)
-    reading = Reading.of(job, pagerank) if prepared is None else prepared
+    reading = Reading.of_job(job, pagerank) if prepared is None else prepared
     roots, draws = (reading.roots if isinstance(reading, Reading) else reading.rows.roots), reading.draws
     inference = PowerIteration(job.graph, pagerank.inference_steps, pagerank.teleport, job.device)
     generators: dict[str, Generator] = {"batches": draws.generator}

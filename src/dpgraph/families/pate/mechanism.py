@@ -137,7 +137,7 @@ class NodeGnmax(ConfidentGnmax):
 def capped(asked: Asked) -> dict[str, Any]:
     """Return the fields of a mechanism of PATE, on images or on nodes."""
     if asked.steps is None:
-        raise invalid("steps", "max", "a number: a student's steps cost nothing")
+        raise invalid("steps", "max", "a number, since a student's steps are free")
     privacy = asked.privacy
     caps = {name: getattr(privacy, name) for name in ("max_checks", "max_answers", "check_ratio")}
     return {**asked.common(asked.num_train), **caps}

@@ -18,14 +18,14 @@ from dpgraph.families.pate.gan import ConvolutionalDiscriminator, Discriminator,
 
 Teaching = Literal["frozen", "supervised", "gan", "co-teaching", "co-teaching+", "cleansing"]
 Reading = Literal["halved", "thesis"]  # of the unsupervised loss
-ONE = ("frozen", "supervised", "gan")  # one discriminator, which disagrees with nobody
+ONE = ("frozen", "supervised", "gan")  # ways of teaching with one discriminator
 EPOCHS_TO_FULL = 15  # of the schedule R(e) = 1 - beta min(e / 15, 1) (section 3.4.1)
 
 
 class Student(nn.Module):
     """One discriminator, or two that teach each other, with a generator except for `frozen` and `supervised`.
 
-    PATE++ keeps its counts here, too. `forward` is the first discriminator without noise: what is released and tested.
+    PATE++ keeps its counts here, too. `forward` is the first discriminator without noise, which is released and tested.
     """
 
     counts: Tensor

@@ -38,7 +38,7 @@ class GraphSplits(NoisySteps):
     """T steps over s parts of the training nodes; `noise_multiplier` is noise std / clip norm."""
 
     prepared: ClassVar[str] = "dpgraph.families.subgraphs.prepared:PreparedParts"
-    may_stop: ClassVar[bool] = False  # a paper's own mechanism may stop on validation labels, which nobody proves
+    may_stop: ClassVar[bool] = False  # a paper's own mechanism may stop on validation labels, without a proof
     num_splits: int = Field(description="s, parts; 1: all training nodes in every step")
     stops_early: bool = Field(
         default=False,
@@ -121,7 +121,7 @@ class MaskedSubgraphs(GraphSplits):
     """The published mechanism: fixed parts mask the loss only, messages cross the whole graph.
 
     One part is the full graph. Any node may change the gradient of every part, and parts follow a known schedule, so
-    sampling amplifies nothing: T Gaussian steps of sensitivity 2 C. In return the guarantee is for any other graph.
+    sampling does not amplify: T Gaussian steps of sensitivity 2 C. In return the guarantee is for any other graph.
     """
 
     relation: ClassVar[Relation] = gaussian.statement.relation

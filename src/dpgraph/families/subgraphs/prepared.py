@@ -134,10 +134,10 @@ def source_of(prepared: PreparedParts, blocks: GraphBlocks) -> Source:
     if schedule is None:
         source = NoSource()
     elif prepared.masks_the_loss:
-        source = GraphSource(schedule, BlockCache(blocks.masked).of, present)
+        source = GraphSource(schedule, BlockCache(blocks.masked).block_of, present)
     else:
         always = isinstance(schedule, FreshNodes) and schedule.rate < 1  # fresh samples do not come back
-        source = GraphSource(schedule, blocks.induced if always else BlockCache(blocks.induced).of, present)
+        source = GraphSource(schedule, blocks.induced if always else BlockCache(blocks.induced).block_of, present)
     prepared._source = source
     return source
 

@@ -218,7 +218,7 @@ SPECS = (
     ),
     MethodSpec(
         "dp-pure-noise",
-        "A control: the updates of dp-subgraph with the gradient set to zero, so that nothing but noise is learnt.",
+        "A control: the updates of dp-subgraph with the gradient set to zero, so that a run learns noise alone.",
         "dpgraph.families.subgraphs.train:DpPureNoise",
         DpPureNoiseCell,
         contract(tuple(NOISE_VARIANTS), 0.0),

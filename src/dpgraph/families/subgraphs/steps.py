@@ -90,7 +90,7 @@ class BlockCache:
         self.held = 0
         self._blocks: dict[bytes, KipfBlock] = {}
 
-    def of(self, nodes: np.ndarray) -> KipfBlock:
+    def block_of(self, nodes: np.ndarray) -> KipfBlock:
         """Return the block of these nodes, built now or kept."""
         key = nodes.tobytes()
         if (block := self._blocks.get(key)) is None:
@@ -113,7 +113,7 @@ class GraphSource:
     block: Callable[[np.ndarray], KipfBlock]
     present: np.ndarray | None = None
 
-    def of(self, step: int) -> KipfBlock | None:
+    def block_at(self, step: int) -> KipfBlock | None:
         """Return the block of a step; None: no nodes, so the gradient is zero."""
         nodes = self.schedule.nodes(step)
         if self.present is not None:
@@ -124,7 +124,7 @@ class GraphSource:
 class NoSource:
     """A source without nodes: every gradient is zero."""
 
-    def of(self, step: int) -> KipfBlock | None:
+    def block_at(self, step: int) -> KipfBlock | None:
         """Return no block."""
         return None
 
@@ -168,7 +168,7 @@ class Privatizer:
     with `node_factors` and added them up.
     """
 
-    clip_norm: float  # inf: nothing is clipped
+    clip_norm: float  # inf: no clipping
     noise: GaussianNoise
     size: int  # P, parameters of a network; what follows in its vector is padding
     buffer: Tensor  # zeros like the vector, where each step draws its noise: large new tensors cost page faults
@@ -217,7 +217,7 @@ class KipfStep:
         self._done = step
 
     def __call__(self) -> int:
-        block = self.source.of(self._done)
+        block = self.source.block_at(self._done)
         self._done += 1
         if block is None:
             self.gradient.zero_()

@@ -97,7 +97,7 @@ def plain_source(job: Job, blocks: GraphBlocks) -> GraphSource:
     if count > len(nodes):
         raise invalid("num_splits", count, f"an integer from 1 to the {len(nodes)} training nodes with a loss")
     parts = [nodes] if count == 1 else equal_parts(nodes, count, numpy_generator(*job.names("partition")))
-    return GraphSource(FixedParts(parts, job.names("batches")), BlockCache(blocks.masked).of)
+    return GraphSource(FixedParts(parts, job.names("batches")), BlockCache(blocks.masked).block_of)
 
 
 def _stopping(run: SeedRun, blocks: GraphBlocks, prepared: PreparedParts | None) -> SeedRun:

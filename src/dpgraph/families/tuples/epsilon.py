@@ -26,7 +26,7 @@ NODES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.5])
 
 
 def _batch_sizes(relations: float, rate: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the numbers of positives in a batch and their probabilities; what is left out has less than 1e-20."""
+    """Return the numbers of positives in a batch and their probabilities; those left out have less than 1e-20."""
     low, high = 0, 20  # of a mean below 1, at which the quantile function may fail
     if relations * rate >= 1:
         low, high = (int(binom.ppf(tail, relations, rate)) for tail in (1e-15, 1 - 1e-15))
@@ -94,12 +94,12 @@ def coupled_rdp(
     chosen = np.asarray(orders)[kept]
     sizes, probabilities = _batch_sizes(relations, rate)
     as_negative = np.minimum(sizes * negatives / nodes, 1.0)
-    asked = np.unique(as_negative)
-    if len(asked) > MOST_EVALUATED:
-        asked = asked[0] + (asked[-1] - asked[0]) * np.linspace(0, 1, MOST_EVALUATED) ** 3
+    evaluated = np.unique(as_negative)
+    if len(evaluated) > MOST_EVALUATED:
+        evaluated = evaluated[0] + (evaluated[-1] - evaluated[0]) * np.linspace(0, 1, MOST_EVALUATED) ** 3
     log_moments = []
     with np.errstate(divide="ignore"):
-        for probability in asked:
+        for probability in evaluated:
             if standard_clipping:
                 counts = np.arange(max_degree + 1)
                 drawn = binom.pmf(counts, max_degree, rate)
@@ -110,9 +110,11 @@ def coupled_rdp(
                 weights, shifts = np.array([1 - enters, enters]), np.array([0.0, 1.0])
             directions = (False, True) if standard_clipping else (False,)
             log_moments.append([_log_moments(np.log(weights), shifts, noise, chosen, back) for back in directions])
-        per_asked = np.asarray(log_moments)  # (asked, directions, orders)
+        per_evaluated = np.asarray(log_moments)  # (evaluated, directions, orders)
         per_size = (
-            per_asked if len(asked) == 1 else make_interp_spline(asked, per_asked, min(3, len(asked) - 1))(as_negative)
+            per_evaluated
+            if len(evaluated) == 1
+            else make_interp_spline(evaluated, per_evaluated, min(3, len(evaluated) - 1))(as_negative)
         )
         totals = logsumexp(np.log(probabilities)[:, None, None] + per_size, axis=0)
     rdp[kept] = np.maximum(totals.max(axis=0) / (chosen - 1), SMALLEST_RDP)  # rounding may go below zero

@@ -62,7 +62,7 @@ MLP = "mlp"  # in the place of an encoder's name
 # weights of an encoder besides its vocabulary, by a part of its name
 ENCODER_WEIGHTS = {"minilm": 11e6, "bert-base": 85e6, "bert-large": 302e6, "7b": 6.5e9}
 ENCODER_FLOPS = 50e9  # of a small transformer on a CPU core, a second
-MOST_TOKENS = 64  # of a text on average, where nothing is known of it: titles have 15, abstracts 110
+MOST_TOKENS = 64  # of a mean text of unknown length: titles have 15, abstracts 110
 MLP_WIDTH = 256
 
 
@@ -310,7 +310,7 @@ SPECS = (
     ),
     MethodSpec(
         "base-encoder",
-        "Ranks entities by the cosine of an encoder's states as they are; it trains nothing.",
+        "Ranks entities by the cosine of an encoder's states as they are; without training.",
         f"{TRAIN}:BaseEncoder",
         BaseEncoderCell,
         {"none": {"task": TASK, "model": ENCODER, "training": {"sampling_rate": 0.1}}},
@@ -346,7 +346,7 @@ SPECS = (
     ),
     MethodSpec(
         "cosine",
-        "Ranks entities by the cosine of their features; it trains nothing.",
+        "Ranks entities by the cosine of their features; without training.",
         "dpgraph.families.tuples.train:Cosine",
         CosineCell,
         {"none": {"task": TASK, "training": {"sampling_rate": 0.1}}},

@@ -54,7 +54,7 @@ class TupleModel(Protocol):
     def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
         """Return the sum over tuples (b, 2 + k) of joint gradients, scaled to at most their limits (b,).
 
-        A limit of inf scales nothing.
+        A limit of inf leaves a gradient as it is.
         """
 
     def states(self) -> Tensor:

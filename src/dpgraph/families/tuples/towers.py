@@ -130,7 +130,7 @@ class TowerModel:
             encoded = self.network(tuples.reshape(-1)[order])
             states = encoded[back].view(*tuples.shape, -1)
             losses = self.loss(torch.einsum("bd,bkd->bk", states[:, 0], states[:, 1:]))
-            # by the outputs, not by the parameters: nothing is summed over tuples
+            # by the outputs, not by the parameters: the derivatives of tuples stay apart
             found = torch.autograd.grad(losses.sum(), list(rows.outputs.values()), allow_unused=True)
         kept = {
             number: (self._of(rows.inputs[number], back, tuples), self._of(slopes, back, tuples))

@@ -92,7 +92,7 @@ def moved(kind: Kind) -> tuple[float, int]:
         own = units.ids[units.starts[number] : units.starts[number + 1]]
         features, labels = value.features.copy(), value.labels.copy()
         allowed = CLIP_NORM
-        if kind.relation is Relation.CLASS:  # replaced, else nothing is left of it
+        if kind.relation is Relation.CLASS:  # it is replaced; another unit vanishes
             features[own], allowed = -50 * features[own], 2 * CLIP_NORM
         else:
             labels[own] = -1
@@ -116,7 +116,7 @@ def laws(kind: Kind, trials: int) -> dict[str, float]:
     drawn = sum(len(step.draws.next()) for _ in range(trials))
     wanted = trials * count * RATE
     found = {"rate": (drawn - wanted) / math.sqrt(wanted * (1 - RATE))}
-    silent = replace(images(), labels=np.full(RECORDS + 1, -1))  # nothing has a loss: noise alone
+    silent = replace(images(), labels=np.full(RECORDS + 1, -1))  # no image has a loss: noise alone
     quiet = prepared(kind, silent, NOISE, RATE)
     noise = np.concatenate([stepped(quiet)[0] for _ in range(NOISED)])
     scaled = noise * RATE * count / (NOISE * CLIP_NORM)

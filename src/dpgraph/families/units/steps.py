@@ -44,7 +44,7 @@ class UnitGradients:
             )
         self.size = sum(one.numel() for one in held)
 
-    def of(self, pixels: Tensor, labels: Tensor, images: Tensor, weights: Tensor) -> Tensor:
+    def weighted(self, pixels: Tensor, labels: Tensor, images: Tensor, weights: Tensor) -> Tensor:
         """Return the gradients (u, P) of the units' weighted cross-entropies; an image without label has gradient 0.
 
         Args:
@@ -115,14 +115,14 @@ class UnitStep:
 
     def __call__(self) -> int:
         drawn = self.draws.next()
-        drawn = drawn[self.units.sizes[drawn] > 0]  # an empty unit adds nothing
+        drawn = drawn[self.units.sizes[drawn] > 0]  # an empty unit adds 0
         images, weights = self.units.chosen(drawn, self.most, self.images)
         total = torch.zeros(self._gradients.size, dtype=self.features.dtype, device=self.features.device)
         together = max(1, MOST_NUMBERS // self._gradients.size)
         for first in range(0, len(drawn), together):
             part = slice(first, first + together)
             own, shares = (torch.from_numpy(one[part]).to(self.features.device) for one in (images, weights))
-            total += clipped_sum(self._gradients.of(self.features, self.labels, own, shares), self.clip_norm)
+            total += clipped_sum(self._gradients.weighted(self.features, self.labels, own, shares), self.clip_norm)
         sizes = [one.numel() for one in self.network.parameters()]
         sums = [
             flat.reshape(one.shape) for flat, one in zip(total.split(sizes), self.network.parameters(), strict=True)

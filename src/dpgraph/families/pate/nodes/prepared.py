@@ -82,11 +82,11 @@ def node_teachers_votes(
         last = min(first + STACK, plan.teachers)
         mine = ids[starts[first] : starts[last]]
         if edges is None:
-            own, asked = rows[torch.from_numpy(mine)], rows[torch.from_numpy(queries)][None]
+            own, queried = rows[torch.from_numpy(mine)], rows[torch.from_numpy(queries)][None]
         else:
-            own, asked = view_means(rows, edges, parts, mine, queries, first, last)
+            own, queried = view_means(rows, edges, parts, mine, queries, first, last)
         weights = fitted(own, labels[mine], sizes[first:last], classes, plan.ridge)
-        votes[first:last] = (_with_constant(asked) @ weights).argmax(dim=2).cpu().numpy()
+        votes[first:last] = (_with_constant(queried) @ weights).argmax(dim=2).cpu().numpy()
     return votes
 
 
@@ -108,10 +108,10 @@ def even_parts(teachers: int, num_nodes: int, train: np.ndarray, *names: Name) -
 def edges_in_views(lists: OwnerLists, parts: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return owners and members of the edges that some teacher reads: within a part, or with a query at an end."""
     owners, found = np.repeat(np.arange(len(parts)), np.diff(lists.ptr)), np.asarray(lists.idx, dtype=np.int64)
-    asked = np.zeros(len(parts), dtype=bool)
-    asked[queries] = True
-    known = ((parts >= 0) | asked)[owners] & ((parts >= 0) | asked)[found]
-    kept = known & (asked[owners] | asked[found] | (parts[owners] == parts[found]))
+    queried = np.zeros(len(parts), dtype=bool)
+    queried[queries] = True
+    known = ((parts >= 0) | queried)[owners] & ((parts >= 0) | queried)[found]
+    kept = known & (queried[owners] | queried[found] | (parts[owners] == parts[found]))
     return owners[kept], found[kept]
 
 
@@ -123,20 +123,20 @@ def view_means(
 
     Twice, each row is replaced by the mean of itself and of its neighbours' rows within the teacher's view.
     """
-    size, asked, stack = len(mine), len(queries), last - first
+    size, queried, stack = len(mine), len(queries), last - first
     own, place = (np.full(len(parts), -1) for _ in range(2))
-    own[mine], place[queries] = np.arange(size), np.arange(asked)
+    own[mine], place[queries] = np.arange(size), np.arange(queried)
     owners, found = edges
     whole = own[owners], own[found], place[owners], place[found]
-    view_of = (parts - first) * asked + size  # where the queries of a training node's view begin
+    view_of = (parts - first) * queried + size  # where the queries of a training node's view begin
     inner = (whole[0] >= 0) & (whole[1] >= 0)
     reads = (whole[0] >= 0) & (whole[3] >= 0)
     read = (whole[2] >= 0) & (whole[1] >= 0)
     both = (whole[2] >= 0) & (whole[3] >= 0)
-    shift = (size + asked * np.arange(stack))[:, None]
+    shift = (size + queried * np.arange(stack))[:, None]
     at = [whole[0][inner], whole[0][reads], view_of[found[read]] + whole[2][read], (shift + whole[2][both]).ravel()]
     to = [whole[1][inner], view_of[owners[reads]] + whole[3][reads], whole[1][read], (shift + whole[3][both]).ravel()]
-    total = size + stack * asked
+    total = size + stack * queried
     adjacency = sp.csr_array(
         (np.ones(sum(map(len, at)), dtype=np.float32), (np.concatenate(at), np.concatenate(to))), shape=(total, total)
     ) + sp.eye_array(total, dtype=np.float32, format="csr")
@@ -146,7 +146,7 @@ def view_means(
     for _ in range(MEAN_STEPS):
         states = mean @ states
     both_kinds = torch.from_numpy(states).to(rows.device)
-    return both_kinds[:size], both_kinds[size:].reshape(stack, asked, rows.shape[1])
+    return both_kinds[:size], both_kinds[size:].reshape(stack, queried, rows.shape[1])
 
 
 def fitted(own: Tensor, labels: np.ndarray, sizes: np.ndarray, classes: int, ridge: float) -> Tensor:

@@ -84,13 +84,13 @@ def look(cell: Any) -> Look:
 
 def seconds(cell: Any, size: Size) -> float:
     """Estimate the seconds of a seed: teachers, student, and the axes of the public nodes."""
-    training, asked = cell.training, PUBLIC_NODES * size.nodes
+    training, queries = cell.training, PUBLIC_NODES * size.nodes
     read = min(cell.model.components, size.features)
-    axes = min(asked, size.features) ** 2 * (2 * max(asked, size.features) + 20 * min(asked, size.features))
+    axes = min(queries, size.features) ** 2 * (2 * max(queries, size.features) + 20 * min(queries, size.features))
     part = size.train_nodes / training.teachers
-    votes = training.teachers * asked * read * (size.classes + (8 if training.teacher_reads == "means" else 0))
+    votes = training.teachers * queries * read * (size.classes + (8 if training.teacher_reads == "means" else 0))
     teachers = 2 * votes + 4 * size.train_nodes * part * (part + read)
-    step = 6 * asked * read * size.classes
+    step = 6 * queries * read * size.classes
     return (axes + teachers) / FLOPS + loop_seconds(training, step, 2 * size.nodes * size.features * read)
 
 
