@@ -19,21 +19,3 @@ rule audit:
         more="--quick" if FLOW.plan.suite.demonstration else "",
     shell:
         FLOW.logged("python -m dpgraph audit all {params.more} --out {output.parquet}")
-
-
-# all audits, those of whole training runs among them: minutes
-use rule audit as audit_nightly with:
-    output:
-        parquet=FLOW.suite / "audits-nightly.parquet",
-        figure=multiext(
-            str(FLOW.suite / "figures/audits-nightly"), ".pdf", ".svg", ".png", ".txt"
-        ),
-    log:
-        FLOW.log("audit_nightly"),
-    benchmark:
-        FLOW.benchmark("audit_nightly")
-    resources:
-        mem_mb=lambda wildcards, attempt: 3000 * attempt,
-        runtime=120,
-    params:
-        more=f"--nightly --figure {FLOW.suite / 'figures/audits-nightly'}",

@@ -50,10 +50,10 @@ def test_copies_reach_the_bound_of_the_sampler(degree: int, cap: int, hops: int)
     """In many copies R roots change, in none more; each pushes by C one way with the record, the other way without."""
     kind, roots = KINDS[f"dp-gnn r={hops}"], theory.affected_roots(degree, cap, hops, 10**6)
     settings = Settings(noise=1e-6, rate=1.0, max_degree=degree, list_cap=cap)
-    gadgets = Gadgets.of(60, degree, cap, hops, spare=1)
+    gadgets = Gadgets.copied(60, degree, cap, hops, spare=1)
     changed = gadgets.changed(kind, settings)
     assert np.bincount(gadgets.copy[changed]).max() == roots
-    worst = Worst.of(gadgets, changed, roots)
+    worst = Worst.chosen(gadgets, changed, roots)
     present = np.arange(worst.count) % 2 == 0
     positions = worst.run(kind, settings, present).step()
     assert positions == pytest.approx(np.where(present, roots, -(roots - 1)), abs=1e-3)

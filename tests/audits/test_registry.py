@@ -20,26 +20,20 @@ from dpgraph.families.registry import specs
 
 # fewer than an audit's own: what has to pass needs little power here, and tests/mutants shows what each finds
 FEWER = {
-    "prepared": 1000, "facts": 200, "votes": 500, "votes-membership": 2400,
+    "facts": 200, "votes": 500, "votes-membership": 2400,
     "subgraph-steps": 1000, "tuple-facts": 100, "one-run": 1000,
     "scale": 4000,
 }  # fmt: skip
 
 
-def long(name: str) -> tuple[pytest.MarkDecorator, ...]:
-    """Nightly audits are of whole training runs, or compose many steps."""
-    return (pytest.mark.slow,) if AUDITS[name].nightly else ()
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=long(name)) for name in AUDITS])
+@pytest.mark.parametrize("name", AUDITS)
 def test_the_code_keeps_its_claims(name: str) -> None:
     result = run_audit(name, FEWER.get(name))
     assert result.passed, result.finding
 
 
-def test_all_leaves_the_nightly_ones_out() -> None:
-    assert set(names_of("all", nightly=True)) == set(AUDITS)
-    assert set(AUDITS) - set(names_of("all")) == {"prepared"}
+def test_all_names_every_audit() -> None:
+    assert names_of("all") == list(AUDITS)
     assert names_of("one-run") == ["one-run"]
 
 
@@ -57,9 +51,6 @@ def test_the_command_runs_each_audit_once(monkeypatch: pytest.MonkeyPatch) -> No
     asked.clear()
     assert main(["audit", "all", "--quick"]) == 0
     assert asked == [(name, AUDITS[name].quick) for name in names_of("all")]
-    asked.clear()
-    assert main(["audit", "all", "--nightly"]) == 0
-    assert asked == [(name, None) for name in AUDITS]
 
 
 def test_audits_of_all_methods_attack_every_private_method_and_variant() -> None:

@@ -33,7 +33,6 @@ HEAVY = ("pytest", "hypothesis", "pandas", "dp_accounting.pld.privacy_loss_distr
          "dpgraph.audits.registry", "dpgraph.own_graph.fit",
          "torch._dynamo", "torch._refs", "torch._meta_registrations")  # fmt: skip
 SEEDED = ("--hypothesis-seed=0",)  # a bug that is noticed once is noticed always
-LONG = ("prepared",)  # nightly, and run as they are by make test-slow
 LIMIT = 300  # seconds for one bug, before its process counts as hanging, which is no way to be noticed
 
 
@@ -136,7 +135,7 @@ def tasks_of(bugs: list[Bug]) -> list[Task]:
     audits = {(one.name, one.trials): one for one in (bug.noticed_by for bug in bugs) if isinstance(one, Audit)}
     found = [Task(f"no bug: {file}", "passes", sound, tuple(sorted(tests))) for file, tests in files.items()]
     found += [Task(f"no bug: audit {name}, {trials or 'its'} trials", "passes", sound, one)
-              for (name, trials), one in audits.items() if name not in LONG]  # fmt: skip
+              for (name, trials), one in audits.items()]  # fmt: skip
     return [*found, *(Task(bug.name, "caught", judge, bug) for bug in bugs)]
 
 

@@ -94,7 +94,7 @@ def test_under_node_remove_methods_of_own_records_and_those_under_a_bound_are_co
         frozenset(pair) for pair in (("own", "dp-mlp"), ("own", "dp-gap"), ("dp-mlp", "dp-gap"))
     }
     assert main([*asked, *few, "--out", str(tmp_path / "without")]) == 0
-    assert "dp-gap is left out: --degree-bound: none is given" in capsys.readouterr().out
+    assert "dp-gap is left out: --degree-bound: expected the public bound" in capsys.readouterr().out
     (left,) = reader(tmp_path / "without/left_out.csv")
     assert left["method"] == "dp-gap"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpgraph.audits.cross_check import prv_epsilon
+from dpgraph.audits.accounted import prv_epsilon
 from dpgraph.core.errors import UserError
 from dpgraph.families.pagerank.accountant import appr_training
 from dpgraph.families.pagerank.epsilon import theorem7_epsilon

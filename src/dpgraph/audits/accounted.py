@@ -7,13 +7,17 @@ method and variant is worked out a second time from (q, K, D, r, C, noise multip
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 
 from dpgraph.audits import theory
 from dpgraph.audits.cases import KINDS, Kind, Settings, mechanism_of, multiplier, std_over_multiplier
 from dpgraph.audits.result import Audit, AuditResult
+from dpgraph.core.errors import UserError, invalid
+from dpgraph.engine.training import opacus_engine
 from dpgraph.privacy.procedure import Batches
 from dpgraph.privacy.relation import Relation
 
@@ -26,7 +30,7 @@ BELOW, ABOVE = 0.003, 0.02  # relative: how far an epsilon may be below ours, an
 
 
 def settings_of(kind: Kind) -> Settings:
-    """Exponential rows are released at an epsilon of each draw, not at a noise std."""
+    """Return the settings of a kind. Exponential rows are released at an epsilon of each draw, not at a noise std."""
     if kind.release in ("exponential", "exponential-values"):
         return Settings(**{**vars(SETTINGS), "release_noise": 0.02, "values_epsilon": 0.03})
     return SETTINGS
@@ -34,7 +38,7 @@ def settings_of(kind: Kind) -> Settings:
 
 @cache
 def own_epsilon(kind: Kind) -> float | None:
-    """At delta; None where nothing is proved."""
+    """Work out the epsilon of a kind at `DELTA` a second time; None if no theorem proves one."""
     s, hops, noise = settings_of(kind), kind.hops, SETTINGS.noise
     roots = theory.affected_roots(s.max_degree, s.list_cap, hops, ROOTS)
     size = round(s.rate * ROOTS)
@@ -88,7 +92,7 @@ def _rows_epsilon(kind: Kind, s: Settings, noise: float, size: int) -> float:
 
 
 def gaps_of(kind: Kind) -> dict[str, str]:
-    """What the mechanism says otherwise than `theory`: {name: "found, expected"}."""
+    """Return where the mechanism differs from `theory`: {name: "found, expected"}."""
     opened = mechanism_of(kind, settings_of(kind), ROOTS)
     mechanism = type(opened)(**{**dict(opened), "delta": DELTA})
     stated, expected = mechanism.rigorous(), own_epsilon(kind)
@@ -112,7 +116,10 @@ def gaps_of(kind: Kind) -> dict[str, str]:
 
 
 def accounted(trials: int) -> AuditResult:
-    """Each method and variant at one setting; `trials` is not used: nothing is random."""
+    """Compare what every method and variant states with a second derivation, at one setting.
+
+    `trials` is not used, since the comparison is exact.
+    """
     gaps_of_each = {name: gaps_of(kind) for name, kind in KINDS.items()}
     broken = {name: gaps for name, gaps in gaps_of_each.items() if gaps}
     shown = "; ".join(f"{name}: {what} {gap}" for name, gaps in broken.items() for what, gap in gaps.items())
@@ -128,3 +135,19 @@ def accounted(trials: int) -> AuditResult:
 AUDITS = {
     "accounted": Audit(accounted, 4),
 }
+
+
+def prv_epsilon(parameters: Mapping[str, Any], delta: float) -> float:
+    """Return epsilon by Opacus' accountant of privacy random variables (Gopi et al. 2021).
+
+    The mechanism is the Poisson-subsampled Gaussian, the relation add or remove; parameters are q, noise_multiplier and
+    steps. The answer is an upper end of an interval about 1 % wide.
+    """
+    relation = parameters.get("relation", "add_or_remove_one")
+    if relation != "add_or_remove_one":
+        raise invalid("relation", relation, "add_or_remove_one, the only one of the PRV accountant")
+    try:
+        rate, noise, steps = parameters["q"], parameters["noise_multiplier"], parameters["steps"]
+    except KeyError as error:
+        raise UserError(f"prv: expected the parameter {error.args[0]}") from None
+    return opacus_engine.prv_epsilon(rate, noise, steps, delta)

@@ -52,76 +52,77 @@ class Kind(AttackCase):
 
     @property
     def neighbours(self) -> bool:
-        """Whether neighbours add to a root's gradient, if it has any: C_n > 0."""
+        """Tell whether neighbours add to a root's gradient, if it has any: C_n > 0."""
         return self.terms != "own"
 
     @property
     def residual(self) -> bool:
-        """Whether own gradients are clipped apart from what neighbours add."""
+        """Tell whether own gradients are clipped apart from what neighbours add."""
         return self.terms != "joint"
 
     @property
     def fixed_size(self) -> bool:
-        """Whether its batches have a fixed size."""
+        """Tell whether batches have a fixed size."""
         return self.batches in (Batches.FIXED_SIZE, Batches.SHUFFLED)
 
     @property
     def lots(self) -> bool:
-        """Whether one vector is clipped for each lot of records."""
+        """Tell whether one vector is clipped for each lot of records."""
         return self.batches is Batches.SHUFFLED
 
     @property
     def percentiles(self) -> bool:
-        """Whether clip norms are percentiles of initial gradient norms."""
+        """Tell whether clip norms are percentiles of initial gradient norms."""
         return self.clipping is Clipped.ROOT_GROUPS
 
     @property
     def clipped(self) -> bool:
-        """Whether gradients are clipped, at C."""
+        """Tell whether gradients are clipped, at C."""
         return self.clipping in (Clipped.ROOT, Clipped.STEP)
 
     @property
     def partition(self) -> bool:
-        """Whether every root is read once in each epoch."""
+        """Tell whether every root is read once in each epoch."""
         return self.batches in (Batches.SHUFFLED, Batches.MASKED_PARTS, Batches.PARTS_BY_ID)
 
     @property
     def trees(self) -> bool:
-        """Whether it reads ego trees, of bounded lists."""
+        """Tell whether the kind reads ego trees, of bounded lists."""
         return self.reads == "trees"
 
     @property
     def ego_trees(self) -> bool:
-        """Whether each root's gradient is clipped over its ego tree; a record alone is one."""
+        """Tell whether each root's gradient is clipped over its ego tree; a record alone is one."""
         return self.trees or (self.reads == "records" and self.poisson)
 
     @property
     def poisson(self) -> bool:
-        """Whether every root is drawn independently."""
+        """Tell whether every root is drawn independently."""
         return self.batches is Batches.POISSON
 
     @property
     def two_terms(self) -> bool:
-        """Whether neighbours have a batch and a clip norm of their own."""
+        """Tell whether neighbours have a batch and a clip norm of their own."""
         return self.residual and self.neighbours
 
     @property
     def parts(self) -> bool:
+        """Tell whether the kind reads parts of the graph."""
         return self.reads == "parts"
 
     @property
     def each_node(self) -> bool:
-        """Whether the gradient of each node's loss is clipped, over whatever of the graph it reads."""
+        """Tell whether the gradient of each node's loss is clipped, over all of the graph that it reads."""
         return self.parts and self.clipping is Clipped.ROOT
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is read at all."""
+        """Tell whether the kind reads no record at all."""
         return self.batches is Batches.NONE
 
 
 def kinds(specifications: Collection[MethodSpec]) -> dict[str, Kind]:
-    """The cases of these methods, by name. Raises UserError for a variant without a case, and for an unknown one."""
+    """Return the cases of these methods by name. Raise UserError for a missing case, and for an unknown variant."""
     cases = [(one, case) for one in specifications for case in one.attacks]
     for one in specifications:
         attacked = {case.variant for case in one.attacks}
@@ -173,7 +174,7 @@ class Settings:
 
 
 def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
-    """The cell of a kind at these settings."""
+    """Return the cell of a kind at these settings."""
     batch: dict[str, Any] = {"sampling_rate": settings.rate}
     if kind.parts:
         batch = {"num_splits": max(1, round(1 / settings.rate))}
@@ -201,7 +202,7 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
         "seeds": (0,),
     }
     if kind.votes and kind.relation is Relation.NODE_REMOVE:
-        capped = kind.variant.startswith("node-remove-capped")  # whose receivers pay for nothing to speak of
+        capped = kind.variant.startswith("node-remove-capped")  # whose receivers pay next to no budget
         privacy |= {"degree_bound": 1000} | ({"degrees_share": 1e-9, "cap_margin": 20} if capped else {"taper": 1.0})
     if kind.sums and kind.relation is Relation.NODE_REMOVE:
         privacy |= {"degree_bound": 1000}
@@ -220,22 +221,22 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
 
 
 def roots_of(kind: Kind, settings: Settings, num_train: int) -> int:
-    """N, or M for rows of PageRank."""
+    """Return the number of roots: N, or M for rows of PageRank."""
     return settings.num_rows or num_train if kind.release is not None else num_train
 
 
 def multiplier(kind: Kind, settings: Settings, num_train: int) -> float:
-    """The noise multiplier for which the theorem requires the noise std `settings.noise` times C."""
+    """Return the noise multiplier for which the theorem requires the noise std `settings.noise` times C."""
     return settings.noise / std_over_multiplier(kind, settings, num_train)
 
 
 def batch_size(kind: Kind, settings: Settings, num_train: int) -> int:
-    """m, or what q gives."""
+    """Return m as set, or by q."""
     return settings.batch_size or max(1, round(settings.rate * roots_of(kind, settings, num_train)))
 
 
 def std_over_multiplier(kind: Kind, settings: Settings, num_train: int) -> float:
-    """Noise std on the sum over C times the noise multiplier, as the theorem of the kind has it."""
+    """Return noise std on the sum, over C times the noise multiplier, by the theorem of the kind."""
     size = batch_size(kind, settings, num_train)
     return theory.std_over_multiplier(
         kind.noise_unit, kind.hops, settings.max_degree, settings.list_cap, num_train, size
@@ -243,7 +244,7 @@ def std_over_multiplier(kind: Kind, settings: Settings, num_train: int) -> float
 
 
 def mechanism_of(kind: Kind, settings: Settings, num_train: int) -> NoisySteps:
-    """As the method builds it, with the noise of the settings."""
+    """Return the mechanism that the method builds, with the noise of the settings."""
     open_ = mechanism_for(cell_of(kind, settings, num_train), num_train)
     if not isinstance(open_, NoisySteps):
         raise TypeError(f"{kind.method}: expected a private mechanism")

@@ -26,7 +26,7 @@ CLIP_NORM = 0.3
 
 
 def _roots_bound(max_degree: int, list_cap: int, hops: int) -> int:
-    """R, from the mechanism that the accountant reads."""
+    """Return R of the mechanism that the accountant reads."""
     return PoissonTrees(
         num_roots=10**6, steps=1, delta=1e-9, noise_multiplier=1.0, sampling_rate=0.5, hops=hops,
         max_degree=max_degree, list_cap=list_cap,
@@ -34,7 +34,7 @@ def _roots_bound(max_degree: int, list_cap: int, hops: int) -> int:
 
 
 def changed_mask(before: EdgeLists, after: EdgeLists, gone: np.ndarray, hops: int) -> np.ndarray:
-    """(N,) whether a node's tree of depth `hops` differs, or holds one of the `gone` (N,), whose records change."""
+    """Find the (N,) nodes whose tree of depth `hops` differs, or holds one of the `gone` (N,), whose records change."""
     size = before.num_nodes
     matrices = [sp.csr_matrix((np.ones(len(x.idx)), x.idx, x.ptr), shape=(size, size)) for x in (before, after)]
     differs = np.asarray(abs(matrices[0] - matrices[1]).sum(axis=1)).ravel() > 0
@@ -46,12 +46,12 @@ def changed_mask(before: EdgeLists, after: EdgeLists, gone: np.ndarray, hops: in
 
 
 def changed_roots(before: EdgeLists, after: EdgeLists, node: int, hops: int) -> int:
-    """Roots (all nodes) whose tree of depth `hops` differs or holds `node`, whose record changes."""
+    """Count roots (all nodes) whose tree of depth `hops` differs or holds `node`, whose record changes."""
     return int(changed_mask(before, after, np.arange(before.num_nodes) == node, hops).sum())
 
 
 def graph_of(lists: list[np.ndarray], name: str = "audit") -> Graph:
-    """All nodes are roots; lists ascend without repeats."""
+    """Return a graph of these lists, which ascend without repeats; all nodes are roots."""
     size = len(lists)
     generator = numpy_generator("audits", "features", name, size)
     members = np.concatenate([*lists, np.zeros(0, dtype=int)])
@@ -61,7 +61,7 @@ def graph_of(lists: list[np.ndarray], name: str = "audit") -> Graph:
 
 
 def without_list(graph: Graph, node: int) -> Graph:
-    """The node's record becomes null: its own list is gone; pointers to it lead to a null that sends no message."""
+    """Return the graph with a node's record null: its own list is gone, and pointers to it bring no message."""
     owners, members = edges_of(graph)
     return with_edges(graph, owners[owners != node], members[owners != node])
 
@@ -75,7 +75,7 @@ def _random(size: int, longest: int, index: int) -> Graph:
 
 
 def _shapes() -> list[tuple[Graph, int]]:
-    """Graphs with the node whose record goes: fan (section 3.2a of the counterexample), hub, star, path, random."""
+    """Return graphs, each with the node whose record goes: fan (section 3.2a), star, path, random."""
     half = 300
     spokes = np.arange(half, 2 * half)
     fan = [np.array([half + i]) for i in range(half)] + [np.zeros(0, int)] * half + [spokes]
@@ -86,7 +86,7 @@ def _shapes() -> list[tuple[Graph, int]]:
 
 
 def lists(trials: int) -> AuditResult:
-    """A4: null one record under the same seed and count the roots whose trees change; at most R."""
+    """Count the roots whose trees change when one record becomes null under the same seed; at most R (audit A4)."""
     worst, where, cases, passed = 0.0, "", 0, True
     for graph, node in _shapes():
         other = without_list(graph, node)
@@ -126,7 +126,7 @@ def _sum(
 
 
 def charged_losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
-    """(B,) plus or minus the sum of a root's logits, by the sign of the labels' sum over its tree."""
+    """Return (B,) plus or minus the sum of a root's logits, by the sign of the labels' sum over its tree."""
     logits = network(batch, features, recorder.on(batch))
     owner = torch.repeat_interleave(torch.arange(batch.num_roots), torch.from_numpy(batch.sizes[-1]))
     charge = torch.zeros(batch.num_roots, dtype=torch.int64).index_add_(0, owner, labels[batch.nodes])
@@ -134,7 +134,7 @@ def charged_losses(network: Network, batch: EgoBatch, features: Tensor, labels: 
 
 
 def _relations() -> float:
-    """Change of the sum over tuples, relative to K C, when a node's K = 5 tuples leave the batch.
+    """Return the change of the sum over tuples, relative to K C, when a node's K = 5 tuples leave the batch.
 
     Each tuple holds the node, a partner and four negatives, each of which is in one more tuple; the node's gradients
     oppose the others.
@@ -154,10 +154,11 @@ def _relations() -> float:
 
 
 def sensitivity(trials: int) -> AuditResult:
-    """A5: |g(B) - g(B')| <= (2 R - 1) C, and <= 2 C per changed root, on random graphs whose record is nulled.
+    """Compare the change of a batch's clipped sum with its bound when a record becomes null (audit A5).
 
-    Lists from the stable sampler, gradients from the engine, all roots in the batch. The changed record has features a
-    thousand times larger than the others, so that clipping matters. And K tuples of relations that leave a batch: K C.
+    The bound is (2 R - 1) C, and 2 C per changed root. Lists come from the stable sampler, gradients from the engine,
+    and all roots of a random graph are in the batch. The changed record has features a thousand times larger than the
+    others, so that clipping matters. K tuples of a relation that leave a batch move the sum by at most K C.
     """
     degree, cap, worst = 2, 2, _relations()
     for index in range(trials):
@@ -179,7 +180,7 @@ def sensitivity(trials: int) -> AuditResult:
 
 
 def _drop(lists_: EdgeLists, node: int) -> EdgeLists:
-    """Pointers to a null bring no message."""
+    """Drop pointers to a null node, which bring no message."""
     kept = lists_.idx != node
     owners = np.repeat(np.arange(lists_.num_nodes), np.diff(lists_.ptr))[kept]
     counts = np.bincount(owners, minlength=lists_.num_nodes)

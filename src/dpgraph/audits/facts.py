@@ -34,18 +34,21 @@ SETTINGS = cases.Settings(
 
 @dataclass(frozen=True)
 class Fact:
-    """`score`: standard deviations from what is expected, or inf where exactness is broken."""
+    """A measured number: `score` is its distance from the law in standard deviations, inf for a broken equality."""
 
     name: str
     score: float
 
     @property
     def holds(self) -> bool:
+        """Tell whether the number is within `LEVEL` standard deviations."""
         return abs(self.score) < LEVEL
 
 
 def facts_of(kind: cases.Kind, size: int) -> list[Fact]:
-    """All facts of one kind on `size` nodes, from two seeds of a cell and one of a cell with another learning rate."""
+    """Measure all facts of one kind on `size` nodes, from two seeds of a cell and one of a cell with another learning
+    rate.
+    """
     first, seeds = _observed(kind, SETTINGS, size, (0, 1))
     (cells,) = _observed(kind, _slower(SETTINGS), size, (0,))
     facts = list(_facts(kind, size, first, {"seeds": seeds, "cells of two learning rates": cells}))
@@ -59,7 +62,7 @@ def facts_of(kind: cases.Kind, size: int) -> list[Fact]:
 
 
 def _slower(settings: cases.Settings) -> cases.Settings:
-    """Of another cell, which differs in the learning rate only."""
+    """Return the settings of another cell, which differs in the learning rate only."""
     return replace(settings, learning_rate=settings.learning_rate / 2)
 
 
@@ -68,7 +71,7 @@ def _observed(kind: cases.Kind, settings: cases.Settings, size: int, seeds: tupl
 
 
 def expected_std(kind: cases.Kind, size: int, height: float) -> float:
-    """Noise std on the sum; where clip norms are percentiles, the one that was found is the unit."""
+    """Return the noise std on the sum. Where clip norms are percentiles, the unit is the one that was found."""
     unit = height if kind.percentiles else cases.CLIP_NORM
     return unit * cases.multiplier(kind, SETTINGS, size) * cases.std_over_multiplier(kind, SETTINGS, size)
 
@@ -79,7 +82,7 @@ def _facts(kind: cases.Kind, size: int, seen: Seen, others: Mapping[str, Seen]) 
     for name, other in others.items():
         yield Fact(f"noise of two {name}", _correlation(seen.noise, other.noise))
     if kind.silent:
-        yield Fact("nothing is read", np.inf if any(mask.any() for mask in seen.drawn) else 0.0)
+        yield Fact("no record is read", np.inf if any(mask.any() for mask in seen.drawn) else 0.0)
         return
     if kind.clipped:
         yield from _noise(seen.rest / std, "noise on gradients")
@@ -102,7 +105,7 @@ def _facts(kind: cases.Kind, size: int, seen: Seen, others: Mapping[str, Seen]) 
 
 
 def _noise(noise: np.ndarray, name: str, kurtosis: float = 3.0) -> Iterator[Fact]:
-    """Of (T, P) numbers that should be independent, of mean 0 and variance 1."""
+    """Test (T, P) numbers that should be independent, of mean 0 and variance 1."""
     steps, count = noise.shape
     yield Fact(f"{name}: std", _variance(noise) * np.sqrt(2 / (kurtosis - 1)))
     yield Fact(f"{name}: mean", float(noise.mean() * np.sqrt(noise.size)))
@@ -113,23 +116,24 @@ def _noise(noise: np.ndarray, name: str, kurtosis: float = 3.0) -> Iterator[Fact
 
 
 def _variance(values: np.ndarray) -> float:
-    """Of the mean square of standard normal numbers."""
+    """Return how far the mean square of standard normal numbers is from 1, in standard deviations."""
     return float((np.mean(values**2) - 1) * np.sqrt(values.size / 2))
 
 
 def _correlation(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the correlation of two arrays, in standard deviations of independent ones."""
     scale = np.sqrt((first**2).sum() * (second**2).sum() / first.size)
     return float((first * second).sum() / scale) if scale > 0 else 0.0
 
 
 def _chi(total: float, freedom: int) -> float:
-    """A sum of squares as the normal quantile of the same tail."""
+    """Return the normal quantile of the same tail as a sum of squares."""
     tail = min(chi2.sf(total, freedom), chi2.cdf(total, freedom))
     return float(-norm.ppf(max(tail, 1e-300)))
 
 
 def _agreement(first: np.ndarray, second: np.ndarray, first_rate: float, second_rate: float) -> float:
-    """Of two batches drawn independently."""
+    """Return the correlation of two batches, in standard deviations of independent ones."""
     variance = first_rate * (1 - first_rate) * second_rate * (1 - second_rate)
     return float(((first - first_rate) * (second - second_rate)).sum() / np.sqrt(first.size * variance))
 
@@ -155,7 +159,7 @@ def _batches(kind: cases.Kind, mask: np.ndarray, rate: float) -> Iterator[Fact]:
 
 
 def release_facts(kind: cases.Kind) -> Iterator[Fact]:
-    """What is released of the rows of PageRank, and how many rows name a node; nodes without edges."""
+    """Measure the released rows of PageRank, and how many rows name a node, on nodes without edges."""
     size = 300
     graph = probe_graph(kind, size)
 
@@ -196,7 +200,7 @@ def release_facts(kind: cases.Kind) -> Iterator[Fact]:
 
 
 def component_facts(kind: cases.Kind) -> Iterator[Fact]:
-    """The noisy matrix whose components are released: sigma on the diagonal, sigma / sqrt 2 beside it (symmetrised)."""
+    """Measure the noise of the released matrix: sigma on the diagonal, sigma / sqrt 2 elsewhere (symmetrised)."""
     size = 300
     records = np.zeros((size, 100), dtype=np.float32)
     records[np.arange(size), np.arange(size) % 100] = 7.0  # whose second moments are 3 on the diagonal
@@ -213,7 +217,7 @@ def component_facts(kind: cases.Kind) -> Iterator[Fact]:
 
 
 def choice_facts(kind: cases.Kind) -> Iterator[Fact]:
-    """The choice of inference: how often a count of S / 2 comes out positive, S = N(K, r) + D N(K, r - 1)."""
+    """Measure how often the choice of inference finds a count of S / 2 positive, S = N(K, r) + D N(K, r - 1)."""
     epsilon, tries, size = 2.0, 300, 40
     settings = replace(SETTINGS, choice_epsilon=epsilon)
     split = np.where(np.arange(size) < size // 2, TRAIN, VALIDATION)

@@ -47,8 +47,11 @@ class Gadgets:
     copy: np.ndarray
 
     @classmethod
-    def of(cls, copies: int, degree: int, cap: int, hops: int, spare: int = 0) -> Gadgets:
-        """`spare` more of those who compete than K and D let in: anyone who ignores a cap changes more roots than R."""
+    def copied(cls, copies: int, degree: int, cap: int, hops: int, spare: int = 0) -> Gadgets:
+        """Return copies with `spare` more competitors than K and D let in.
+
+        A sampler that ignores a cap then changes more roots than R.
+        """
         followers, hubs, rivals = degree + spare, cap + spare, degree + spare
         roles: list[int] = []
         edges: list[tuple[int, int]] = []
@@ -78,7 +81,7 @@ class Gadgets:
         return cls(graph, role, np.repeat(np.arange(copies), size))
 
     def changed(self, kind: Kind, settings: Settings) -> np.ndarray:
-        """(N,) roots whose trees hold v or differ without v's record, over the lists that the step prepares."""
+        """Find the (N,) roots whose trees hold v or differ without v's record, by the lists of the prepared step."""
 
         def lists(graph: Graph) -> EdgeLists:
             (prepared,) = prepared_steps(kind, settings, graph)
@@ -97,7 +100,8 @@ class Worst:
     place: np.ndarray  # (copies,) coordinate of each copy, -1: not chosen
 
     @classmethod
-    def of(cls, gadgets: Gadgets, changed: np.ndarray, roots: int) -> Worst:
+    def chosen(cls, gadgets: Gadgets, changed: np.ndarray, roots: int) -> Worst:
+        """Choose the copies in which `roots` roots change."""
         counts = np.bincount(gadgets.copy[changed], minlength=gadgets.copy[-1] + 1)
         chosen = counts >= roots
         place = np.where(chosen, np.cumsum(chosen) - 1, -1)
@@ -129,7 +133,7 @@ class Worst:
         return replace(gadgets.graph, features=features, labels=labels, num_classes=width)
 
     def run(self, kind: Kind, settings: Settings, present: np.ndarray) -> WorstRun:
-        """`present` (count,): which copies have v's record."""
+        """Return the run in which the copies `present` (count,) have v's record."""
         place = self.place[self.gadgets.copy]
         gone = np.flatnonzero((self.gadgets.roles == V) & (place >= 0) & ~present[place])
         (step,) = prepared_steps(kind, settings, null_records(self.graph, gone))
@@ -149,7 +153,7 @@ class WorstRun:
         self._step = prepared.step(self.network, optimizer, losses)
 
     def step(self) -> np.ndarray:
-        """(count,) sums along each copy's coordinate, in units of C, with noise."""
+        """Take a step and return the (count,) sums along each copy's coordinate, in units of C, with noise."""
         width, place = self.worst.width, np.arange(self.worst.count)
         weight = self.network.encoder.layers[0].weight  # type: ignore[union-attr]
         with torch.no_grad():

@@ -20,7 +20,7 @@ def directed_graph(
     split: np.ndarray | None = None,
     classes: int = 2,
 ) -> Graph:
-    """`members[i]` is in the list of `owners[i]`; all nodes are training nodes unless `split` says otherwise."""
+    """Return a graph in which `members[i]` is in the list of `owners[i]`; all nodes train without a `split`."""
     size = len(features)
     owner, member = np.asarray(owners, dtype=np.int64), np.asarray(members, dtype=np.int64)
     order = np.lexsort((member, owner))
@@ -41,17 +41,21 @@ def directed_graph(
 
 
 def edges_of(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
-    """(owners, members) of all lists."""
+    """Return the owners and the members of all lists."""
     return np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr)), np.asarray(graph.out_idx, dtype=np.int64)
 
 
 def with_edges(graph: Graph, owners: np.ndarray, members: np.ndarray) -> Graph:
+    """Return the graph with these lists in place of its own."""
     joined = directed_graph(owners, members, graph.features, graph.labels, graph.split, graph.num_classes)
     return replace(joined, name=graph.name)
 
 
 def null_records(graph: Graph, nodes: np.ndarray | Sequence[int]) -> Graph:
-    """Node-null: zero features, label -1, own list empty; pointers to the nodes and their places in the split stay."""
+    """Return the graph with null records (node-null): zero features, label -1, an empty own list.
+
+    Pointers to the nodes and their places in the split stay.
+    """
     gone = np.zeros(graph.num_nodes, dtype=bool)
     gone[np.asarray(nodes, dtype=np.int64)] = True
     owners, members = edges_of(graph)
@@ -62,7 +66,7 @@ def null_records(graph: Graph, nodes: np.ndarray | Sequence[int]) -> Graph:
 
 
 def without_node(graph: Graph, node: int) -> Graph:
-    """Node-remove with the place kept: the null record, and no pointer to it either."""
+    """Return the graph without a node (node-remove), its place kept: the null record, and no pointer to it."""
     owners, members = edges_of(nulled := null_records(graph, [node]))
     kept = members != node
     return with_edges(nulled, owners[kept], members[kept])

@@ -1,4 +1,4 @@
-"""Audit of what training reads: whole runs of every private method, twice, on inputs that differ where nothing is read.
+"""Audit of what training reads: whole runs of every private method, twice, on inputs that differ in unread parts.
 
 The parameters that the optimiser holds in the end have to agree bit for bit: same cell, same seed, same noise.
 """
@@ -33,7 +33,7 @@ Other = Callable[[Graph, np.random.Generator], Graph]
 
 
 def _graph(index: int, apart: bool) -> Graph:
-    """Undirected; `apart`: no edge leads from the training nodes to others, as in the setting disjoint."""
+    """Return an undirected graph; `apart`: no edge leads from training nodes to others, as in the setting disjoint."""
     random, size = numpy_generator("audits", "inputs", index), TRAINING + OTHERS
     split = np.full(size, TRAIN, dtype=np.uint8)
     split[TRAINING:] = np.array([VALIDATION, TEST, NO_SPLIT, TEST])[np.arange(OTHERS) % 4]
@@ -51,26 +51,26 @@ def _others(graph: Graph) -> np.ndarray:
 
 
 def _labels(graph: Graph, random: np.random.Generator) -> Graph:
-    """Of all nodes but training nodes."""
+    """Change the labels of the nodes outside the training set."""
     others = _others(graph)
     return replace(graph, labels=np.where(others, (graph.labels + 1) % CLASSES, graph.labels))
 
 
 def _features(graph: Graph, random: np.random.Generator) -> Graph:
-    """Of all nodes but training nodes."""
+    """Change the features of the nodes outside the training set."""
     features = graph.features.copy()
     features[_others(graph)] = 1e3 * random.standard_normal((OTHERS, FEATURES))
     return replace(graph, features=features.astype(np.float32))
 
 
 def _edges(graph: Graph, random: np.random.Generator) -> Graph:
-    """All of them."""
+    """Draw all edges anew."""
     among = np.triu(random.random((graph.num_nodes,) * 2) < 0.3, 1)
     return with_edges(graph, *np.nonzero(among | among.T))
 
 
 def _edges_outside(graph: Graph, random: np.random.Generator) -> Graph:
-    """All but those among training nodes; also those between them and others."""
+    """Draw all edges anew except those among training nodes."""
     owners, members = edges_of(graph)
     kept = ~_others(graph)[owners] & ~_others(graph)[members]
     among = np.triu(random.random((graph.num_nodes,) * 2) < 0.3, 1)
@@ -80,7 +80,7 @@ def _edges_outside(graph: Graph, random: np.random.Generator) -> Graph:
 
 
 def _beyond(graph: Graph, random: np.random.Generator) -> Graph:
-    """All records of nodes in a part of the graph of their own: features, labels, edges among them."""
+    """Change all records of the nodes outside the training set: features, labels, edges among them."""
     owners, members = edges_of(graph)
     inside = ~_others(graph)[owners]
     among = np.triu(random.random((OTHERS, OTHERS)) < 0.4, 1)
@@ -94,12 +94,13 @@ def _beyond(graph: Graph, random: np.random.Generator) -> Graph:
 
 
 def _everything(graph: Graph, random: np.random.Generator) -> Graph:
+    """Change all features, labels and edges."""
     changed = _edges(_beyond(graph, random), random)
     return replace(changed, features=-3 * changed.features, labels=(changed.labels + 1) % CLASSES)
 
 
 def unread(kind: Kind) -> dict[str, Other]:
-    """What the guarantee of a kind states that training does not read, besides what is `_beyond` an edge."""
+    """Return the changes of inputs that training does not read by the guarantee of a kind."""
     changes: dict[str, Other] = {"labels of validation and test nodes": _labels}
     if kind.silent:
         return {"anything": _everything}
@@ -115,7 +116,7 @@ def unread(kind: Kind) -> dict[str, Other]:
 
 
 def parameters_of(kind: Kind, graph: Graph, seed: int) -> list[np.ndarray]:
-    """After a run by the method, as the workflow runs it."""
+    """Run the method as the workflow does and return its trained parameters."""
     size = len(graph.train_nodes)
     cell, mechanism = cell_of(kind, SETTINGS, size), mechanism_of(kind, SETTINGS, size)
     (job,) = jobs_of(graph, cell, mechanism, [seed])
@@ -126,7 +127,7 @@ def parameters_of(kind: Kind, graph: Graph, seed: int) -> list[np.ndarray]:
 
 @contextmanager
 def _optimised() -> Iterator[list[torch.nn.Parameter]]:
-    """The parameters of every optimiser that is made inside."""
+    """Give the parameters of every optimiser that is made inside."""
     parameters_held: list[torch.nn.Parameter] = []
     original = torch.optim.Optimizer.__init__
 
@@ -140,13 +141,14 @@ def _optimised() -> Iterator[list[torch.nn.Parameter]]:
 
 @dataclass(frozen=True)
 class InputsRead:
-    """Of one kind: which changes moved the parameters, out of how many."""
+    """The changes that moved the parameters of one kind, and how many were tried."""
 
     moved: tuple[str, ...]
     tried: int
 
 
 def read_by(kind: Kind, trials: int) -> InputsRead:
+    """Run one kind on `trials` graphs, each with every change of unread inputs."""
     moved: list[str] = []
     tried = 0
     for index in range(trials):
@@ -162,13 +164,16 @@ def read_by(kind: Kind, trials: int) -> InputsRead:
 
 
 def self_terms(trials: int) -> AuditResult:
-    """All methods and variants on `trials` / 2 graphs; in every other one training nodes have no edge to others."""
+    """Run all methods and variants on `trials` / 2 graphs.
+
+    In every other graph training nodes have no edge to others.
+    """
     read = {name: read_by(kind, max(2, trials // 2)) for name, kind in KINDS.items()}  # at least one graph of each sort
     moved = {name: one.moved for name, one in read.items() if one.moved}
     shown = "; ".join(f"{name} reads {', '.join(what)}" for name, what in moved.items())
     tried = sum(one.tried for one in read.values())
     return AuditResult(
-        audit="self-terms", title="parameters when what is not read changes",
+        audit="self-terms", title="parameters when unread inputs change",
         passed=not moved, trials=trials,
         claim=f"bit-identical parameters of {len(read)} methods and variants",
         finding=f"{len(moved)} moved in {tried} pairs of runs" + (f": {shown[:300]}" if shown else ""),

@@ -54,19 +54,18 @@ EPSILONS = np.linspace(0.0, 12.0, 97)
 RATE = 0.1  # learning rate of the runs that predict, times the canaries: a step of a record moves its logit by as much
 ALARM, SHOWN = 1e-6, 0.05  # what may fail: a claim that is refuted, and a share that is printed
 SHARES = np.linspace(0.02, 1.1, 109)  # of the claim's 1 / noise
-FULL = Settings(noise=4 / 3, rate=1.0, steps=4, learning_rate=1.0, model={"encoder_layers": 0})  # mu 1.5
-# votes have half of the squared mu of 1.5
+# the settings of each attacked variant, full batches first
 RUNS = {
-    "dp-mlp": FULL,
-    "dp-votes": replace(FULL, noise=4 / 3 * math.sqrt(2)),
-    "dp-lots": replace(FULL, noise=1.5, rate=0.25, steps=64),
+    name: Settings(**vars(kind.canaries), learning_rate=1.0, model={"encoder_layers": 0})
+    for name, kind in sorted(KINDS.items(), key=lambda item: -item[1].canaries.rate if item[1].canaries else 0)
+    if kind.canaries is not None
 }
 BOUNDS = ("f-DP", "Steinke et al.", "independent trials")
 
 
 @dataclass(frozen=True)
 class CanaryRun:
-    """The scores of a run's canaries, which of them are in, and what is claimed: delta at EPSILONS for a noise."""
+    """A run's canaries: their scores, who is in, and the claimed delta at `EPSILONS` for a share of the noise."""
 
     scores: np.ndarray  # (m,)
     present: np.ndarray  # (m,) bool
@@ -201,7 +200,7 @@ def _vote_scores(prepared: PreparedVotes, settings: Settings, graph: Graph, size
 def predictions(name: str, size: int) -> CanaryRun:
     """Run a method on canaries of random records; score each by the loss of its label at a node of the same record.
 
-    That node is no training node and lists nobody. The attacker sees what the method predicts for it.
+    That node is not in the training set and has an empty list. The attacker sees what the method predicts for it.
     """
     kind, present = KINDS[name], coins(size, name)
     settings = replace(RUNS[name], learning_rate=RATE * size)
@@ -251,7 +250,7 @@ def judged(audit: str, runs: dict[str, CanaryRun], trials: int, least: dict[str,
     return AuditResult(
         audit=audit, title=TITLE, passed=not broken, trials=trials,
         claim="noise as accounted for; of 1 / noise at least "
-        + (", ".join(f"{share:g} by {bound}" for bound, share in least.items()) or "nothing") + " is shown",
+        + (", ".join(f"{share:g} by {bound}" for bound, share in least.items()) or "none") + " is shown",
         finding="; ".join(broken + found),
         curve=tuple(Point(epsilon=e, claimed=c, measured=m) for e, c, m in points if e <= 8),
     )  # fmt: skip

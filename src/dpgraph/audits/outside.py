@@ -37,7 +37,7 @@ def _graph() -> Graph:
 
 
 def _logits(cell: Cell, graph: Graph) -> np.ndarray:
-    """Of one run, after which what ran is compared with what was accounted for."""
+    """Return the logits of one run, after comparing what ran with what was accounted for."""
     calibration = calibrate(cell, int((graph.split == TRAIN).sum()))
     (job,) = make_jobs(graph, cell, [0], calibration, CPU)
     outcome = method(cell.method).run(job, lambda step, logits: {})
@@ -47,19 +47,19 @@ def _logits(cell: Cell, graph: Graph) -> np.ndarray:
 
 
 def _statement(cells: list[Cell]) -> bool:
-    """What ran is what the mechanism states, and its epsilon meets the target."""
+    """Tell whether cells run as their mechanism states, and meet their target epsilon."""
     for cell in cells:
         _logits(cell, _graph())
-        asked = target_of(cell)
-        if asked.target_epsilon is not None:
-            reached = getattr(calibrate(cell, 40).statement, asked.mode).epsilon
-            if reached is None or not reached <= asked.target_epsilon:
+        target = target_of(cell)
+        if target.target_epsilon is not None:
+            reached = getattr(calibrate(cell, 40).statement, target.mode).epsilon
+            if reached is None or not reached <= target.target_epsilon:
                 return False
     return True
 
 
 def _blinding(cells: list[Cell]) -> bool:
-    """Test labels change no output, bit for bit, and a private method is shown no label."""
+    """Tell whether test labels change no output, bit for bit, and a private method gets no label."""
     graph = _graph()
     other = replace(graph, labels=np.where(graph.split == TEST, (graph.labels + 1) % CLASSES, graph.labels))
     shown = [make_jobs(graph, cell, [0], calibrate(cell, 40), CPU)[0] for cell in cells]
@@ -68,17 +68,26 @@ def _blinding(cells: list[Cell]) -> bool:
 
 
 def _same_seed(cells: list[Cell]) -> bool:
+    """Tell whether the same seed predicts the same twice."""
     return all(np.array_equal(_logits(cell, _graph()), _logits(cell, _graph())) for cell in cells)
 
 
 def check_method(name: str, say: Callable[[str], None] = lambda line: None) -> tuple[Path, dict[str, bool]]:
-    """The file that the results read, and every check with its outcome. Raises UserError for another method."""
+    """Run every check of a user's method; return the file that the results read, and the outcome of each check.
+
+    Args:
+        name: A method from outside the package.
+        say: Gets one line per check.
+
+    Raises:
+        UserError: For another method, or one without a cell to check.
+    """
     folder, known = outside_of(name), spec(name)
     if folder is None:
         own = [one for one in specs() if outside_of(one) is not None]
         raise invalid("method", name, f"one from outside: {', '.join(own) or 'none is named in registry:'}")
     if FIRST_PROBLEM not in known.problems:
-        raise invalid("method", name, f"one of {FIRST_PROBLEM}: of others nothing can be checked here")
+        raise invalid("method", name, f"one of {FIRST_PROBLEM}: the checks run on no other problem")
     cells = [resolve(merged(COMMON, {"method": name}, part), name) for part in known.contract.values()]
     if not cells:
         raise UserError(f"{folder / outside.SPEC}: {name}: contract: expected at least one cell")
@@ -106,7 +115,7 @@ def check_method(name: str, say: Callable[[str], None] = lambda line: None) -> t
 
 @contextmanager
 def only(name: str) -> Iterator[int]:
-    """The audits' cases, of one method; gives how many there are."""
+    """Restrict the audits' cases to one method; give how many there are."""
     own = {case: kind for case, kind in kinds([spec(name)]).items() if kind.reads not in ELSEWHERE}
     with patch.dict(KINDS, own, clear=True):
         yield len(own)

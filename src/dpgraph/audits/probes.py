@@ -1,8 +1,8 @@
-"""What steps did, read off the parameters alone: who was drawn, how long the clipped vectors were, and the noise.
+"""Probes that read off the parameters alone who was drawn, how long the clipped vectors were, and the noise.
 
 Each probe takes a prepared step of a method and brings a model, or data, with which every root pushes a coordinate of
-its own by far more than the clip norm; all other coordinates show nothing but noise. Noise is small, so that a drawn
-root is seen for certain. Parameters are reset before every step; moves are undone with public numbers.
+its own by far more than the clip norm. All other coordinates hold noise alone. Noise is small, so that a drawn root is
+seen for certain. Parameters are reset before every step; moves are undone with public numbers.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ STRENGTH = 1e6  # of a gradient before clipping, far above every clip norm
 
 @dataclass(frozen=True)
 class Seen:
-    """Of one seed; sums are in gradient units, already multiplied with the public divisor."""
+    """The observations of one seed; sums are in gradient units, already multiplied with the public divisor."""
 
     drawn: list[np.ndarray]  # per term, (T, N) bool
     heights: list[np.ndarray]  # per term, (T,) length of a clipped vector in the direction where it is expected
-    noise: np.ndarray  # (T, P) coordinates that nothing pushes
+    noise: np.ndarray  # (T, P) coordinates that no root pushes
     rest: np.ndarray  # (T, N) pushed coordinates of the first term, less what was expected there
 
 
 def pushed_units(network: Network, batch: EgoBatch, rows: Tensor, units: Tensor, recorder: Recorder) -> Tensor:
-    """(B,) the unit (B,) of the first layer that each root names, over its row (B, F); every layer is applied."""
+    """Return the (B,) unit of the first layer that each root names, over its row (B, F); every layer is applied."""
     dense = recorder.on(batch)
     hidden = dense(network.encoder.layers[0], rows, 0)  # type: ignore[arg-type]
     logits = network.decoder(hidden, 0, dense)  # the engine requires every layer to be applied
@@ -58,7 +58,7 @@ def pushed_units(network: Network, batch: EgoBatch, rows: Tensor, units: Tensor,
 
 
 def probe_graph(kind: Kind, size: int) -> Graph:
-    """Nodes without edges, each with a feature of its own; for trees the features name columns of the first layer."""
+    """Return nodes without edges, each with its own feature; for trees the features name columns of the first layer."""
     place = np.arange(size)
     if kind.parts or kind.release is not None or kind.lots:
         return directed_graph([], [], HUGE * np.eye(size, dtype=np.float32), place % 2)
@@ -69,7 +69,7 @@ def probe_graph(kind: Kind, size: int) -> Graph:
 
 
 def public_divisor(kind: Kind, settings: Settings, size: int) -> float:
-    """By what the noisy sum is divided: q N, m, or nothing."""
+    """Return the divisor of the noisy sum: q N, m, or 1."""
     if (kind.parts and not divided_parts(kind)) or kind.lots:
         return 1.0
     roots = roots_of(kind, settings, size)
@@ -77,12 +77,12 @@ def public_divisor(kind: Kind, settings: Settings, size: int) -> float:
 
 
 def divided_parts(kind: Kind) -> bool:
-    """Whether the noisy vector of a part is divided by the mean size of parts, q N."""
+    """Tell whether the noisy vector of a part is divided by the mean size of parts, q N."""
     return kind.parts and kind.variant == "per-node"
 
 
 def observe(prepared: Sequence[PreparedStep], kind: Kind, settings: Settings) -> list[Seen]:
-    """`settings.steps` steps of all seeds."""
+    """Take `settings.steps` steps of every seed and return what they show."""
     first, undo = prepared[0], public_divisor(kind, settings, prepared[0].data.graph.num_nodes) / settings.learning_rate
     if isinstance(first, PreparedTrees):
         return [_trees(one, settings, undo) for one in prepared if isinstance(one, PreparedTrees)]
@@ -136,12 +136,12 @@ def _means(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 def _signs(graph: Graph) -> np.ndarray:
-    """(N,) by which descent moves a node's weight under the decoder of `flat`: up for label 0."""
+    """Return the (N,) direction in which descent moves a node's weight under the decoder of `flat`: up for label 0."""
     return np.where(np.asarray(graph.labels) == 0, 1.0, -1.0)
 
 
 def flat(parts: Sequence[Tensor]) -> None:
-    """W1 (H, F), b1, W2 (C, H), b2: all zero but the first unit's way to the two logits."""
+    """Set W1 (H, F), b1, W2 (C, H), b2 to zero except for the first unit's way to the two logits."""
     with torch.no_grad():
         for part in parts:
             part.zero_()
@@ -163,7 +163,7 @@ def _lots(prepared: PreparedLots, settings: Settings, undo: float) -> Seen:
 
 
 def _of_directions(pushed: np.ndarray, free: np.ndarray, apart: bool = False) -> Seen:
-    """Steps whose one clipped vector has equal entries at all who were drawn; `apart`: each has a vector of its own."""
+    """Read steps whose one clipped vector has equal entries at all drawn roots; `apart`: a vector for each root."""
     drawn = pushed > 0.5 * np.maximum(pushed.max(axis=1, keepdims=True), 10 * free.std())
     counts = np.ones(len(drawn)) if apart else np.maximum(1, drawn.sum(axis=1))
     heights = _means(pushed, drawn) * np.sqrt(counts)
@@ -222,7 +222,7 @@ def _row_sums(prepared: PreparedRows, settings: Settings) -> np.ndarray:
 
 
 def _rows_seen(prepared: PreparedRows, sums: np.ndarray) -> Seen:
-    """A root's own record has most of the weight of its row; so its own coordinate shows whether it was drawn."""
+    """Read steps on rows: a root's own record has most of the weight, so its own coordinate shows if it was drawn."""
     roots, weights = prepared.rows.roots, np.asarray(prepared.weights.todense())
     signs = _signs(prepared.data.graph)[roots]
     directions = signs[:, None] * weights / np.linalg.norm(weights, axis=1, keepdims=True)

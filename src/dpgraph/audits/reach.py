@@ -1,8 +1,8 @@
 """Audit of what one record can do to one step: prepared steps of every method, on a data set and its neighbour.
 
 Both sides are prepared for the same cell and seed, so that batches and noise are the same and the difference of the
-parameters is that of the clipped sums. Everyone is drawn. Graph, data and losses are the adversary's, and reach the
-bound that the proof needs: more than it is a broken premise, much less an attack that has lost its strength.
+parameters is that of the clipped sums. Every root is drawn. Graph, data and losses are the adversary's, and reach the
+bound that the proof needs. Reaching more is a broken premise, much less an attack that has lost its strength.
 """
 
 from __future__ import annotations
@@ -41,21 +41,24 @@ ROWS, COLUMN_CAP = 150, 2
 
 @dataclass(frozen=True)
 class Reach:
-    """How far a step moved when a record changed, and the most that it may move, in units of C."""
+    """The move of a step when a record changed, and its bound, in units of C."""
 
     moved: float
     bound: float
 
     @property
     def share(self) -> float:
+        """Return the move over its bound."""
         return self.moved / self.bound
 
     @property
     def holds(self) -> bool:
+        """Tell whether the move is within the bound and near it."""
         return LEAST <= self.share <= 1 + SLACK
 
 
 def reach_of(kind: Kind) -> Reach:
+    """Attack the step of one kind."""
     if kind.ego_trees:
         return _trees(kind)
     if kind.release is not None:
@@ -64,13 +67,14 @@ def reach_of(kind: Kind) -> Reach:
 
 
 def _trees(kind: Kind) -> Reach:
+    """Attack ego trees on copies in which R roots change."""
     degree, cap = DEGREES[kind.hops]
-    gadgets = Gadgets.of(COPIES, degree, cap, kind.hops, SPARE)
+    gadgets = Gadgets.copied(COPIES, degree, cap, kind.hops, SPARE)
     size = len(gadgets.graph.train_nodes)
     settings = Settings(noise=NOISE, rate=1.0, batch_size=size if kind.fixed_size else None)
     settings = replace(settings, max_degree=degree, list_cap=cap)
     roots = theory.affected_roots(degree, cap, kind.hops if kind.neighbours else 0, size)
-    worst = Worst.of(gadgets, gadgets.changed(kind, settings), roots)
+    worst = Worst.chosen(gadgets, gadgets.changed(kind, settings), roots)
     sides = [worst.run(kind, settings, np.full(worst.count, side)).step() for side in (True, False)]
     bound = 2.0 * roots - 1
     if kind.residual:
@@ -79,7 +83,7 @@ def _trees(kind: Kind) -> Reach:
 
 
 def _vector(kind: Kind) -> Reach:
-    """One clipped vector: of a lot, or of a subgraph."""
+    """Attack one clipped vector: of a lot, or of a subgraph."""
     if kind.lots:
         features = np.full((8, 1), HUGE, dtype=np.float32)
         features[0] *= 1e6
@@ -93,9 +97,9 @@ def _vector(kind: Kind) -> Reach:
 
 
 def _nodes(kind: Kind) -> Reach:
-    """Node 0 is a neighbour of all others, or absent: with it the gradient of each points the other way.
+    """Attack each node's clipped gradient: node 0, a neighbour of all others, turns all of them around, or is absent.
 
-    The bound is that for any other graph, 2 C for each of the n nodes; the node's own term only vanishes, which leaves
+    The bound is that for any other graph, 2 C for each of the n nodes. The node's own term only vanishes, which leaves
     (2 n - 1) C.
     """
     settings, size = Settings(noise=NOISE, rate=1.0, learning_rate=1.0), 1 + OTHERS
@@ -136,7 +140,7 @@ def _subgraph(kind: Kind, settings: Settings, graph: Graph) -> torch.Tensor:
 
 
 def _rows(kind: Kind) -> Reach:
-    """Node v is in as many rows as the cap lets it; each of these roots turns around when v's record is null.
+    """Attack rows: v is in as many as the cap lets it, and each of their roots turns around when its record is null.
 
     Under the decoder of `flat` a root's gradient for the first layer is the weighted sum of the features that it reads,
     with its label's sign. v's features outweigh a root's own, and point the other way.
@@ -167,7 +171,7 @@ def _rows(kind: Kind) -> Reach:
 
 
 def release_reach(kind: Kind) -> Reach:
-    """Rows of PageRank as clipped for a release with almost no noise; v's list names all nodes, or none.
+    """Attack the released rows of PageRank with almost no noise: v's list names all nodes, or is empty.
 
     Gaussian: all rows together move by sqrt(2 M) C1. Exponential: an entry moves by C2.
     """
@@ -188,7 +192,7 @@ def release_reach(kind: Kind) -> Reach:
 
 
 def component_reach(kind: Kind) -> Reach:
-    """The matrix of second moments almost without noise; one record, of any length, becomes null: it moves by 1."""
+    """Attack the matrix of second moments with almost no noise: a record that becomes null moves it by 1."""
     records = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
     records[0] *= 1e6
     graph = directed_graph([], [], records, np.zeros(40))
@@ -213,12 +217,15 @@ def _row_sum(kind: Kind, settings: Settings, graph: Graph) -> np.ndarray:
 
 
 def _releases(kind: Kind) -> bool:
-    """Of which rows are released whose values are seen."""
+    """Tell whether rows are released whose values are seen."""
     return kind.release in ("gaussian", "exponential-values")
 
 
 def reach(trials: int) -> AuditResult:
-    """Steps with a proved sensitivity, and releases of rows; `trials` is not used: nothing is random."""
+    """Attack steps with a proved sensitivity, and releases of rows.
+
+    `trials` is not used, since the attacks draw no random number.
+    """
     kinds = {name: kind for name, kind in KINDS.items() if kind.clipped}
     reaches = {name: reach_of(kind) for name, kind in kinds.items()}
     reaches |= {f"{name}: rows": release_reach(kind) for name, kind in kinds.items() if _releases(kind)}

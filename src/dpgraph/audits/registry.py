@@ -1,4 +1,4 @@
-"""All audits by name."""
+"""The registry of audits by name."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import pandas as pd
 
 import dpgraph.families
-from dpgraph.audits import accounted, exact, facts, inputs, one_run, prepared, reach, scale
+from dpgraph.audits import accounted, exact, facts, inputs, one_run, reach, scale
 from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.errors import invalid
 from dpgraph.core.files import atomic_path
 
-SHARED = (accounted, exact, facts, inputs, one_run, prepared, reach, scale)
+SHARED = (accounted, exact, facts, inputs, one_run, reach, scale)
 
 
 def _audits() -> dict[str, Audit]:
@@ -28,11 +28,9 @@ def _audits() -> dict[str, Audit]:
 AUDITS = _audits()
 
 
-def names_of(audit: str, nightly: bool = False) -> list[str]:
-    """`all`: those that are not nightly, or with `nightly` every one; else the audit itself."""
-    if audit != "all":
-        return [audit]
-    return [name for name, one in AUDITS.items() if nightly or not one.nightly]
+def names_of(audit: str) -> list[str]:
+    """Return the names of all audits for `all`, else the one name."""
+    return list(AUDITS) if audit == "all" else [audit]
 
 
 def quick_trials(audit: str) -> int | None:
@@ -54,7 +52,10 @@ def run_audit(name: str, trials: int | None = None) -> AuditResult:
 
 
 def write_audits(results: list[AuditResult], path: Path) -> None:
-    """Parquet: one row per point of a curve; an audit without a curve has one row, with epsilon and deltas empty."""
+    """Write results as Parquet: one row per point of a curve.
+
+    An audit without a curve has one row, with epsilon and deltas empty.
+    """
     rows = []
     for one in results:
         shared = one.model_dump(exclude={"curve"})

@@ -1,4 +1,4 @@
-"""What an audit finds."""
+"""The result of an audit, and the description of one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpgraph.privacy.auditing import Errors, ProfileTest
 
 
 class Point(Frozen):
-    """At one epsilon: the claimed delta and the measured lower bound of the true one."""
+    """A point of a curve: epsilon, the claimed delta and the measured lower bound of the true one."""
 
     epsilon: float
     claimed: float
@@ -35,11 +35,10 @@ class AuditResult(Frozen):
 
 @dataclass(frozen=True)
 class Audit:
-    """`nightly`: takes a minute or more, or says little; not among those that every change has to pass."""
+    """An audit: the function that runs it with a number of trials, and how many trials it needs."""
 
     run: Callable[[int], AuditResult]
     trials: int  # by default
-    nightly: bool = False
     quick: int | None = None  # trials of a demonstration, where those by default take long
 
 
@@ -68,6 +67,7 @@ def statistical_result(
     test: ProfileTest,
     delta: float,
 ) -> AuditResult:
+    """Return the result of an attack whose error rates are compared with a claimed curve."""
     worst = float((test.measured - test.claimed).max())
     finding = f"eps_lb {errors.epsilon(delta):.3g} at delta {delta:g}, mu_lb {errors.mu:.3g}; measured delta " + (
         f"exceeds the claimed one by up to {worst:.2g}" if test.refuted else "not above the claimed one at any epsilon"

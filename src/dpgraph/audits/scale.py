@@ -98,7 +98,7 @@ def _array(tensor: Tensor) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RecordedOrder(Order):
-    """An order whose noise is put on record; nothing of it is another noise."""
+    """An order whose noise is put on record; the noise itself is unchanged."""
 
     record: NoiseRecord = field(default_factory=NoiseRecord)
 

@@ -1,7 +1,7 @@
-"""What docs/privacy.md demands, written down once more from (q, K, D, r, C, noise multiplier) alone.
+"""The requirements of docs/privacy.md, derived once more from (q, K, D, r, C, noise multiplier) alone.
 
-Nothing here calls a mechanism or the accountants of `dpgraph.privacy`: a wrong number there that the prepared steps
-share can be seen only by comparison with numbers of another origin. Slow and for small numbers.
+This module calls no mechanism and no accountant of `dpgraph.privacy`. A wrong number there that the prepared steps
+share shows only in a comparison with numbers of another origin. The code is slow and for small numbers.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Law = tuple[np.ndarray, np.ndarray]  # probabilities, means in units of C
 
 
 def tree_size(degree: int, depth: int) -> int:
-    """N(K, t) = 1 + K + ... + K^t, 0 for t < 0."""
+    """Return N(K, t) = 1 + K + ... + K^t, 0 for t < 0."""
     return sum(degree**t for t in range(depth + 1))
 
 
 def affected_roots(degree: int, cap: int, hops: int, num_roots: int) -> int:
-    """R = N(K, r) + D N(K, r - 1) (Lemma 1), at most one more than there are roots."""
+    """Return R = N(K, r) + D N(K, r - 1) (Lemma 1), at most one more than there are roots."""
     return min(tree_size(degree, hops) + cap * tree_size(degree, hops - 1), num_roots + 1) if hops else 1
 
 
 def std_over_multiplier(unit: NoiseUnit, hops: int, degree: int, cap: int, num_roots: int, batch_size: int) -> float:
-    """Noise std on the sum, over C times the noise multiplier."""
+    """Return the noise std on the sum, over C times the noise multiplier."""
     if unit == "2 C R":
         return 2.0 * affected_roots(degree, cap, hops, num_roots)
     if unit == "2 C N(K, r)":
@@ -40,17 +40,18 @@ def std_over_multiplier(unit: NoiseUnit, hops: int, degree: int, cap: int, num_r
 
 
 def binomial(count: int, rate: float) -> Law:
+    """Return the law of a binomial number, in units of C."""
     return binom.pmf(np.arange(count + 1), count, rate), np.arange(count + 1, dtype=float)
 
 
 def added(first: Law, second: Law) -> Law:
-    """Law of the sum of two independent means."""
+    """Return the law of the sum of two independent means."""
     return np.outer(first[0], second[0]).ravel(), np.add.outer(first[1], second[1]).ravel()
 
 
 @dataclass(frozen=True)
 class MixtureClaim:
-    """What a run may show: Gaussian mixtures `left` against minus `right`, `steps` times, then mu-GDP once."""
+    """A claim about a run: Gaussian mixtures `left` against minus `right`, `steps` times, then mu-GDP once."""
 
     left: Law
     right: Law
@@ -59,30 +60,34 @@ class MixtureClaim:
     mu: float = 0.0  # of Gaussian mechanisms besides
 
     def log_ratio(self, position: np.ndarray) -> np.ndarray:
-        """ln of the densities of `left` over minus `right` at positions in units of C."""
+        """Return ln of the densities of `left` over minus `right` at positions in units of C."""
         x = np.asarray(position, dtype=float)[..., None]
         return _log_density(x, self.left, 1, self.noise) - _log_density(x, self.right, -1, self.noise)
 
     def delta(self, epsilons: Sequence[float] | np.ndarray) -> np.ndarray:
-        """delta(epsilon), the larger of both directions."""
-        both = [_LossLaw.of(self, way).delta(np.asarray(epsilons, dtype=float)) for way in (1, -1)]
+        """Return delta(epsilon), the larger of both directions."""
+        both = [_LossLaw.of_claim(self, way).delta(np.asarray(epsilons, dtype=float)) for way in (1, -1)]
         return np.maximum(*both)
 
     def epsilon(self, delta: float) -> float:
-        return max(_LossLaw.of(self, way).epsilon(delta) for way in (1, -1))
+        """Return epsilon(delta), the larger of both directions."""
+        return max(_LossLaw.of_claim(self, way).epsilon(delta) for way in (1, -1))
 
     def divergence(self, orders: np.ndarray) -> np.ndarray:
-        """Renyi divergences, the larger of both directions; for orders at which tails beyond `REACH` do not count."""
-        return np.maximum(*(_LossLaw.of(self, way).divergence(orders) for way in (1, -1)))
+        """Return the Renyi divergences, the larger of both directions.
+
+        Orders have to be small enough that tails beyond `REACH` do not count.
+        """
+        return np.maximum(*(_LossLaw.of_claim(self, way).divergence(orders) for way in (1, -1)))
 
 
 def poisson(roots: int, rate: float, noise: float, steps: int, mu: float = 0.0) -> MixtureClaim:
-    """Theorem 2: R affected roots at rate q, R - 1 on the side without the record."""
+    """Return the claim of Theorem 2: R affected roots at rate q, R - 1 on the side without the record."""
     return MixtureClaim(binomial(roots, rate), binomial(roots - 1, rate), noise, steps, mu)
 
 
 def residual(roots: int, first: float, second: float, ratio: float, noise: float, steps: int) -> MixtureClaim:
-    """Theorem 3: an own term at rate q1, neighbour terms of norm C_n / C_s at rate q2."""
+    """Return the claim of Theorem 3: an own term at rate q1, neighbour terms of norm C_n / C_s at rate q2."""
     weights, counts = binomial(roots, second)
     left = added(binomial(1, first), (weights, ratio * counts))
     weights, counts = binomial(roots - 1, second)
@@ -90,11 +95,12 @@ def residual(roots: int, first: float, second: float, ratio: float, noise: float
 
 
 def gaussian_delta(mu: float, epsilons: np.ndarray) -> np.ndarray:
+    """Return delta of a Gaussian mechanism of this mu."""
     return ndtr(mu / 2 - epsilons / mu) - np.exp(epsilons + log_ndtr(-mu / 2 - epsilons / mu))
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Of a Gaussian mechanism, by bisection."""
+    """Return epsilon of a Gaussian mechanism of this mu, by bisection."""
     low, high = 0.0, 1.0 + mu * (mu + 10)
     for _ in range(100):
         middle = (low + high) / 2
@@ -103,7 +109,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def epsilon_of_renyi(divergence: np.ndarray, orders: np.ndarray, delta: float) -> float:
-    """Least epsilon over the orders (Canonne et al. 2020, Proposition 12)."""
+    """Return the least epsilon over the orders (Canonne et al. 2020, Proposition 12)."""
     bounds = divergence + np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
     return max(0.0, float(bounds.min()))
 
@@ -112,7 +118,10 @@ ORDERS = 1 + np.geomspace(1e-2, 1e4, 4000)
 
 
 def fixed_size_divergence(num_roots: int, size: int, roots: int, noise: float, moved: float) -> np.ndarray:
-    """Of one step, at `ORDERS` (Theorem 2'): rho of the roots are drawn, each moves the sum by `moved` C."""
+    """Return the Renyi divergences of one step at `ORDERS` (Theorem 2').
+
+    A hypergeometric number of the affected roots is drawn, and each moves the sum by `moved` C.
+    """
     drawn = np.arange(min(roots, num_roots) + 1)
     law = hypergeom.logpmf(drawn, num_roots, drawn[-1], size)
     exponents = ORDERS[:, None] * (ORDERS[:, None] - 1) * (moved * drawn / noise) ** 2 / 2
@@ -138,7 +147,7 @@ class _LossLaw:
     mass: np.ndarray
 
     @classmethod
-    def of(cls, claim: MixtureClaim, way: int) -> _LossLaw:
+    def of_claim(cls, claim: MixtureClaim, way: int) -> _LossLaw:
         low = -claim.right[1].max() - REACH * claim.noise
         high = claim.left[1].max() + REACH * claim.noise
         total = cls(0.0, np.ones(1))

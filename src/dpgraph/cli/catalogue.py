@@ -163,7 +163,7 @@ def _audits() -> list[Row]:
     from dpgraph.audits.registry import AUDITS  # imports every method
 
     return [
-        {"audit": name, "nightly": one.nightly, "trials": one.trials, "about": f"{one.run.__doc__}".partition("\n")[0]}
+        {"audit": name, "trials": one.trials, "about": f"{one.run.__doc__}".partition("\n")[0]}
         for name, one in AUDITS.items()
     ]
 

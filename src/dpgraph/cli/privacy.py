@@ -220,7 +220,6 @@ def audit(
     audit: str,
     /,
     *,
-    nightly: bool = False,
     trials: Whole | None = None,
     quick: bool = False,
     out: Path | None = None,
@@ -233,7 +232,6 @@ def audit(
 
     Args:
         audit: Name of an audit (e.g. facts, votes, sensitivity), or all.
-        nightly: With all: run the audits of whole training runs, too (minutes).
         trials: Trials on each side (default: the audit's own).
         quick: Fewer trials where an audit takes long.
         out: Parquet file of the results.
@@ -244,7 +242,7 @@ def audit(
 
     if figure is not None and out is None:
         raise invalid("--figure", figure, "--out, too")
-    names = names_of(audit, nightly)
+    names = names_of(audit)
     asked = {name: trials or (quick_trials(name) if quick else None) for name in names}
     results = [run_audit(name, asked[name]) for name in tracked(names, "audits", len(names), "audit")]
     if out is not None:
@@ -280,7 +278,7 @@ def check(what: Literal["method", "accounting"], name: str | None = None, /) -> 
         near = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
         print(f"{near}: {sum(found.values())} of {len(found)} passed; results list them, and call its epsilon claimed")
         return 0 if all(found.values()) else 1
-    from dpgraph.audits.cross_check import prv_epsilon
+    from dpgraph.audits.accounted import prv_epsilon
     from dpgraph.privacy.accountants.evaluate import check_accounting
 
     passed, failed, lines = check_accounting(name, {"prv": prv_epsilon})

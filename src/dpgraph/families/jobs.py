@@ -1,4 +1,4 @@
-"""From a problem's value to what methods get: what is tested hidden, private data in prepared steps."""
+"""Jobs of methods: labels of tested nodes are hidden, private data stand in prepared steps."""
 
 from __future__ import annotations
 
@@ -36,10 +36,20 @@ def make_jobs(
     preparing: Preparing = prepare_seeded,
     known: MethodSpec | None = None,
 ) -> list[Job]:
-    """Jobs of one cell, whose private data are on the device once. `value` is the whole data set, test nodes included.
+    """Return the jobs of one cell, one per seed, whose private data are on the device once.
 
-    `preparing` is another one than the default in audits only; `known` is the method's specification, if it was looked
-    up before. Raises UserError for a mechanism that the method does not name.
+    Args:
+        value: The whole data set, test nodes included.
+        cell: The cell.
+        seeds: Numbers of the seeds.
+        calibration: The mechanism with its noise.
+        device: Where to compute.
+        checkpoint: File to resume from.
+        preparing: What prepares a step; another one than the default in audits only.
+        known: Specification of the method, if it was looked up before.
+
+    Raises:
+        UserError: For a mechanism that the method does not name.
     """
     mechanism = calibration.mechanism
     known = known or spec(cell.method)

@@ -21,31 +21,37 @@ BATCHES = {"optimizer": "adam", "learning_rate": 0.01, "sampling_rate": 0.2, "st
 
 
 def perceptron(size: Size, epsilon: float | None) -> Setting:
+    """Return a perceptron on own records."""
     return {"model": {"architecture": "mlp", "hops": 0, "width": 64}, "training": BATCHES}
 
 
 def perceptron_of_removed(size: Size, epsilon: float | None) -> Setting:
+    """Return a perceptron on own records under node-remove."""
     return perceptron(size, epsilon) | {"privacy": {"variant": "node-remove"}}
 
 
 def convolution(size: Size, epsilon: float | None) -> Setting:
+    """Return a graph convolution of one hop."""
     return {"model": {"architecture": "gcn", "hops": 1, "width": 64}, "training": BATCHES}
 
 
 def aggregation(size: Size, epsilon: float | None) -> Setting:
+    """Return noisy sums over neighbours."""
     return {"model": {"architecture": "mlp", "hops": 0, "width": 64}, "training": BATCHES}
 
 
 def aggregation_of_removed(size: Size, epsilon: float | None) -> Setting:
-    """Raises UserError without a bound on degrees: nothing else bounds what a node that leaves moves."""
+    """Return noisy sums under node-remove. Raise UserError without a bound on degrees, which their bound needs."""
     if size.degree_bound is None:
-        raise UserError("--degree-bound: none is given: expected one, by a public schema: nothing else bounds its sums")
+        raise UserError("--degree-bound: expected the public bound on degrees of your schema, which bounds the sums")
     return aggregation(size, epsilon) | {"privacy": {"variant": "node-remove", "degree_bound": size.degree_bound}}
 
 
 def aggregation_of_edges(size: Size, epsilon: float | None) -> Setting:
+    """Return noisy sums under edge privacy."""
     return aggregation(size, epsilon) | {"privacy": {"variant": "edge"}}
 
 
 def rule_for(relation: Relation) -> str:
+    """Return the name of the rule for a relation."""
     return RULE if relation is Relation.NODE_NULL else f"{RULE}-{relation}"

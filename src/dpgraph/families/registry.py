@@ -1,4 +1,4 @@
-"""All methods by name, from each `spec.py` below `families/`. What they run is imported when it is run."""
+"""The registry of methods by name, from each `spec.py` below `families/`. A method's code is imported when it runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PRIVATE = "dp-"  # how the names of private methods begin, and of no others
 
 
 def specs() -> dict[str, MethodSpec]:
-    """Those of the package, and those that the user's registry names. Raises UserError for a name of two families."""
+    """Return all methods, the package's and the user's. Raise UserError for a name of two families."""
     return _specs(outside.places())
 
 
@@ -33,7 +33,7 @@ def _specs(places: outside.Places) -> dict[str, MethodSpec]:
     for where, found in _families(places):
         for one in found:
             if one.name.startswith(PRIVATE) != one.private:
-                expected = f"{PRIVATE}... exactly with a mechanism for each variant, or nothing accounts for it"
+                expected = f"{PRIVATE}... for a method with a mechanism for each variant, and for no other"
                 raise invalid("method", one.name, f"{expected} ({where})")
             if one.name in by_name:
                 raise invalid("method", one.name, f"another name, one family has it already ({where})")
@@ -68,6 +68,7 @@ def folder_of(known: MethodSpec) -> Path | None:
 
 
 def spec(name: str) -> MethodSpec:
+    """Return a method's specification. Raise UserError for an unknown name."""
     return spec_in(specs(), name)
 
 
@@ -79,7 +80,7 @@ def spec_in(known: Mapping[str, MethodSpec], name: str) -> MethodSpec:
 
 
 def floors(relation: Relation) -> dict[str, str]:
-    """Return the methods that touch nothing protected under a relation, each with what it is called there."""
+    """Return the methods that touch no protected part under a relation, each with its name there."""
     found = {name: one.untouched.get(relation, one.untouched.get(Relation.GRAPH)) for name, one in specs().items()}
     return {name: words for name, words in found.items() if words is not None}
 

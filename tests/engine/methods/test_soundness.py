@@ -112,7 +112,7 @@ def test_a_private_method_without_a_mechanism_is_refused_before_anything(with_co
         resolve(copies)
     with_copies(", variants={}")
     with pytest.raises(
-        UserError, match=r"^method=dp-copy: expected dp-... exactly with a mechanism for each variant, or n"
+        UserError, match=r"^method=dp-copy: expected dp-... for a method with a mechanism for each variant"
     ):
         resolve(copies)
 

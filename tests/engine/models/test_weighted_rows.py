@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.models.network import Network
-from dpgraph.engine.models.weighted_rows import PaddedRows, WeightedRows
+from dpgraph.engine.models.weighted_rows import PaddedRows
+from tests.engine.weighted_rows import WeightedRows
 
 NODES = 9
 

@@ -208,4 +208,4 @@ def test_a_null_record_is_drawn_and_not_read(name):
     source = source_of(prepared, GraphBlocks(prepared.data.graph, CPU))
     drawn = prepared.schedule.nodes(0)
     assert gone in drawn
-    assert source.of(0).num_nodes == len(drawn) - 1
+    assert source.block_at(0).num_nodes == len(drawn) - 1

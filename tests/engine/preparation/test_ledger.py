@@ -16,7 +16,7 @@ from dpgraph.engine.sampling import batches
 from dpgraph.engine.training.noise import GaussianNoise, ReleaseNoise
 from dpgraph.families.aggregates.prepared import Sums
 from dpgraph.families.jobs import make_jobs
-from dpgraph.families.pate import gnmax
+from dpgraph.families.pate import prepared as gnmax
 from dpgraph.families.registry import method, spec
 from dpgraph.families.subgraphs.mechanism import PoissonSubgraphs
 from dpgraph.families.trees import prepared as trees

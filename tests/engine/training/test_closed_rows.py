@@ -14,13 +14,14 @@ from dpgraph.config.cell import Model, Training
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.models.network import Network
-from dpgraph.engine.models.weighted_rows import PaddedRows, RowNetwork, RowTable, WeightedRows, with_constant
+from dpgraph.engine.models.weighted_rows import PaddedRows, RowNetwork, RowTable, with_constant
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
 from dpgraph.engine.training import closed_rows
 from dpgraph.engine.training.clipping import clipped_gradient_sum
 from dpgraph.engine.training.closed_rows import RowPrivatizer, RowStep, write_gradient
 from dpgraph.engine.training.noise import GaussianNoise, add_gaussian_noise
 from dpgraph.engine.training.optimizers import make_optimizer
+from tests.engine.weighted_rows import WeightedRows
 
 CPU = torch.device("cpu")
 NODES, CLASSES, PLACES = 40, 4, 5

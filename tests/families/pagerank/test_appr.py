@@ -1,4 +1,4 @@
-"""DP-APPR through its method: which rows training reads, both engines, what resumes, what a node may change."""
+"""DP-APPR through its method: which rows training reads, what resumes, what a node may change."""
 
 from dataclasses import replace
 
@@ -55,14 +55,14 @@ def unsolved(cell, graph=GRAPH, seed=0):
 def rows_of(job):
     """Rows before their columns are bounded, and their roots."""
     if job.prepared is None:
-        reading = Reading.of(job, job.cell.pagerank)
+        reading = Reading.of_job(job, job.cell.pagerank)
         return reading.rows, reading.roots
     return job.prepared.released, job.prepared.rows.roots
 
 
 def padded(job):
     """The arrays that the engine reads."""
-    found = job.prepared or Reading.of(job, job.cell.pagerank)
+    found = job.prepared or Reading.of_job(job, job.cell.pagerank)
     weights = found.weights if job.prepared else found.rows
     return PaddedRows.from_weights(weights, rows_of(job)[1], found.length), found
 
@@ -191,7 +191,7 @@ def test_a_node_is_read_by_the_rows_that_may_name_it_and_its_own(variant, releas
 
 def test_without_privacy_the_same_rows_are_read():
     plain = unsolved(pagerank_cell("appr", None, "exact", losses="kept"))
-    reading = Reading.of(plain, plain.cell.pagerank)
+    reading = Reading.of_job(plain, plain.cell.pagerank)
     assert len(reading.roots) == 40
     norms = np.asarray(abs(reading.rows).sum(axis=0)).ravel()
     assert norms == pytest.approx(np.isin(np.arange(60), reading.rows.indices).astype(float))
@@ -215,20 +215,11 @@ def test_rows_fit_their_places(name, variant, release):
 
 @pytest.mark.parametrize("places", [4096, 0])
 @every_cell
-def test_closed_forms_are_what_the_engine_for_any_network_gives(name, variant, release, places, monkeypatch):
-    """Same rows, batches, parameters and noise: the same logits, exposure, notes, but for rounding."""
+def test_an_outcome_shows_hidden_states_losses_and_steps(name, variant, release, places, monkeypatch):
     monkeypatch.setattr(closed_rows, "ALL_PLACES", places)
-    cell = pagerank_cell(name, variant, release, {"activation": "relu" if places else "tanh"})
-    one = trained(cell, 3)
-    monkeypatch.setattr(row_training, "has_closed_form", lambda model: False)
-    other = trained(cell, 3)
-    assert np.allclose(one.logits, other.logits, atol=2e-4)
-    assert np.array_equal(one.exposure.roots, other.exposure.roots)
+    one = trained(pagerank_cell(name, variant, release, {"activation": "relu" if places else "tanh"}), 3)
     assert np.array_equal(one.exposure.candidates, GRAPH.train_nodes)
-    assert np.allclose(one.exposure.embeddings, other.exposure.embeddings, atol=2e-4)
-    assert np.allclose(one.exposure.losses, other.exposure.losses, atol=2e-4)
-    assert one.observations == other.observations == [{"step": 2}, {"step": 4}, {"step": 6}]
-    assert one.notes == other.notes
+    assert one.observations == [{"step": 2}, {"step": 4}, {"step": 6}]
     assert one.steps_per_second > 0
 
 
@@ -236,14 +227,13 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize("case", [EVERY[0], ("dp-appr", "rigorous", "gaussian"), ("dp-appr", "published", "exact")])
-def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, case, optimizer, deep):
+def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, case, optimizer):
     """Killed at its third observation; a checkpoint after each step."""
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
     training = {"steps": 19, "evaluations": 4, "optimizer": optimizer}
-    cell = pagerank_cell(*case, {"encoder_layers": 2} if deep else {}, training)
+    cell = pagerank_cell(*case, {}, training)
     whole, seen = trained(cell), []
 
     def observe(step, logits):
@@ -281,10 +271,8 @@ def test_the_divisor_is_public():
     assert exact.noise.std == 3.0 * 8  # sigma B C, Eq. 5.5
 
 
-@pytest.mark.parametrize("deep", [False, True])
-def test_a_run_that_diverges_says_so(deep):
-    model = {"encoder_layers": 1 + deep, "activation": "relu"}
-    wild = pagerank_cell(*EVERY[0], model, {"learning_rate": 1e38, "optimizer": "sgd"})
+def test_a_run_that_diverges_says_so():
+    wild = pagerank_cell(*EVERY[0], {"activation": "relu"}, {"learning_rate": 1e38, "optimizer": "sgd"})
     with pytest.raises(Diverged):
         trained(wild)
 

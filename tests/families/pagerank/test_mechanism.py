@@ -9,7 +9,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.families.pagerank.accountant import appr_training
 from dpgraph.families.pagerank.epsilon import exponential_epsilon, release_noise, theorem6_epsilon, theorem7_epsilon
 from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPagerank
-from dpgraph.families.pagerank.roots import kept_and_roots
+from dpgraph.families.pagerank.variants import kept_and_roots
 from dpgraph.families.trees.mechanism import PoissonTrees
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon

@@ -6,8 +6,8 @@ from tests.mutants.bugs.shorthand import edit, ran
 
 NODE_TEACHERS = "dpgraph.families.pate.nodes.prepared:"
 TEACHERS = "dpgraph.families.pate.prepared:"
-GNMAX = "dpgraph.families.pate.gnmax:"
-TRAINING_NODE_TEACHERS = "dpgraph.families.pate.nodes.teachers:"
+GNMAX = "dpgraph.families.pate.prepared:"
+TRAINING_NODE_TEACHERS = "dpgraph.families.pate.nodes.prepared:"
 TRAINING_TEACHERS = "dpgraph.families.pate.teachers:"
 OF_NODE_TEACHERS = "tests/families/pate/test_prepared_nodes.py::"
 OF_TEACHERS = "tests/families/pate/test_prepared.py::"

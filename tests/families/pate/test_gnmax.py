@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.families.pate.gnmax import (
+from dpgraph.families.pate.prepared import (
     NO_ANSWER,
     confident_gnmax,
     noisy_histograms,

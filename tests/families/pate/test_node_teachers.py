@@ -10,7 +10,7 @@ import torch
 
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.families.pate.nodes.teachers import (
+from dpgraph.families.pate.nodes.prepared import (
     STACK,
     NodeTeacherPlan,
     OwnerLists,

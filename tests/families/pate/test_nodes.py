@@ -14,8 +14,8 @@ from dpgraph.data.records import TRAIN
 from dpgraph.engine.preparation.rows import principal_axes
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.pate.mechanism import ConfidentGnmax, NodeGnmax
-from dpgraph.families.pate.nodes import rules
 from dpgraph.families.pate.nodes.prepared import PreparedNodeTeachers
+from dpgraph.families.pate.nodes.spec import by_noise
 from dpgraph.families.registry import method, spec
 from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.problems.base import Size
@@ -65,19 +65,19 @@ def test_what_it_states():
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0, 12.0, 100.0])
 def test_settings_by_the_rule_are_those_of_the_numbers_alone(epsilon):
-    found = rules.by_noise(CORA, epsilon)
+    found = by_noise(CORA, epsilon)
     assert 2 <= found["training"]["teachers"] <= CORA.train_nodes
     assert found["privacy"]["max_answers"] <= found["privacy"]["max_checks"] == 300
     assert changed("dp-node-pate-own", **{name: dict(part) for name, part in found.items()})
-    assert found == rules.by_noise(CORA, epsilon)
+    assert found == by_noise(CORA, epsilon)
 
 
 def test_less_noise_allows_larger_parts_and_more_answers():
-    few, many = rules.by_noise(CORA, 1.0), rules.by_noise(CORA, 12.0)
+    few, many = by_noise(CORA, 1.0), by_noise(CORA, 12.0)
     assert few["training"]["teachers"] > many["training"]["teachers"]
     assert few["privacy"]["max_answers"] < many["privacy"]["max_answers"] == 300
     with pytest.raises(UserError, match=r"^privacy.epsilon=None: expected a target"):
-        rules.by_noise(CORA, None)
+        by_noise(CORA, None)
     assert spec("node-pate").by_rule("parts-of-20", CORA, None) == {"training": {"teachers": 105}}
 
 

@@ -25,7 +25,7 @@ from dpgraph.families.pate.students import (
     small_losses,
     unsupervised_loss,
 )
-from dpgraph.families.pate.teacher_networks import StackedTeachers
+from dpgraph.families.pate.teachers import StackedTeachers
 from dpgraph.problems.images.exposure import Disagreements, disagreement_metrics
 
 PIXELS, CLASSES, LABELLED, POOL = 12, 3, 20, 50

@@ -10,8 +10,7 @@ import torch
 
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.families.pate.teacher_networks import StackedTeachers
-from dpgraph.families.pate.teachers import TeacherPlan, members, parts_by_id, teachers_votes
+from dpgraph.families.pate.teachers import StackedTeachers, TeacherPlan, members, parts_by_id, teachers_votes
 
 PLAN = TeacherPlan(
     teachers=5, channels=3, width=7, steps=60, batch_size=8, learning_rate=0.01, names=("test", "teachers")

@@ -7,7 +7,7 @@ import pytest
 
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.engine.sampling.batches import nodes_in_use
-from dpgraph.families.subgraphs.splits import FixedParts, FreshNodes, equal_parts, parts_by_id
+from dpgraph.families.subgraphs.steps import FixedParts, FreshNodes, equal_parts, parts_by_id
 from dpgraph.privacy.public_numbers import nodes_with_loss
 
 TRAIN = np.sort(numpy_generator("train nodes").choice(200, 90, replace=False))

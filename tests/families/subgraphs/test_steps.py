@@ -11,8 +11,7 @@ from dpgraph.core.randomness import torch_generator
 from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork, Read
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.optimizers import make_optimizer
-from dpgraph.families.subgraphs.splits import FixedParts
-from dpgraph.families.subgraphs.steps import BlockCache, GraphSource, KipfStep, NoSource, Privatizer
+from dpgraph.families.subgraphs.steps import BlockCache, FixedParts, GraphSource, KipfStep, NoSource, Privatizer
 from tests.contract.conftest import toy_graph
 
 CPU = torch.device("cpu")
@@ -27,7 +26,7 @@ def network_of(width=8):
 def step_of(network, privatizer=None, source=None, dropout=0.5, weight_decay=0.0, **training):
     settings = Training(**{"learning_rate": 0.1, "steps": 1, "optimizer": "sgd", **training})
     optimizer = make_optimizer([network.theta], settings, fused=True, weight_decay=weight_decay)
-    read = source or GraphSource(FixedParts([GRAPH.train_nodes], ("orders",)), BlockCache(BLOCKS.masked).of)
+    read = source or GraphSource(FixedParts([GRAPH.train_nodes], ("orders",)), BlockCache(BLOCKS.masked).block_of)
     return KipfStep(network, optimizer, read, dropout, torch_generator("dropout"), privatizer)
 
 
@@ -135,8 +134,8 @@ def test_blocks_are_built_once_within_the_limit():
     first, second = np.arange(5), np.arange(9)
     size = BLOCKS.masked(first).nbytes
     cache = BlockCache(build, limit=size)
-    assert cache.of(first) is cache.of(first.copy())
-    assert cache.of(second) is not cache.of(second)
+    assert cache.block_of(first) is cache.block_of(first.copy())
+    assert cache.block_of(second) is not cache.block_of(second)
     assert built == [5, 9, 9]
     assert cache.held == size
 

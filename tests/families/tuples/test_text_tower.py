@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from dpgraph.core.errors import UserError
-from dpgraph.families.tuples.clipping import TowerModel
 from dpgraph.families.tuples.steps import TupleLoss
 from dpgraph.families.tuples.text_tower import adapters_of, text_tower
+from dpgraph.families.tuples.towers import TowerModel
 from tests.engine.models.tiny_texts import WIDTH, install
-from tests.families.tuples.test_steps import LOSSES, batch_of, check_sums, scores_of
+from tests.families.tuples.test_steps import LOSS, batch_of, check_sums, scores_of
 
 RANDOM = np.random.Generator(np.random.PCG64(11))
 TEXTS = [" ".join(RANDOM.choice(["graph", "node", "noise", "text", "edge", "ε"], size)) for size in range(1, 29)]
@@ -42,17 +42,16 @@ def moved(tower):
 
 
 @pytest.mark.parametrize(("pooling", "chunk"), [("mean", 1), ("first", 600), ("last", 10**6)])
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
-def test_clipped_sums_over_texts_equal_autograd(monkeypatch, tmp_path, loss, pooling, chunk):
+def test_clipped_sums_over_texts_equal_autograd(monkeypatch, tmp_path, pooling, chunk):
     tower = moved(tower_of(monkeypatch, tmp_path, pooling=pooling))
     assert len(tower.trained) == 8  # two maps of each of four layers
-    check_sums(TowerModel(tower, loss, chunk), scores_of(tower), loss, batch_of())
+    check_sums(TowerModel(tower, LOSS, chunk), scores_of(tower), LOSS, batch_of())
 
 
 def test_padding_and_company_do_not_move_a_text(monkeypatch, tmp_path):
     for pooling in ("mean", "first", "last"):
         tower = moved(tower_of(monkeypatch, tmp_path, pooling=pooling))
-        together = TowerModel(tower, LOSSES[0], 80).states()
+        together = TowerModel(tower, LOSS, 80).states()
         alone = torch.cat([tower(torch.tensor([one])) for one in range(len(TEXTS))])
         assert torch.allclose(together, alone, atol=1e-12)
         assert torch.allclose(together.norm(dim=1), torch.ones(len(TEXTS), dtype=torch.float64))
@@ -68,7 +67,7 @@ def test_before_a_step_the_tower_is_the_encoder_and_draws_come_from_the_generato
     assert {id(p) for p in towers[0].parameters()} == {id(weight) for weight in firsts}
     with torch.no_grad():
         firsts[0].mul_(5)  # nothing comes through a B of zeros
-    assert torch.equal(*(TowerModel(tower, LOSSES[0]).states() for tower in towers))
+    assert torch.equal(*(TowerModel(tower, LOSS).states() for tower in towers))
 
 
 def test_a_checkpoint_holds_no_frozen_weight_and_no_text(monkeypatch, tmp_path):
@@ -79,11 +78,11 @@ def test_a_checkpoint_holds_no_frozen_weight_and_no_text(monkeypatch, tmp_path):
 def test_an_empty_text_has_a_state_and_long_ones_are_cut(monkeypatch, tmp_path):
     tower = tower_of(monkeypatch, tmp_path, max_tokens=3)
     assert tower.lengths.tolist() == [*(min(size, 3) for size in range(1, 29)), 1, 3]
-    states = TowerModel(tower, LOSSES[0]).states()
+    states = TowerModel(tower, LOSS).states()
     assert states.shape == (30, WIDTH)
     assert torch.isfinite(states).all()
     same = tower_of(monkeypatch, tmp_path, texts=[TEXTS[3], " ".join(TEXTS[3].split()[:3])], max_tokens=3)
-    assert torch.equal(*TowerModel(same, LOSSES[0]).states())
+    assert torch.equal(*TowerModel(same, LOSS).states())
     assert tower.counted == {"texts": 30, "empty_texts": 1, "cut_texts": 25}  # of 4 to 28 words
 
 
@@ -130,7 +129,7 @@ def test_a_model_without_known_layers_is_refused(monkeypatch, tmp_path):
 
 
 def test_no_gradient_of_a_tuple_is_beyond_its_limit(monkeypatch, tmp_path):
-    model, limit = TowerModel(moved(tower_of(monkeypatch, tmp_path)), TupleLoss("infonce", 0.05)), 1e-2
+    model, limit = TowerModel(moved(tower_of(monkeypatch, tmp_path)), TupleLoss(0.05)), 1e-2
     for one in batch_of(20):
         sums = model.clipped(one[None], torch.full((1,), limit, dtype=torch.float64)).sums
         assert torch.cat([part.flatten() for part in sums]).norm() <= limit * (1 + 1e-12)

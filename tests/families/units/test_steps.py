@@ -49,14 +49,14 @@ def test_gradients_are_those_of_automatic_differentiation(kind, most, monkeypatc
     images = torch.from_numpy(random.integers(0, 20, (4, 7)))
     images[0, 0] = 3
     weights = torch.from_numpy(random.random((4, 7)))
-    gradients = UnitGradients(found).of(pixels, labels, images, weights)
+    gradients = UnitGradients(found).weighted(pixels, labels, images, weights)
     torch.testing.assert_close(gradients, one_by_one(found, pixels, labels, images, weights))
 
 
 def test_an_image_without_label_adds_nothing():
     found, (pixels, labels) = network("softmax"), data()
     labels[:] = -1
-    alone = UnitGradients(found).of(pixels, labels, torch.tensor([[5]]), torch.ones(1, 1))
+    alone = UnitGradients(found).weighted(pixels, labels, torch.tensor([[5]]), torch.ones(1, 1))
     assert (alone == 0).all()
 
 

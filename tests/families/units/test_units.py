@@ -13,7 +13,7 @@ from dpgraph.engine.models.image_networks import Softmax
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
-from dpgraph.families.units.plain.train import NoisyInference
+from dpgraph.families.units.train import NoisyInference
 from tests.contract.cells import changed
 from tests.contract.test_methods import CPU, calibrated
 from tests.contract.values import value_of

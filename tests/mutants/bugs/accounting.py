@@ -324,7 +324,7 @@ BUGS = (
     ),
     edit(
         "votes beyond the cap",
-        "dpgraph.families.pate.gnmax:confident_gnmax",
+        "dpgraph.families.pate.prepared:confident_gnmax",
         "np.flatnonzero(passed)[:max_answers]",
         "np.flatnonzero(passed)",
         "tests/families/pate/test_gnmax.py::test_caps_stop_the_run",

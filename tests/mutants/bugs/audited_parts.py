@@ -20,7 +20,7 @@ ADDED, TIMES = "tensor.add_(noise, alpha=value)", "tensor.add_(noise, alpha={} *
 CLIP, SUBGRAPHS = "order.privacy.clip_norm", PARTS + "PreparedParts.__init__"
 FRESH = "FreshNodes(nodes, mechanism.rate, generator)"
 FIXED = "FixedParts([nodes[part::mechanism.num_splits] for part in range(mechanism.num_splits)], ('audits', 'fixed'))"
-SOURCE = "GraphSource(schedule, blocks.{0} if always else BlockCache(blocks.{0}).of, present)"
+SOURCE = "GraphSource(schedule, blocks.{0} if always else BlockCache(blocks.{0}).block_of, present)"
 ROUGH = Audit("subgraph-steps", 1000)
 
 

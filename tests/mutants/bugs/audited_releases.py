@@ -11,7 +11,7 @@ SENDERS, SUMS = "dpgraph.families.aggregates.sums:Senders.", Audit("sums")
 VECTORS, EMBEDDING = "dpgraph.families.aggregates.embedding:", Audit("embedding")
 CAPPED, BY_OWNERS = SENDERS + "capped", "smallest_in_group(owners, lists.indices, receivers, len(sends), key, PROPOSE)"
 BY_READERS = "smallest_in_group(lists.indices, owners, receivers, len(sends), key, PROPOSE)"
-GNMAX, ROWS = "dpgraph.families.pate.gnmax:", "dpgraph.families.pagerank.release:"
+GNMAX, ROWS = "dpgraph.families.pate.prepared:", "dpgraph.families.pagerank.release:"
 VOTED, CHECKED = (
     "noise_std * generator.standard_normal(votes.shape)",
     "noise_std * generator.standard_normal(len(votes))",
@@ -22,7 +22,7 @@ ANSWERS = (Edit(GNMAX + "confident_gnmax", "np.flatnonzero(passed)[:max_answers]
                 "np.flatnonzero(passed)[: 2 * max_answers]"),)  # fmt: skip
 CHECKS = (Edit(GNMAX + "confident_gnmax", "votes[:max_checks]", "votes"),)
 TEACHERS, NODE_TEACHERS, UNITS = Audit("teachers"), Audit("node-teachers"), Audit("units")
-NODES = "dpgraph.families.pate.nodes.teachers:"
+NODES = "dpgraph.families.pate.nodes.prepared:"
 STEP, DIVIDED = "dpgraph.families.units.steps:UnitStep.__call__", "apply_gradient(self.optimizer, sums, self.divisor)"
 TUPLES, LIMITS = "dpgraph.families.tuples.steps:RelationStep.", "self.clip_norm / largest_counts(batch)"
 PREPARED, FACTS = "dpgraph.families.tuples.prepared:PreparedRelations.__init__", Audit("tuple-facts", 200)

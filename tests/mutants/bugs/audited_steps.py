@@ -39,29 +39,14 @@ def self_terms(cases: Cases) -> Audit:
     return Audit("self-terms", cases=cases)
 
 
-def prepared(cases: Cases, share: float) -> Audit:
-    """Return the audit of whole short runs, with this share of its trials, of these cases one by one."""
-    return Audit("prepared", max(100, round(2500 * share)), cases)
-
-
 def exact(kind: Any) -> bool:
     """Tell whether nothing is lost in the accounting, so that small bugs show in a run."""
     return (kind.ego_trees or kind.parts) and kind.poisson
 
 
-def deep(kind: Any) -> bool:
-    """Tell whether trees have two hops: what is planted is the same as with one, and steps take twice as long."""
-    return kind.ego_trees and kind.hops == 2
-
-
 def one_hop(kind: Any) -> bool:
     """Tell whether trees have one hop, at sensitive settings."""
     return kind.trees and kind.hops == 1 and exact(kind)
-
-
-def attacked(kind: Any) -> bool:
-    """Tell whether there is an attack on whole runs."""
-    return kind.run_attack is not None
 
 
 def with_neighbours(kind: Any) -> bool:
@@ -86,7 +71,7 @@ LARGER_BATCHES = (
     Edit(TREES + "PreparedTrees._fixed_size", "size", "min(len(self.data.graph.train_nodes), 2 * size)"),
     Edit(LOTS + "PreparedLots.__init__", "mechanism.batch_size", "2 * mechanism.batch_size"),
     Edit(PARTS + "PreparedParts.__init__", "mechanism.rate", "min(1.0, 2 * mechanism.rate)"),
-    Edit("dpgraph.families.subgraphs.splits:equal_parts", "num_splits", "num_splits // 2"),
+    Edit("dpgraph.families.subgraphs.steps:equal_parts", "num_splits", "num_splits // 2"),
     Edit(PARTS + "PreparedParts.__init__",
          "parts_by_id(nodes, graph.num_nodes, mechanism.num_splits, order.generator('partition'))",
          "parts_by_id(nodes, graph.num_nodes, mechanism.num_splits // 2, order.generator('partition'))"),
@@ -214,20 +199,4 @@ BUGS = (
     swap("self-terms: features moved by the mean label", BASE + "PrivateData.from_graph",
          broken.read_as(broken.by_label),
          self_terms(lambda kind: kind.variant == "rigorous")),
-    Bug("prepared: noise over 2.5", noise_over(2.5),
-        prepared(lambda kind: attacked(kind) and not exact(kind) and not deep(kind), 0.8)),
-    Bug("prepared: noise over 1.5", noise_over(1.5),
-        prepared(lambda kind: attacked(kind) and exact(kind) and not deep(kind), 1.0)),
-    Bug("prepared: clip norm doubled", CLIP_DOUBLED,
-        prepared(lambda kind: attacked(kind) and not kind.fixed_size and not deep(kind), 0.3)),
-    Bug("prepared: batches twice as large", LARGER_BATCHES,
-        prepared(lambda kind: attacked(kind) and exact(kind) and not deep(kind), 0.3)),
-    Bug("prepared: mechanism and step with noise over 2", less_noise(2.0),
-        prepared(lambda kind: attacked(kind) and exact(kind) and not deep(kind)
-                 and ((kind.trees and (kind.hops == 0 or kind.two_terms)) or kind.parts), 0.4)),
-    Bug("prepared: mechanism with one affected root fewer", FEWER_ROOTS,
-        prepared(lambda kind: attacked(kind) and one_hop(kind) and not kind.residual, 4.0)),
-    Bug("prepared: mechanism at half the rate", HALF_THE_RATE,
-        prepared(lambda kind: attacked(kind) and ((one_hop(kind) and kind.neighbours) or (kind.parts and kind.poisson)),
-                 1.2)),
 )  # fmt: skip

@@ -20,7 +20,7 @@ OF_PROBLEMS = "tests/problems/test_problems.py::"
 BUGS = (
     edit(
         "a null record moves the mean's divisor",
-        "dpgraph.families.subgraphs.steps:GraphSource.of",
+        "dpgraph.families.subgraphs.steps:GraphSource.block_at",
         "self.present is not None",
         "self.present is None",
         "tests/engine/preparation/test_facts.py::test_a_null_record_is_drawn_and_not_read",

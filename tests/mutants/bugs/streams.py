@@ -154,7 +154,7 @@ BUGS: tuple[Bug, ...] = (
     ),
     edit(
         "checks and answers share one noise",
-        "dpgraph.families.pate.gnmax:confident_gnmax",
+        "dpgraph.families.pate.prepared:confident_gnmax",
         "noisy_largest_count(votes[:max_checks], check_noise_std, generator)",
         "noisy_largest_count(votes[:max_checks], check_noise_std, __import__('copy').deepcopy(generator))",
         REUSE + "[dp-pate-gan]",

@@ -30,7 +30,15 @@ from dpgraph.problems.base import Size
 Reads = Literal["trees", "records", "parts", "rows", "tuples", "teachers", "node teachers", "sums", "lists", "units"]
 Terms = Literal["joint", "own and neighbours", "own"]
 NoiseUnit = Literal["C", "2 C", "2 C R", "2 C N(K, r)", "m C"]
-RunAttack = Literal["trees", "lots", "subgraphs", "rows"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanarySettings:
+    """The settings of a run with canaries in which the audit `one-run` has enough power: mu near 1.5."""
+
+    noise: float  # noise std / C of a step
+    rate: float = 1.0  # q of Poisson batches
+    steps: int = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +54,7 @@ class AttackCase:
         terms: One gradient for each root, or the root's own gradient and the neighbours' addition, clipped separately
             ("own": C_n = 0).
         noise_unit: The factor of the noise multiplier.
-        run_attack: The attack of audits/prepared.py on whole runs; None where no epsilon is proved, or where Renyi
-            bounds leave no room for an attack.
+        canaries: The run in which the audit `one-run` attacks the variant; None if it does not.
     """
 
     variant: str = "rigorous"
@@ -62,7 +69,7 @@ class AttackCase:
     clipping: Clipped  # the unit that is clipped at C; ROOT_GROUPS: at percentiles
     noise_unit: NoiseUnit = "C"
     relation: Relation  # NONE: no relation is proved
-    run_attack: RunAttack | None = None
+    canaries: CanarySettings | None = None
 
 
 class ReadBy(StrEnum):

@@ -1,6 +1,6 @@
 """Logits of a root as a weighted sum of the logits of single records (Zhang 2021, Eq. 5.3).
 
-`WeightedRows` serves any network. `RowNetwork` is a perceptron of one hidden layer whose gradients have a closed form:
+`RowNetwork` is a perceptron of one hidden layer whose gradients have a closed form:
 a root's logits are sum_u pi_u (W2 act(W1 x_u + b1) + b2) over the places u of its row. Biases are weights of a constant
 1, so that a layer is one matrix: E = [W1' ; b1] (F + 1, H) and D = [W2, b2] (C, H + 1). Then the logits are D m with m
 = sum_u pi_u (h_u, 1), h = act([X, 1] E), and gradients are written down instead of recorded.
@@ -17,12 +17,10 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from dpgraph.engine.models.dense import Dense, apply_layer
 from dpgraph.engine.models.kipf import PADDED_TO, VectorNetwork
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.sparse import Features, Matrix
-from dpgraph.engine.sampling.edge_lists import EdgeLists, pack_lists
-from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, pack_ego_trees, upload
+from dpgraph.engine.sampling.ego import upload
 
 # of the activations of models.dense, as functions of their outputs
 SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -33,38 +31,9 @@ GRAM_BYTES = 1 << 26  # of gathered records
 WHOLE_FROM = 0.4  # share of the roots in a batch, from which taking apart what it reads costs more than it saves
 
 
-class WeightedRows:
-    """Rows of weights over nodes, and the trees that hold the records which they name.
-
-    `weights` (M, n) belongs to the `roots` ((M,) node ids), all distinct. A tree always holds its root, with weight 0
-    where the row does not name it. The network has no message passing.
-    """
-
-    def __init__(self, weights: sp.csr_matrix, roots: np.ndarray, device: str | torch.device = "cpu") -> None:
-        entries = weights.tocoo()
-        owners = np.asarray(roots, dtype=np.int64)[entries.row]
-        keys = owners * weights.shape[1] + entries.col
-        order = np.argsort(keys)
-        self.num_nodes = int(weights.shape[1])
-        self.trees: EgoTrees = pack_ego_trees(_lists(owners, entries.col, self.num_nodes), roots, 1, device)
-        # one more key than any, so that a search never leaves the array
-        self._keys = torch.from_numpy(np.append(keys[order], self.num_nodes**2)).to(device)
-        self._weights = torch.from_numpy(np.append(entries.data[order], 0.0)).to(device)
-
-    def logits(self, network: Network, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
-        """Return the logits (B, classes): the sum over a row's nodes u of weight times the logits of u's own record."""
-        rows = network.decoder(network.encoder(features[batch.nodes], 1, dense), 1, dense)
-        sizes = upload(batch.sizes[1], rows.device)
-        owner = torch.repeat_interleave(torch.arange(len(sizes), device=rows.device), sizes, output_size=len(rows))
-        keys = batch.roots[owner] * self.num_nodes + batch.nodes
-        place = torch.searchsorted(self._keys, keys)
-        weight = torch.where(self._keys[place] == keys, self._weights[place], 0.0).to(rows.dtype)
-        return rows.new_zeros(len(sizes), rows.shape[1]).index_add(0, owner, weight.unsqueeze(1) * rows)
-
-
 @dataclass(frozen=True)
 class PaddedRows:
-    """The same rows as arrays of L places: first the root, with weight 0 where its row does not name it, then others.
+    """Rows of weights as arrays of L places: first the root, with weight 0 where its row does not name it, then others.
 
     Places that are left over name the root again, with weight 0, so that no more roots depend on a node.
     """
@@ -92,14 +61,6 @@ class PaddedRows:
         place = 1 + np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
         nodes[owner, place], padded[owner, place] = entries.col[~own][order], entries.data[~own][order]
         return cls(roots, nodes, padded)
-
-
-def _lists(owners: np.ndarray, members: np.ndarray, num_nodes: int) -> EdgeLists:
-    """Return lists without the owner itself, which comes first in its tree anyway."""
-    other = owners != members
-    owners, members = owners[other], members[other]
-    order = np.lexsort((members, owners))
-    return pack_lists(num_nodes, owners, members[order])
 
 
 class RowNetwork(VectorNetwork):

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RecordBatches
 from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
-from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Variant, scored_on_own_records
+from dpgraph.engine.methods.spec import AttackCase, CanarySettings, MethodSpec, Variant, scored_on_own_records
 from dpgraph.families.lots.look import look
 from dpgraph.families.lots.mechanism import ComponentLots, ShuffledLots, UnclippedLots
 from dpgraph.families.lots.variants import component_lots, poisson_lots, shuffled_lots, unclipped_lots
@@ -86,7 +86,7 @@ ATTACKS = (
         batches=Batches.POISSON,
         clipping=Clipped.ROOT,
         relation=Relation.RECORD_REMOVE,
-        run_attack="trees",  # each record is a tree of its own
+        canaries=CanarySettings(noise=1.5, rate=0.25, steps=64),
     ),
     AttackCase(
         variant="components",
@@ -102,7 +102,6 @@ ATTACKS = (
         batches=Batches.SHUFFLED,
         clipping=Clipped.STEP,
         relation=Relation.RECORD_REPLACE,
-        run_attack="lots",
     ),
     AttackCase(
         variant="released",

@@ -44,7 +44,10 @@ THEOREMS_6_TO_8 = Statement(
                           row_delta=1.429e-5),),
 )  # fmt: skip
 def appr_gaussian_theorem6(*, rows: Rows, sigma_over_clip: par.OverClip, row_delta: RowDelta) -> float:
-    """Return Theorem 6: M rows, each (eps_row, delta_row), advanced composition; total delta 2 M delta_row."""
+    """Return epsilon by Theorem 6: M rows, each (eps_row, delta_row), by advanced composition.
+
+    The total delta is 2 M delta_row.
+    """
     from dpgraph.families.pagerank.epsilon import theorem6_epsilon
 
     return theorem6_epsilon(rows=rows, noise=sigma_over_clip, row_delta=row_delta)
@@ -61,7 +64,7 @@ def appr_exponential_theorem7(
     *, rows: Rows, top_k: TopK, eps_gumbel: Gumbel, delta: float, row_delta: RowDelta | None = None,
     eps_laplace: Laplace | None = None,
 ) -> float:  # fmt: skip
-    """Return Theorem 7, with e^(2 eps) where the thesis prints eps^(2 eps); delta_row is delta / (2 M)."""
+    """Return epsilon by Theorem 7, with e^(2 eps) where the thesis prints eps^(2 eps); delta_row is delta / (2 M)."""
     from dpgraph.families.pagerank.epsilon import theorem7_epsilon
 
     each = delta / (2 * rows) if row_delta is None else row_delta
@@ -77,7 +80,7 @@ def appr_exponential_theorem7(
 def appr_exponential(
     *, rows: Rows, top_k: TopK, eps_gumbel: Gumbel, delta: float, eps_laplace: Laplace | None = None
 ) -> float:
-    """Return the epsilon of rho = M (K eps^2 / 2 + eps_2^2 / 2) zCDP, the bounded-range bound of each draw."""
+    """Return the proved epsilon of M K draws of bounded range: rho = M (K eps^2 / 2 + eps_2^2 / 2) zCDP."""
     from dpgraph.families.pagerank.epsilon import exponential_epsilon
 
     return exponential_epsilon(rows=rows, top_k=top_k, eps_gumbel=eps_gumbel, delta=delta, eps_laplace=eps_laplace)
@@ -102,7 +105,7 @@ def appr_training_theorem8(
     sampled_share: Annotated[float, par.rate("q', share of the nodes drawn once before training (default: 1)")] = 1.0,
     lambda_max: par.Moments = MOST_MOMENTS,
 ) -> float:  # fmt: skip
-    """Return Theorem 8: (eps_pr + the moments accountant at rate B / N and multiplier sigma / tau) q'.
+    """Return epsilon by Theorem 8: (eps_pr + the moments accountant at rate B / N and multiplier sigma / tau) q'.
 
     Sampling a share once gives ln(1 + q'(e^eps - 1)) instead.
     """

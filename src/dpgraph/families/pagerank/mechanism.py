@@ -92,6 +92,7 @@ class PagerankSteps(NoisySteps):
 
     @property
     def released(self) -> bool:
+        """Tell whether a private mechanism releases the rows."""
         return self.release not in NO_RELEASE
 
     @property
@@ -121,7 +122,7 @@ class PagerankSteps(NoisySteps):
         return {**super().streams, **({"release": None} if self.released else {})}
 
     def release_rdp(self, orders: Orders) -> np.ndarray:
-        """Renyi divergences of the release of all rows; 0 where none is made."""
+        """Return the Renyi divergences of the release of all rows; 0 without a release."""
         if not self.released:
             return np.zeros(len(orders))
         from dpgraph.families.pagerank.epsilon import exponential_zcdp
@@ -138,7 +139,10 @@ class PagerankSteps(NoisySteps):
         return rho * np.asarray(orders)
 
     def fixed_epsilon(self, mode: Mode) -> float:
-        """Of the release alone; in mode rigorous at all of delta, which bounds every composition from below."""
+        """Return the epsilon of the release alone.
+
+        In mode rigorous it is taken at all of delta, which bounds every composition from below.
+        """
         if not self.released:
             return 0.0
         if mode == "published":
@@ -151,15 +155,15 @@ class PagerankSteps(NoisySteps):
         return epsilon_from_rdp(WIDE_ORDERS, self.release_rdp(WIDE_ORDERS), self.delta)
 
     def published_release(self) -> float:
-        """epsilon_pr of the thesis, which has none of other releases than its own."""
+        """Return epsilon_pr of the thesis; 0, since it has none for this release."""
         return 0.0
 
     def step_rdp(self, orders: Orders) -> np.ndarray:
-        """Renyi divergences of one step, given the rows."""
+        """Return the Renyi divergences of one step, given the rows."""
         raise NotImplementedError
 
     def rdp(self, orders: Orders) -> np.ndarray:
-        """Of the whole run."""
+        """Return the Renyi divergences of the whole run."""
         return self.release_rdp(orders) + self.closed()[0] * self.step_rdp(orders)
 
     def _renyi_epsilon(self) -> float:
@@ -179,7 +183,7 @@ class PagerankSteps(NoisySteps):
         }[self.release]
 
     def _stated(self, statement: Statement, **numbers: object) -> Statement:
-        """About the rows that are released, if any."""
+        """Return the statement, completed with the release of the rows if there is one."""
         rows = tuple(self._rows if text == GAUSSIAN_ROWS else text for text in statement.assumptions)
         known = {
             "M": self.num_roots,
@@ -213,7 +217,7 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
 
     @property
     def dominating_pair(self) -> MixturePair:
-        """Of one step, in units of the clip norm."""
+        """Return the pair of one step, in units of the clip norm."""
         return self._pair(self.affected_roots, self.closed()[1])
 
     def step_rdp(self, orders: Orders) -> np.ndarray:
@@ -222,6 +226,7 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
         return pair_rdp(self.dominating_pair, orders)
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee by Theorem 2 at R = K_col + 1, composed with the release of the rows."""
         return self._proved(
             self._stated(self._statement, q=f"{self.sampling_rate:.6g}", R=self.affected_roots), self._epsilon()
         )
@@ -235,10 +240,10 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
         return replace(TRAINING, method=method)
 
     def _epsilon(self) -> float:
-        """Gaussian rows compose as privacy loss distributions.
+        """Compose the release and the steps.
 
-        Draws of the exponential mechanism have no dominating pair: the better of Renyi composition and the sum of two
-        epsilons at delta / 2, both of which hold.
+        Gaussian rows compose as privacy loss distributions. Draws of the exponential mechanism have no dominating pair:
+        the better of Renyi composition and of two epsilons at delta / 2 counts, since both hold.
         """
         from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
         from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp
@@ -256,6 +261,7 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
         )
 
     def published(self) -> Guarantee:
+        """Return the guarantee of the papers' MLP for own records only; no paper published the others."""
         if self.release == "identity":
             steps, noise = self.closed()
             return published_mlp(
@@ -274,14 +280,15 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
 
 
 class FixedBatchPagerank(FixedBatches, PagerankSteps):
-    """DP-APPR as published: batches of B of the M roots, columns of L1 norm tau, Theorems 6 to 8.
+    """The published DP-APPR: batches of B of the M roots, columns of L1 norm tau, Theorems 6 to 8.
 
-    With release=exact the thesis' baseline DPSGD, whose noise std is sigma B C (Eq. 5.5); sigma is `noise_multiplier`.
+    With release=exact it is the thesis' baseline DPSGD, whose noise std is sigma B C (Eq. 5.5); sigma is
+    `noise_multiplier`.
 
-    Rigorous: after softmax and clipping a root with a node in its row, however small the weight, moves by up to 2 C. A
-    column's norm bounds nothing: all M roots with a row may change, and the node's own. So Theorem 1 of Daigavane et
-    al. holds at R = M, or at M + 1 where more roots have losses (own records only: R = 1, a move of C). It is composed
-    with the release. Rows that are not released cost nothing extra, as the charge for every step covers any rows.
+    What is proved: after softmax and clipping a root with a node in its row, however small the weight, moves by up to 2
+    C. A column's norm gives no bound: all M roots with a row may change, and the node's own. So Theorem 1 of Daigavane
+    et al. holds at R = M, or at M + 1 where more roots have losses (own records only: R = 1, a move of C). It is
+    composed with the release. Rows that are not released cost no more, as the charge for every step covers any rows.
     """
 
     refuses_delta: ClassVar[bool] = False
@@ -319,6 +326,7 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
         return theorem1_rdp(**self._theorem1(affected, multiplier), orders=orders)
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee by Theorem 1 of Daigavane et al. at R = M or M + 1, composed with the release."""
         reach = "one root reads" if self.release == "identity" else f"{self.affected_roots} roots may read"
         stated = replace(
             TRAINING,
@@ -329,7 +337,7 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
         return self._proved(self._stated(stated, B=self.batch_size), self._renyi_epsilon(), NOT_AMPLIFIED)
 
     def published(self) -> Guarantee:
-        """epsilon_pr + epsilon_sgd, each at delta / 2, as on the axes of the thesis; then "multiplied by q'"."""
+        """Return epsilon_pr + epsilon_sgd, each at delta / 2 as on the thesis' axes; a remark multiplies it by q'."""
         steps, noise = self.closed()
         tau = self.column_norm if self.released else 1.0
         delta = self.delta / 2 if self.released else self.delta
@@ -347,7 +355,7 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(THEOREM_8))
 
     def published_release(self) -> float:
-        """epsilon_pr of Theorem 6 or 7 at delta / 2 = 2 M delta_row; 0 where the thesis has none."""
+        """Return epsilon_pr of Theorem 6 or 7 at delta / 2 = 2 M delta_row; 0 where the thesis has none."""
         from dpgraph.families.pagerank.epsilon import theorem6_epsilon, theorem7_epsilon
 
         if not self.released:
@@ -373,5 +381,5 @@ THEOREM_8 = Shape(lists=Lists.SCALED_ROWS, batches=Batches.POISSON, clipped=Clip
 
 
 def _sampled_once(share: float, epsilon: float) -> float:
-    """ln(1 + q' (e^epsilon - 1)), without overflow."""
+    """Return ln(1 + q' (e^epsilon - 1)), without overflow."""
     return float(np.logaddexp(math.log1p(-share), math.log(share) + epsilon)) if share < 1 else epsilon

@@ -8,20 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import Tensor
 
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import CountedGenerator
 from dpgraph.data.graph import Graph
-from dpgraph.engine.models.network import Network
-from dpgraph.engine.models.weighted_rows import PaddedRows, RowNetwork, RowTable, WeightedRows, with_constant
+from dpgraph.engine.models.weighted_rows import PaddedRows, RowNetwork, RowTable, with_constant
 from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
-from dpgraph.engine.sampling.ego import EgoBatch
-from dpgraph.engine.training.clipping import RootLosses, root_cross_entropy
 from dpgraph.engine.training.closed_rows import RowPrivatizer, RowStep
-from dpgraph.engine.training.ghost import Recorder
-from dpgraph.engine.training.steps import ClippedTerm, PrivateStep
 from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPagerank
 from dpgraph.families.pagerank.release import (
     cap_columns,
@@ -30,8 +24,8 @@ from dpgraph.families.pagerank.release import (
     largest_entries,
     matrix_sensitivity,
 )
-from dpgraph.families.pagerank.roots import kept_and_roots
 from dpgraph.families.pagerank.rows import approximate_pagerank, induced_adjacency
+from dpgraph.families.pagerank.variants import kept_and_roots
 from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, NotAsAccounted, Procedure, Release
 from dpgraph.privacy.public_numbers import expected_batch, noise_std
 
@@ -49,7 +43,7 @@ class Rows:
     column_norm: float | None = None  # tau
 
     def checked(self) -> Rows:
-        """These rows; raises NotAsAccounted where they break the bounds that they state."""
+        """Return these rows. Raise NotAsAccounted if they break the bounds that they state."""
         entries = self.weights.tocoo()
         others = entries.col != self.roots[entries.row]
         most = int(np.bincount(entries.col[others], minlength=1).max(initial=0))
@@ -102,7 +96,7 @@ class PreparedRows(PreparedStep):
         self.draws = Draws(sampler, order.generator("batches"))
         self.clip_norm = order.privacy.clip_norm
         self.noise = order.noise(noise_std(noise_over_clip=order.noise_over_clip, clip_norm=self.clip_norm))
-        self._step: PrivateStep | RowStep | None = None
+        self._step: RowStep | None = None
 
     def _released(
         self,
@@ -112,7 +106,7 @@ class PreparedRows(PreparedStep):
         roots: np.ndarray,
         random: CountedGenerator,
     ) -> sp.csr_matrix:
-        """(M, N) K entries a row, of what the mechanism releases or needs not release."""
+        """Return the (M, N) rows of K entries that the mechanism releases, or that need no release."""
         mechanism = self.mechanism
         public = public_rows(graph, pagerank, chosen, roots, random)
         if public is not None:
@@ -138,14 +132,6 @@ class PreparedRows(PreparedStep):
         )
         return spread(released, chosen, graph)
 
-    def general(self, network: Network, optimizer: torch.optim.Optimizer) -> PrivateStep:
-        """Return the step by the engine for any network."""
-        self.trains(network)
-        data, weighted = self.data, WeightedRows(self.weights, self.rows.roots, self.data.features.device)
-        term = ClippedTerm(weighted.trees, self.draws, self.clip_norm, losses_over(weighted))
-        self._step = PrivateStep(network, optimizer, data.features, data.labels, (term,), self.noise, self.divisor)
-        return self._step
-
     def closed(self, network: RowNetwork, optimizer: torch.optim.Optimizer) -> RowStep:
         """Return the step of a perceptron of one hidden layer, by closed forms."""
         self.trains(network)
@@ -156,18 +142,12 @@ class PreparedRows(PreparedStep):
         return self._step
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran, read from the objects that drew, clipped and released."""
         step = self._step
         releases = () if self.release is None else (self.release,)
-        if isinstance(step, PrivateStep):
-            term: ClippedTerm = step.terms[0]
-            clip_norm = term.clip_norms if isinstance(term.clip_norms, float | int) else float("nan")
-            read, draws, noise, divisor = len(step.terms), term.draws, step.noise, step.divisor
-        elif step is not None and step.privatizer is not None:
-            privatizer = step.privatizer
-            read, clip_norm, divisor = 1, privatizer.clip_norm, privatizer.divisor
-            draws, noise = step.draws, privatizer.noise
-        else:
+        if step is None or step.privatizer is None:
             return procedure(self.mechanism, (), None, 0.0, 0, releases)
+        privatizer, draws = step.privatizer, step.draws
         sampler = draws.sampler
         clipped = ClippedSum(
             lists=self.rows.kind,
@@ -178,10 +158,10 @@ class PreparedRows(PreparedStep):
             rate=getattr(sampler, "rate", None),
             batch_size=getattr(sampler, "size", None),
             clipped=Clipped.ROOT,
-            clip_norms=(float(clip_norm),),
+            clip_norms=(privatizer.clip_norm,),
             draws=draws.count + resumed_at,
         )
-        return procedure(self.mechanism, (clipped,) * read, noise, divisor, resumed_at, releases)
+        return procedure(self.mechanism, (clipped,), privatizer.noise, privatizer.divisor, resumed_at, releases)
 
 
 def row_table(graph: Graph, weights: sp.csr_matrix, roots: np.ndarray, length: int, device: torch.device) -> RowTable:
@@ -191,17 +171,12 @@ def row_table(graph: Graph, weights: sp.csr_matrix, roots: np.ndarray, length: i
     return RowTable(padded, with_constant(records, device), records, labels, device)
 
 
-def losses_over(weighted: WeightedRows) -> RootLosses:
-    """Cross-entropy of roots whose logits are weighted sums over their rows."""
-
-    def losses(network: Network, batch: EgoBatch, features: Tensor, labels: Tensor, recorder: Recorder) -> Tensor:
-        return root_cross_entropy(weighted.logits(network, batch, features, recorder.on(batch)), labels[batch.roots])
-
-    return losses
-
-
 def kept_nodes(graph: Graph, pagerank: Any, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Ids of the training nodes that are kept, ascending, and of the roots in the order of their rows; by ids only."""
+    """Choose training nodes and roots by their ids alone.
+
+    Returns:
+        Ids of the kept nodes, ascending, and of the roots in the order of their rows.
+    """
     nodes = graph.train_nodes
     kept, num_roots = kept_and_roots(pagerank, len(nodes))
     order = nodes[random.permutation(len(nodes))]
@@ -209,7 +184,7 @@ def kept_nodes(graph: Graph, pagerank: Any, random: np.random.Generator) -> tupl
 
 
 def longest(pagerank: Any, num_train: int) -> int:
-    """Most nodes that a row can name, its root included."""
+    """Return the most nodes that a row can name, its root included."""
     if pagerank.release == "identity":
         return 1
     return 1 + min(pagerank.top_k, kept_and_roots(pagerank, num_train)[0])
@@ -218,7 +193,7 @@ def longest(pagerank: Any, num_train: int) -> int:
 def public_rows(
     graph: Graph, pagerank: Any, chosen: np.ndarray, roots: np.ndarray, random: np.random.Generator
 ) -> sp.csr_matrix | None:
-    """(M, N) rows that are no release: own records, random columns, exact rows; None for all others."""
+    """Return the (M, N) rows that need no release: own records, random columns, exact rows; None for all others."""
     shape = (len(roots), graph.num_nodes)
     top_k = min(pagerank.top_k, len(chosen))
     if pagerank.release == "identity":
@@ -232,20 +207,20 @@ def public_rows(
 
 
 def exact_rows(graph: Graph, pagerank: Any, chosen: np.ndarray, roots: np.ndarray) -> sp.csr_matrix:
-    """(M, kept) rows of PageRank over the kept nodes and the edges among them: others are publicly zero."""
+    """Return the (M, kept) rows of PageRank over the kept nodes and the edges among them; all others are 0."""
     adjacency = induced_adjacency(graph, chosen)
     rows = approximate_pagerank(adjacency, roots, pagerank.teleport, pagerank.sparsity, pagerank.tolerance)
     return sp.csr_matrix(rows[:, chosen])
 
 
 def spread(rows: sp.csr_matrix, chosen: np.ndarray, graph: Graph) -> sp.csr_matrix:
-    """Columns of kept nodes -> columns of all nodes."""
+    """Widen rows over the kept nodes to rows over all nodes."""
     entries = rows.tocoo()
     return sp.csr_matrix((entries.data, (entries.row, chosen[entries.col])), (rows.shape[0], graph.num_nodes))
 
 
 def clip_columns(rows: sp.csr_matrix, column_norm: float) -> sp.csr_matrix:
-    """Line 3 of Algorithm 9: columns of L1 norm at most tau."""
+    """Scale every column to L1 norm at most tau (Algorithm 9, line 3)."""
     norms = np.asarray(abs(rows).sum(axis=0)).ravel()
     factors = 1 / np.maximum(1.0, norms / column_norm)
     return sp.csr_matrix((rows.data * factors[rows.indices], rows.indices, rows.indptr), rows.shape)
@@ -265,9 +240,10 @@ def with_others(rows: sp.csr_matrix, roots: np.ndarray, others: np.ndarray) -> t
 
 
 def with_own(rows: sp.csr_matrix, roots: np.ndarray, own_weight: float) -> sp.csr_matrix:
-    """own_weight on the root's own record, the rest of weight 1 on its row at L1 norm 1; all on it where the row is 0.
+    """Return rows with weight `own_weight` on the root's own record and the rest, at L1 norm 1, on its row.
 
-    A root reads its own record anyway, so no more roots depend on a node.
+    All of the weight is on the own record where the row is 0. A root reads its own record anyway, so no more roots
+    depend on a node.
     """
     if own_weight == 0:
         return rows

@@ -1,17 +1,18 @@
 """Private release of approximate personalised PageRank rows (Zhang 2021, chapter 5, DP-APPR).
 
 The private input is a matrix of M rows, one for each of M public roots: (M, n), sparse, entries >= 0. Changing one
-node's record may change every row. Two ways to release the K largest entries of every row:
+node's record may change every row. Two mechanisms release the K largest entries of every row.
 
-- Gaussian: clip each row to norm C1, add noise to every entry of the matrix, keep the K largest noisy entries of a row.
-  Non-negative rows of norm <= C1 are at most sqrt(2) C1 apart, so the whole matrix is one Gaussian mechanism of
-  sensitivity sqrt(2 M) C1. Theorem 6 of the thesis states C1 a row.
-- Exponential (Algorithm 8): clip each entry at C2, draw K columns of a row without replacement with weights
-  exp(eps p / C2), by Gumbel noise of scale C2 / eps. Each of the M K draws has bounded range 2 eps.
+Gaussian: clip each row to norm C1, add noise to every entry of the matrix, keep the K largest noisy entries of a row.
+Non-negative rows of norm <= C1 are at most sqrt(2) C1 apart, so the whole matrix is one Gaussian mechanism of
+sensitivity sqrt(2 M) C1. Theorem 6 of the thesis states C1 a row.
 
-A root's training loss then reads the records of the nodes that its released row names, so that one node changes as many
-roots as name it, and its own. `cap_columns` bounds that number; it reads released values only, hence costs nothing.
-Budgets: dpgraph.privacy.pagerank.
+Exponential (Algorithm 8): clip each entry at C2, draw K columns of a row without replacement with weights exp(eps p /
+C2), by Gumbel noise of scale C2 / eps. Each of the M K draws has bounded range 2 eps.
+
+A root's training loss then reads the records of the nodes that its released row names. So one node changes its own root
+and as many roots as name it. `cap_columns` bounds that number; it reads released values only, hence is free.
+`families.pagerank.epsilon` has the budgets.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ CHUNK_ENTRIES = 1 << 24  # of a dense piece of the matrix: 128 MiB
 
 
 def matrix_sensitivity(num_rows: int, clip_norm: float) -> float:
-    """sqrt(2 M) C1: L2 distance of two matrices of M non-negative rows, each of norm at most `clip_norm` = C1."""
+    """Return sqrt(2 M) C1, the L2 distance of two matrices of M non-negative rows of norm at most `clip_norm` = C1."""
     return math.sqrt(2 * num_rows) * clip_norm
 
 
 def clip_rows(rows: sp.csr_matrix, clip_norm: float) -> sp.csr_matrix:
-    """p / max(1, |p| / C1) for every row p of (M, n): L2 norms at most `clip_norm` = C1.
+    """Scale every row p of (M, n) by 1 / max(1, |p| / C1), to L2 norm at most `clip_norm` = C1.
 
-    Raises UserError for negative entries, with which rows would be up to 2 C1 apart, and for entries that are not
-    finite.
+    Raises:
+        UserError: For negative entries, with which rows would be up to 2 C1 apart, and for entries that are not finite.
     """
     _check_number("clip_norm", clip_norm)
     rows = _checked(rows)
@@ -49,10 +50,10 @@ def clip_rows(rows: sp.csr_matrix, clip_norm: float) -> sp.csr_matrix:
 def noisy_rows(
     rows: sp.csr_matrix, clip_norm: float, noise_multiplier: float, generator: np.random.Generator
 ) -> np.ndarray:
-    """(M, n) clipped rows with N(0, (noise_multiplier C1)^2) on every entry, zeros included.
+    """Return the clipped rows (M, n) with N(0, (noise_multiplier C1)^2) added to every entry, zeros included.
 
-    Guarantee: mu-Gaussian DP of the whole matrix, mu = sqrt(2 M) / noise_multiplier. Dense: see `gaussian_release` for
-    what to do with many columns.
+    Guarantee: mu-Gaussian DP of the whole matrix, mu = sqrt(2 M) / noise_multiplier. The result is dense:
+    `gaussian_release` works in pieces.
     """
     _check_number("noise_multiplier", noise_multiplier)
     clipped = clip_rows(rows, clip_norm)
@@ -64,7 +65,7 @@ def noisy_rows(
 def gaussian_release(
     rows: sp.csr_matrix, clip_norm: float, noise_multiplier: float, top_k: int, generator: np.random.Generator
 ) -> sp.csr_matrix:
-    """(M, n) with the `top_k` = K largest entries of each of the `noisy_rows`, which may be negative; K per row.
+    """Return (M, n) with the `top_k` = K largest entries of each of the `noisy_rows`; they may be negative.
 
     The guarantee is that of `noisy_rows`: which entries are kept, and their values, are post-processing.
     """
@@ -85,11 +86,18 @@ def exponential_release(
     generator: np.random.Generator,
     epsilon_values: float | None = None,
 ) -> sp.csr_matrix:
-    """(M, n) with K entries per row, chosen by the exponential mechanism on entries clipped at `clip_value` = C2.
+    """Return (M, n) with K entries per row, chosen by the exponential mechanism on entries clipped at C2.
 
-    Option 1 of Algorithm 8 (`epsilon_values` None): every chosen entry becomes 1 / K. Option 2: it keeps its clipped
-    value, plus Laplace noise of scale K C2 / epsilon_values. Guarantee: M (K epsilon^2 / 2 + epsilon_values^2 / 2)-zCDP
-    (`families.pagerank.epsilon.exponential_epsilon`).
+    Guarantee: M (K epsilon^2 / 2 + epsilon_values^2 / 2)-zCDP (`families.pagerank.epsilon.exponential_epsilon`).
+
+    Args:
+        rows: (M, n) entries >= 0.
+        clip_value: C2.
+        epsilon: Of each draw.
+        top_k: K.
+        generator: Secret noise.
+        epsilon_values: None: every chosen entry becomes 1 / K (option 1 of Algorithm 8). Otherwise it keeps its clipped
+            value, plus Laplace noise of scale K C2 / epsilon_values (option 2).
     """
     _check_number("clip_value", clip_value)
     _check_number("epsilon", epsilon)
@@ -109,9 +117,9 @@ def exponential_release(
 
 
 def largest_entries(rows: sp.csr_matrix, top_k: int, value: float | None = None) -> sp.csr_matrix:
-    """The `top_k` = K largest entries of each row, fewer where a row has fewer; `value` in their place if given.
+    """Return the `top_k` = K largest entries of each row, or `value` in their place; for public rows, without noise.
 
-    No release: for rows that are public, or are not released.
+    A row with fewer entries keeps all.
     """
     _check_top_k(top_k, rows.shape[1])
     kept = []
@@ -127,7 +135,7 @@ def largest_entries(rows: sp.csr_matrix, top_k: int, value: float | None = None)
 
 
 def cap_columns(released: sp.csr_matrix, column_cap: int, generator: np.random.Generator) -> sp.csr_matrix:
-    """At most `column_cap` = K_col entries of every column stay: those of smallest priority.
+    """Keep at most `column_cap` = K_col entries of every column: those of smallest priority.
 
     Guarantee: one node is in at most K_col rows, so at most K_col + 1 roots read its record. Priorities come from
     `generator`, which must be public (keyed by names), not from private data.
@@ -162,19 +170,19 @@ def _check_top_k(top_k: int, num_columns: int) -> None:
 
 
 def _pieces(rows: sp.csr_matrix) -> Iterator[sp.csr_matrix]:
-    """Consecutive rows whose dense form is small; the stream of noise does not depend on where they end."""
+    """Yield consecutive rows whose dense form is small; the stream of noise does not depend on where they end."""
     step = max(1, CHUNK_ENTRIES // rows.shape[1])
     for start in range(0, max(1, rows.shape[0]), step):
         yield rows[start : start + step]
 
 
 def _largest(values: np.ndarray, top_k: int) -> np.ndarray:
-    """(m, K) ascending columns of the K largest entries of every row."""
+    """Return the columns (m, K) of the K largest entries of every row, ascending."""
     return np.sort(np.argpartition(values, -top_k, axis=1)[:, -top_k:], axis=1)
 
 
 def _packed(kept: list[tuple[np.ndarray, np.ndarray]], shape: tuple[int, int]) -> sp.csr_matrix:
-    """Pieces of (m, K) columns and values -> (M, n) with K entries a row."""
+    """Join pieces of (m, K) columns and values to one matrix (M, n) with K entries a row."""
     columns, values = (np.concatenate(parts) for parts in zip(*kept))
     ptr = np.arange(shape[0] + 1) * columns.shape[1]
     return sp.csr_matrix((values.ravel(), columns.ravel(), ptr), shape)

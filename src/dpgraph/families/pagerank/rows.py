@@ -32,14 +32,11 @@ def approximate_pagerank(
     sparsity: float = 1e-4,
     tolerance: float = 1e-4,
 ) -> sp.csr_matrix:
-    """(M, n) float64 rows p in the order of `roots`, alpha = `teleport`, rho = `sparsity`, gamma = `tolerance`.
-
-    `graph` is a `Graph`, or a sparse (n, n) matrix whose non-zeros are edges; its edges count in both directions. A
-    root without neighbours has its own row, 1 at itself; one with 1 / rho neighbours or more has an empty row.
+    """Return the rows (M, n) of approximate personalised PageRank of the roots, in float64.
 
     Method: the thesis takes gradient steps of size 1 in p, whose error shrinks by 1 - alpha / d a step, slowly at hubs.
-    Steps in D^-1/2 p, as in the original paper, shrink it by 1 - alpha whatever the degrees. Here they have size
-    2 / (1 + alpha), the inverse of Q's diagonal: with r = -D g,
+    Steps in D^-1/2 p, as in the original paper, shrink it by 1 - alpha for any degrees. Here they have size 2 / (1 +
+    alpha), the inverse of Q's diagonal: with r = -D g,
 
         p <- max(0, p + 2 / (1 + alpha) (r - rho alpha d)),
 
@@ -48,8 +45,18 @@ def approximate_pagerank(
     their supports; the optimum and the stopping rule are the same for all three.
 
     Guarantees: 0 <= p <= the minimiser; |p|_1 <= 1 and rho * (sum of the degrees of the support) <= 1 - |p|_1, so that
-    a row costs O(1 / rho) a step however large the graph; a row depends on no other row, to the last bit.
-    Raises UserError for parameters out of range and for roots that are not nodes.
+    a row costs O(1 / rho) a step in a graph of any size; a row depends on no other row, to the last bit.
+
+    Args:
+        graph: A `Graph`, or a sparse (n, n) matrix whose non-zeros are edges. Edges count in both directions.
+        roots: (M,) node ids. A root without neighbours has its own row, 1 at itself; one with 1 / rho or more has
+            an empty row.
+        teleport: alpha.
+        sparsity: rho.
+        tolerance: gamma.
+
+    Raises:
+        UserError: For parameters out of range and for roots that are not nodes.
     """
     _check(teleport, sparsity, tolerance)
     adjacency = undirected_adjacency(graph) if isinstance(graph, Graph) else _undirected(graph)
@@ -64,7 +71,7 @@ def approximate_pagerank(
 
 
 def induced_adjacency(graph: Graph, nodes: np.ndarray) -> sp.csr_matrix:
-    """(n, n) `undirected_adjacency` with the edges among `nodes` alone; ids stay, other nodes have no neighbours."""
+    """Return the undirected adjacency (n, n) of the edges among `nodes`. Others have no neighbours."""
     inside = np.zeros(graph.num_nodes, dtype=bool)
     inside[_node_ids("nodes", nodes, graph.num_nodes)] = True
     source, target = owners(graph.out_ptr), np.asarray(graph.out_idx)
@@ -87,7 +94,7 @@ class _Problem:
         self.inner_steps = math.ceil(4 / teleport)  # residuals on the support shrink by more than exp(-8)
 
     def solve(self, roots: np.ndarray) -> sp.csr_matrix:
-        """(m, n) rows of `roots`; rows leave the work as they meet the stopping rule."""
+        """Return the rows (m, n) of `roots`; rows leave the work as they meet the stopping rule."""
         shape = (len(roots), len(self.degrees))
         source = sp.csr_matrix((np.full(len(roots), self.teleport), roots, np.arange(len(roots) + 1)), shape)
         rows, waiting = sp.csr_matrix(shape), np.arange(len(roots))
@@ -104,7 +111,7 @@ class _Problem:
         return sp.vstack(finished, format="csr")[np.argsort(np.concatenate(places))]
 
     def _step(self, rows: sp.csr_matrix, source: sp.csr_matrix) -> sp.csr_matrix:
-        """max(0, p + (r - rho alpha d) / h): the whole neighbourhood of the support may enter it."""
+        """Return max(0, p + (r - rho alpha d) / h): the whole neighbourhood of the support may enter it."""
         inflow = rows @ self.walk + source  # h p + r
         inflow.data -= self.threshold[inflow.indices]
         kept = inflow.data > 0
@@ -114,7 +121,7 @@ class _Problem:
         return stepped
 
     def _settled(self, rows: sp.csr_matrix, source: sp.csr_matrix) -> np.ndarray:
-        """(nnz,) values after `inner_steps` steps on the support of each row."""
+        """Return the values (nnz,) after `inner_steps` steps on the support of each row."""
         owner, among = self._among(rows)
         inflow = np.where(rows.indices == source.indices[owner], self.teleport, 0.0) - self.threshold[rows.indices]
         weights, values = self.weights[rows.indices], rows.data
@@ -123,7 +130,7 @@ class _Problem:
         return values
 
     def _among(self, rows: sp.csr_matrix) -> tuple[np.ndarray, sp.csr_matrix]:
-        """(nnz,) row of each entry, and (nnz, nnz) ones between entries of one row whose nodes are neighbours."""
+        """Return the row (nnz,) of each entry, and ones (nnz, nnz) between neighbours within a row."""
         owner = np.repeat(np.arange(rows.shape[0], dtype=np.int64), np.diff(rows.indptr))
         first = owner * rows.shape[1]
         keys = first + rows.indices
@@ -138,7 +145,7 @@ class _Problem:
 
 
 def _count(mask: np.ndarray, ptr: np.ndarray) -> np.ndarray:
-    """True entries of `mask` in each range of `ptr`."""
+    """Count the true entries of `mask` in each range of `ptr`."""
     return np.diff(np.concatenate(([0], np.cumsum(mask)))[ptr])
 
 

@@ -2,17 +2,175 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
+from pydantic import Field, model_validator
+
+from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
+from dpgraph.config.frozen import Finite
 from dpgraph.engine.methods.cost import network_seconds
+from dpgraph.engine.methods.looks import BLUE, BROWN, DASHED, GREEN, GREY, ORANGE, PURPLE, TEAL, VERMILION, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, ReadBy, ScoreReads, Variant
-from dpgraph.families.pagerank.look import look
 from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPagerank
-from dpgraph.families.pagerank.settings import ApprCell, DpApprCell
 from dpgraph.families.pagerank.variants import poisson_pagerank, published_pagerank
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.problems.base import Size
+
+
+class Pagerank(Finite):
+    """Rows of approximate personalised PageRank, which weigh the records that a root's loss reads (Zhang, chapter 5).
+
+    Symbols are the thesis'.
+    """
+
+    release: Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"] = Field(
+        description="Where rows come from: exact (Algorithm 6, not released), identity (a root's own record only), "
+        "random (K public random columns of weight 1/K), gaussian (Algorithm 7), exponential and exponential-values "
+        "(Algorithm 8, options 1 and 2)"
+    )
+    num_rows: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
+        default=None, description="M, nodes with a row; null: all training nodes that are kept"
+    )
+    losses: Literal["rows", "kept"] = Field(
+        default="rows",
+        description="Which nodes have a loss: rows (those with a row: Algorithm 9 as printed, whose columns only "
+        "shrink), kept (all that are kept, each without a row by its own record, and every column has norm tau: the "
+        "authors' later code)",
+    )
+    node_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="q', share of the training nodes that are kept, with the edges among them"
+    )
+    top_k: Annotated[int, Field(ge=1, le=LARGE, description="K, entries of a row that are kept")] = 4
+    clip: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="C1, norm of a row (gaussian), or C2, largest entry (exponential); public"
+    )
+    epsilon_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="epsilon_pr / epsilon: what the release of the rows may cost; training gets the rest"
+    )
+    training_epsilon: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="epsilon_sgd, in place of epsilon_share: the release may cost what is left of epsilon"
+    )
+    column_norm: Annotated[float, Field(gt=0, description="tau, L1 norm of a column (variant published)")] = 1.0
+    column_cap: Annotated[int, Field(ge=1, le=LARGE, description="Entries that a column keeps (variant rigorous)")] = 1
+    own_weight: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="Weight of a root's own record; its row, at L1 norm 1, gets the rest (not the thesis')"
+    )
+    teleport: Annotated[float, Field(gt=0, le=1, description="alpha, of rows and of inference")] = 0.25
+    sparsity: Annotated[float, Field(gt=0, lt=1, description="rho, weight of the L1 norm")] = 1e-4
+    tolerance: Annotated[float, Field(gt=0, lt=1, description="gamma, of Algorithm 6")] = 1e-4
+    inference_steps: Annotated[
+        int, Field(ge=0, le=LARGE, description="P, power iterations of inference (Eq. 5.19)")
+    ] = 2
+
+    @property
+    def released(self) -> bool:
+        """Tell whether the rows are the output of a private mechanism."""
+        return self.release in ("gaussian", "exponential", "exponential-values")
+
+    @model_validator(mode="after")
+    def _clip(self) -> Self:
+        if (self.clip is not None) != self.released:
+            raise ValueError(f"release={self.release}, clip={self.clip}: expected a clip exactly for private releases")
+        return self
+
+
+class PlainPagerank(Pagerank):
+    release: Literal["exact", "identity", "random"]
+    epsilon_share: None = None
+    training_epsilon: None = None
+
+
+class RowModel(UndroppedMlp):
+    """A perceptron of one hidden layer, whose gradients are known in closed form."""
+
+    encoder_layers: Annotated[int, Field(ge=1, le=1)] = 1
+    decoder_layers: Annotated[int, Field(ge=1, le=1)] = 1
+
+
+class ApprCell(NetworkCell):
+    model: RowModel
+    training: RootBatches
+    privacy: None = None
+    pagerank: PlainPagerank
+
+
+class PagerankPrivacy(Privacy):
+    variant: Literal["rigorous", "published"] = Field(
+        default="rigorous",
+        description="rigorous (columns of the released rows capped, Poisson batches of roots), published (Theorems 6 "
+        "to 8)",
+    )
+
+
+class DpApprCell(NetworkCell):
+    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
+        **NetworkCell.NOISE_IGNORES,
+        "pagerank": ("own_weight", "teleport", "sparsity", "tolerance"),
+    }
+    model: RowModel
+    training: RootBatches
+    privacy: PagerankPrivacy
+    pagerank: Pagerank
+
+    @model_validator(mode="after")
+    def _release(self) -> Self:
+        rows, epsilon = self.pagerank, self.privacy.epsilon
+        given = (rows.epsilon_share is not None) + (rows.training_epsilon is not None)
+        if given != rows.released or (given and epsilon is None):
+            raise ValueError(
+                f"pagerank.release={rows.release}, epsilon_share={rows.epsilon_share}, training_epsilon="
+                f"{rows.training_epsilon}, epsilon={epsilon}: expected one of the two, and epsilon, exactly for "
+                "private releases"
+            )
+        if epsilon is not None and rows.training_epsilon is not None and rows.training_epsilon >= epsilon:
+            raise ValueError(f"training_epsilon={rows.training_epsilon}: expected a number < epsilon = {epsilon:g}")
+        return self
+
+    @cached_property
+    def for_calibration(self) -> Self:
+        """The bound of a row scales its noise; whether predictions read edges is part of the guarantee's scope."""
+        cell = cast("Self", super().for_calibration)
+        rows = {"inference_steps": min(1, self.pagerank.inference_steps), "clip": 1.0 if self.pagerank.clip else None}
+        return cell.model_copy(update={"pagerank": cell.pagerank.model_copy(update=rows)})
+
+    @property
+    def release_epsilon(self) -> float | None:
+        """Return epsilon_pr, the most that the release of the rows alone may cost; None: no release."""
+        if self.privacy.epsilon is None:
+            return None
+        if self.pagerank.training_epsilon is not None:
+            return self.privacy.epsilon - self.pagerank.training_epsilon
+        share = self.pagerank.epsilon_share
+        return None if share is None else share * self.privacy.epsilon
+
+
+LOOKS = {
+    "exact": Look(VERMILION, "v", "-"),
+    "gaussian": Look(BLUE, "o", "-"),
+    "exponential": Look(GREEN, "s", "-"),
+    "exponential-values": Look(PURPLE, "^", "-"),
+    "identity": Look(ORANGE, "D", "-"),
+    "random": Look(GREY, "X", "-"),
+}
+PUBLISHED = {"v": "<", "o": "8", "s": "H", "^": "*", "D": "d", "X": "P"}
+OWN_RECORDS = Look(TEAL, "h", (0, (12, 1)))  # rows with a share of the root's own record
+ALL_ROOTS = {"identity": Look(BROWN, "p", (0, (9, 1, 3, 1)))}  # all training nodes are roots
+
+
+def look(cell: Any) -> Look:
+    rows = cell.pagerank
+    style = LOOKS[rows.release]
+    if cell.privacy is None:
+        return replace(style, line=(0, (1, 1.5)))
+    if cell.privacy.variant == "published":
+        return replace(style, marker=PUBLISHED[style.marker], line=DASHED)
+    if rows.own_weight:
+        return OWN_RECORDS
+    return ALL_ROOTS.get(rows.release, style) if rows.num_rows is None else style
+
 
 WITHOUT_DATA, FROM_DATA = ("identity", "random"), ("gaussian", "exponential", "exponential-values")
 
@@ -21,7 +179,7 @@ SECONDS_PER_ROW = 7e-4  # of PageRank, on one CPU core: measured on PubMed
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Training and the rows that it reads."""
+    """Estimate the seconds of a seed: training, and the rows that it reads."""
     rows = cell.pagerank.num_rows or cell.pagerank.node_share * size.train_nodes
     return network_seconds(cell, size) + SECONDS_PER_ROW * rows
 
@@ -37,10 +195,12 @@ def score(cell: Any) -> ScoreReads:
 
 
 def root_exchanges(cell: Any) -> int:
-    """Two: the root's record becomes null, then null becomes the other's record; the release is accounted for any
-    change of all rows, once. One where both nodes are kept anyway and a root reads others, too: then one row and one
-    loss term change, by up to 2 C, and a step is accounted for one such root besides the node's own (Mixture pairs of R
-    >= 2; Theorem 1 at R = M).
+    """Return how often a step's guarantee is charged when a root is exchanged for another node.
+
+    Two: the root's record becomes null, then null becomes the other's record; the release is accounted for any change
+    of all rows, once. One if both nodes are kept anyway and a root reads others, too: then one row and one loss term
+    change, by up to 2 C, and a step is accounted for one such root in addition to the node's own (mixture pairs of R >=
+    2; Theorem 1 at R = M).
     """
     return 2 if cell.pagerank.release == "identity" or cell.pagerank.node_share < 1 else 1
 
@@ -61,7 +221,6 @@ def contract(release: str, variant: str | None, **more: str) -> dict[str, Any]:
 
 
 def attack(release: str, variant: str) -> AttackCase:
-    """Whole runs are attacked where rows cost nothing and steps have a dominating pair."""
     rigorous = variant == "rigorous"
     return AttackCase(
         variant=variant,
@@ -71,7 +230,6 @@ def attack(release: str, variant: str) -> AttackCase:
         clipping=Clipped.ROOT,
         noise_unit="m C" if release == "exact" else "C",
         relation=Relation.NODE_NULL,
-        run_attack="rows" if rigorous and release in WITHOUT_DATA else None,
     )
 
 

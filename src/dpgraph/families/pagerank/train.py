@@ -10,19 +10,17 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, initial_network, run_loop, set_up
+from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, initial_network, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.propagation import PowerIteration
-from dpgraph.engine.models.weighted_rows import RowNetwork, WeightedRows
+from dpgraph.engine.models.weighted_rows import RowNetwork
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.sampling.batches import Draws
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.closed_rows import RowStep
 from dpgraph.engine.training.optimizers import make_optimizer
-from dpgraph.engine.training.steps import PlainStep, Step
 from dpgraph.families.pagerank.prepared import (
     PreparedRows,
     kept_nodes,
@@ -54,7 +52,7 @@ class DpAppr(Appr):
 
 @dataclass(frozen=True)
 class Reading:
-    """What is trained on without privacy: (M, N) rows, the (M,) node ids of their roots, and the batches."""
+    """The input of training without privacy: (M, N) rows, the (M,) node ids of their roots, and the batches."""
 
     rows: sp.csr_matrix
     roots: np.ndarray
@@ -62,7 +60,7 @@ class Reading:
     draws: Draws
 
     @classmethod
-    def of(cls, job: Job, pagerank: Any) -> Reading:
+    def of_job(cls, job: Job, pagerank: Any) -> Reading:
         graph = job.graph
         chosen, roots = kept_nodes(graph, pagerank, numpy_generator(*job.names("kept nodes")))
         rows = public_rows(graph, pagerank, chosen, roots, numpy_generator(*job.names("random rows")))
@@ -90,28 +88,18 @@ def train_rows(job: Job, observe: Observe) -> Outcome:
     """Train one seed, privately if its job is prepared, else by mean cross-entropy. Inference is power iteration."""
     pagerank: Any = job.cell.pagerank
     prepared = None if job.prepared is None else expected(job.prepared, PreparedRows)
-    reading = Reading.of(job, pagerank) if prepared is None else prepared
+    reading = Reading.of_job(job, pagerank) if prepared is None else prepared
     roots, draws = (reading.roots if isinstance(reading, Reading) else reading.rows.roots), reading.draws
     inference = PowerIteration(job.graph, pagerank.inference_steps, pagerank.teleport, job.device)
     generators: dict[str, Generator] = {"batches": draws.generator}
     if prepared is not None:
         generators["noise"] = prepared.noise.generator
     notes = {"batches": str(draws.sampler.name), "edge_lists": pagerank.release}
-    if has_closed_form(job.cell.model):
-        bench, network, step = _closed(job, reading)
-        run = SeedRun(job, bench, step, generators, notes, inference=WrittenNetwork(inference, network))
-    else:
-        bench = set_up(job)
-        network = bench.network
-        run = SeedRun(job, bench, _general(job, bench, reading), generators, notes, inference=inference)
+    bench, network, step = _closed(job, reading)
+    run = SeedRun(job, bench, step, generators, notes, inference=WrittenNetwork(inference, network))
     outcome = run_loop(run, observe)
     exposed = exposure(network, bench.features, _labels(job), job.graph.train_nodes, roots)
     return replace(outcome, exposure=exposed)
-
-
-def has_closed_form(model: Model) -> bool:
-    """Return whether gradients are known in closed form: one hidden layer, no dropout."""
-    return model.encoder_layers == model.decoder_layers == 1 and not model.dropout
 
 
 def _closed(job: Job, reading: Reading | PreparedRows) -> tuple[Bench, Network, RowStep]:
@@ -130,15 +118,6 @@ def _closed(job: Job, reading: Reading | PreparedRows) -> tuple[Bench, Network, 
     return Bench(trained, optimizer, features, None), network, step
 
 
-def _general(job: Job, bench: Bench, reading: Reading | PreparedRows) -> Step:
-    """Return the step by the engine for any network, with the same draws."""
-    if isinstance(reading, PreparedRows):
-        return reading.general(bench.network, bench.optimizer)
-    weighted = WeightedRows(reading.rows, reading.roots, job.device)
-    data = (weighted.trees, bench.features, _labels(job), reading.draws.sampler, reading.draws.generator)
-    return PlainStep(bench.network, bench.optimizer, *data, weighted.logits)
-
-
 def _labels(job: Job) -> Tensor:
     """Return the (N,) labels that training reads."""
     if job.prepared is not None:
@@ -148,7 +127,7 @@ def _labels(job: Job) -> Tensor:
 
 @torch.no_grad()
 def exposure(network: Network, features: Tensor, labels: Tensor, candidates: np.ndarray, roots: np.ndarray) -> Exposure:
-    """Hidden states of the roots and losses of all training nodes, from each node's own record."""
+    """Return the roots' hidden states and the losses of all training nodes, from each node's own record."""
     network.eval()
     hidden = network.encoder(features[torch.from_numpy(roots)])
     logits = network.decoder(network.encoder(features[torch.from_numpy(candidates)]))

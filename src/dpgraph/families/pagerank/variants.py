@@ -1,4 +1,7 @@
-"""Mechanisms over rows of PageRank, from a cell."""
+"""Mechanisms over rows of PageRank, from a cell; numbers of nodes with rows and with losses.
+
+Settings are not named by class here, so that a new field retrains no cell.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,23 @@ from typing import Any
 from dpgraph.core.errors import invalid
 from dpgraph.engine.methods.request import MechanismRequest, batch_size
 from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPagerank
-from dpgraph.families.pagerank.roots import kept_and_roots, roots_and_rows
+
+
+def kept_and_roots(pagerank: Any, num_train: int) -> tuple[int, int]:
+    """Return N, training nodes that are kept (a share q' of them), and M, the roots among them; both public."""
+    kept = max(1, round(pagerank.node_share * num_train))
+    rows = kept if pagerank.num_rows is None else pagerank.num_rows
+    if rows > kept:
+        raise invalid("num_rows", rows, f"at most the number of training nodes that are kept, {kept}")
+    return kept, rows
+
+
+def roots_and_rows(pagerank: Any, num_train: int) -> tuple[int, int | None]:
+    """Return how many nodes have a loss, and how many of them a row where these are fewer; both public."""
+    kept, rows = kept_and_roots(pagerank, num_train)
+    if pagerank.losses == "rows":
+        return rows, None
+    return kept, rows if rows < kept and pagerank.release != "identity" else None
 
 
 def published_pagerank(asked: MechanismRequest) -> FixedBatchPagerank:
@@ -33,7 +52,7 @@ def poisson_pagerank(asked: MechanismRequest) -> PoissonPagerank:
 
 
 def _rows(asked: MechanismRequest, published: bool) -> dict[str, Any]:
-    """Fields that both mechanisms have."""
+    """Return the fields that both mechanisms have."""
     from dpgraph.families.pagerank.epsilon import release_noise
 
     pagerank = asked.cell.pagerank

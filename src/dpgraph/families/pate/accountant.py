@@ -28,7 +28,10 @@ NAME = "pate_confident_gnmax"
 def published_epsilon(
     *, checks: Checks, answers: Answers, sigma_threshold: CheckNoise, sigma_votes: VoteNoise, delta: float
 ) -> float:
-    """Return Proposition 2: a + 2 sqrt(a ln(1/delta)), a = checks / (2 sigma_1^2) + answers / sigma_2^2."""
+    """Return epsilon by Proposition 2 of the thesis: a + 2 sqrt(a ln(1/delta)).
+
+    Here a = checks / (2 sigma_1^2) + answers / sigma_2^2, with sigma_1 the noise of a check and sigma_2 of an answer.
+    """
     cost = checks / (2 * sigma_threshold**2) + answers / sigma_votes**2
     return cost + 2 * math.sqrt(cost * math.log(1 / delta))
 
@@ -44,9 +47,10 @@ def published_epsilon(
 def capped_epsilon(
     *, checks: Checks, answers: Answers, sigma_threshold: CheckNoise, sigma_votes: VoteNoise, delta: float
 ) -> float:
-    """Return mu-GDP for public caps on checks (sensitivity 1) and answers (one moved vote: sqrt(2)) that stop the run.
+    """Return the exact epsilon of checks and answers whose numbers have public caps (Theorem G).
 
-    mu^2 = checks / sigma_1^2 + 2 answers / sigma_2^2, exactly: docs/privacy.md, section 14.
+    A record moves one vote, so a check has sensitivity 1 and an answer sqrt(2): mu^2 = checks / sigma_1^2 + 2 answers /
+    sigma_2^2 (docs/privacy.md, section 14).
     """
     from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 

@@ -34,7 +34,7 @@ TITLE = "teachers' parts, and noise and caps of the release of their votes"
 
 
 def images(public: int) -> Images:
-    """RECORDS of training, `public` ones and a tested one, of random pixels."""
+    """Return `RECORDS` training images, `public` public ones and one test image, all of random pixels."""
     random, size = numpy_generator("audits", "teachers"), RECORDS + public + 1
     return Images(
         name="audit",
@@ -47,6 +47,7 @@ def images(public: int) -> Images:
 
 
 def prepared(kind: Kind, value: Images, seed: int, caps: tuple[int, int]) -> PreparedTeachers:
+    """Return the prepared step of a cell with `TEACHERS` small teachers and these caps on checks and answers."""
     cell = resolve(
         {
             "task": {"dataset": "demo-images", "split": "random-60-15-25"},
@@ -63,7 +64,7 @@ def prepared(kind: Kind, value: Images, seed: int, caps: tuple[int, int]) -> Pre
 
 
 def taught(kind: Kind) -> int:
-    """The most teachers whose votes another record in the place of one moves; of all, each record in turn."""
+    """Return the most teachers whose votes change when one record is replaced, over every seventh record."""
     value, most = images(30), 0
     step = prepared(kind, value, 0, (20, 10))
     before = votes_of(step.records, step.plan, CPU)
@@ -80,9 +81,9 @@ Prepare = Callable[[int, int, tuple[int, int]], PreparedTeachers]  # of public r
 
 
 def laws(prepare: Prepare, trials: int) -> dict[str, float]:
-    """Standard deviations by which shares of answered queries and of the first class differ from their laws.
+    """Return how far the shares of answered queries and of the first class are from their laws, in standard deviations.
 
-    All queries have the votes (4, 2, 0); in a run without checks that fail, the first two classes are compared.
+    Every query has the votes (4, 2, 0). The share of the first class is among answers of the first two classes.
     """
     found = {}
     votes = np.tile(np.array([0, 0, 0, 0, 1, 1], dtype=np.int16)[:, None], (1, trials))
@@ -105,7 +106,7 @@ def _deviation(seen: int, count: int, share: float) -> float:
 
 
 def over_caps(prepare: Prepare) -> bool:
-    """Whether a run with all teachers agreed makes more answers than allowed, or states what it does not do."""
+    """Tell whether a run exceeds its cap on answers, or misstates it, when all teachers agree."""
     step = prepare(100, 2, (50, 10))
     with patch.object(type(step), "votes", lambda self: np.zeros((TEACHERS, 100), dtype=np.int16)):
         made = int((step.labels() >= 0).sum())
@@ -117,7 +118,7 @@ def over_caps(prepare: Prepare) -> bool:
 
 
 def teachers(trials: int) -> AuditResult:
-    """One record moves one teacher's votes; checks and answers have the noise, and the caps, that are accounted for."""
+    """Test that a record moves one teacher's votes, and that noise and caps of the release are as accounted for."""
     broken: list[str] = []
     # no votes of before: they may be of other code
     with TemporaryDirectory() as folder, patch.dict(os.environ, {VARIABLE: folder}):
@@ -129,6 +130,7 @@ def teachers(trials: int) -> AuditResult:
 
 
 def judged(audit: str, title: str, claim: str, broken: list[str], trials: int) -> AuditResult:
+    """Return the result of an audit of teachers: it passes if the list `broken` is empty."""
     finding = "; ".join(broken) or "one teacher, the noise of both, and both caps"
     return AuditResult(audit=audit, title=title, passed=not broken, claim=claim, finding=finding, trials=trials)
 
@@ -142,7 +144,7 @@ def budget_of(kind: Kind, caps: tuple[int, int]) -> dict[str, Any]:
 
 
 def released(name: str, prepare: Prepare, trials: int) -> list[str]:
-    """What is wrong with noise and caps of a release, if anything."""
+    """Return the faults of the noise and the caps of a release; empty: none."""
     broken = [
         f"{name}, {what}: {z:.3g} standard deviations"
         for what, z in laws(prepare, trials).items()

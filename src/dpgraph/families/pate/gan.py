@@ -15,7 +15,7 @@ INPUT_NOISE, HIDDEN_NOISE = 0.3, 0.5  # standard deviations while training, as S
 
 
 def dense(read: int, made: int, generator: torch.Generator) -> nn.Linear:
-    """A linear layer with He's normal law for its weights, no bias at first."""
+    """Return a linear layer with weights drawn by He's normal law and a bias of 0."""
     layer = undrawn(nn.Linear, read, made)
     with torch.no_grad():
         layer.weight.normal_(0, math.sqrt(2 / read), generator=generator)
@@ -29,13 +29,15 @@ class FeatureClassifier(nn.Module):
     last: nn.Linear
 
     def features(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
-        """(n, F') of (n, F) pixels."""
+        """Return the features (n, F') of pixels (n, F)."""
         raise NotImplementedError
 
     def classify(self, features: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        """Return the class logits (n, K) of features (n, F')."""
         return self.last(perturbed(features, HIDDEN_NOISE, noise))  # type: ignore[no-any-return]
 
     def forward(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
+        """Return the class logits (n, K) of pixels (n, F)."""
         return self.classify(self.features(pixels, noise), noise)
 
 
@@ -52,16 +54,17 @@ class Discriminator(FeatureClassifier):
         self.last = dense(width // 2 or 1, classes, generator)
 
     def features(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
-        """(n, width / 2); with Gaussian noise on pixels and hidden units where a generator is given."""
+        """Return the features (n, width / 2); a generator adds Gaussian noise to pixels and hidden units."""
         hidden = torch.relu(self.first(perturbed(pixels, INPUT_NOISE, noise)))
         return torch.relu(self.second(perturbed(hidden, HIDDEN_NOISE, noise)))
 
 
 class ConvolutionalDiscriminator(FeatureClassifier):
-    """The same of seven convolutions and two hidden linear layers, as PATE's deep network (Zhang, section 3.4.1).
+    """A discriminator of seven convolutions and two hidden linear layers: PATE's deep network (Zhang, section 3.4.1).
 
-    `channels` of the first three; the linear layers have twice as many units, the second of which are `features`. Noise
-    is on pixels and before linear layers. He's normal law for weights, no batch statistics.
+    The first three convolutions have `channels` channels. The linear layers have twice as many units; the units of the
+    second one are `features`. Noise is added to the pixels and before linear layers. Weights follow He's normal law;
+    there are no batch statistics.
     """
 
     def __init__(self, shape: tuple[int, int, int], classes: int, channels: int, generator: torch.Generator) -> None:
@@ -82,7 +85,7 @@ class ConvolutionalDiscriminator(FeatureClassifier):
         self.last = dense(2 * channels, classes, generator)
 
     def features(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
-        """(n, 2 channels)"""
+        """Return the features (n, 2 channels), with Gaussian noise if a generator is given."""
         height, breadth, depth = self.shape
         states = perturbed(pixels, INPUT_NOISE, noise).reshape(-1, height, breadth, depth).permute(0, 3, 1, 2)
         for layer in self.convolutions:
@@ -101,7 +104,7 @@ class FrozenSoftmax(nn.Module):
     axes: Tensor
 
     def __init__(self, public: Tensor, components: int, classes: int, generator: torch.Generator) -> None:
-        """`public` (Q, F) rows that everybody may read; of at most as many components as there are columns."""
+        """Find the axes of public rows (Q, F): at most `components` of them, and at most F."""
         super().__init__()
         mean, axes = principal_axes(public, components)
         self.register_buffer("mean", mean)
@@ -109,7 +112,7 @@ class FrozenSoftmax(nn.Module):
         self.last = dense(axes.shape[1], classes, generator)
 
     def forward(self, pixels: Tensor, noise: torch.Generator | None = None) -> Tensor:
-        """`noise` is not read: nothing is perturbed."""
+        """Return the class logits (n, K) of values (n, F), without noise."""
         return self.last((pixels - self.mean) @ self.axes)  # type: ignore[no-any-return]
 
 
@@ -124,6 +127,7 @@ class ImageGenerator(nn.Module):
         self.norms = nn.ModuleList(nn.BatchNorm1d(width, track_running_stats=False) for _ in range(2))
 
     def forward(self, count: int, noise: torch.Generator) -> Tensor:
+        """Draw `count` images (count, F)."""
         weight = self.first.weight
         states = torch.rand(count, self.latent, generator=noise, device=weight.device)
         for layer, norm in zip((self.first, self.second), self.norms, strict=True):
@@ -132,6 +136,7 @@ class ImageGenerator(nn.Module):
 
 
 def perturbed(values: Tensor, std: float, noise: torch.Generator | None) -> Tensor:
+    """Return the values with Gaussian noise of this standard deviation; unchanged without a generator."""
     if noise is None:
         return values
     return values + std * torch.randn(values.shape, generator=noise, device=values.device)

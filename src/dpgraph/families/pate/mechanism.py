@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.pate.accountant import capped_epsilon, published_epsilon
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, NoisySteps
@@ -46,12 +47,13 @@ GNMAX_NODES = replace(
 
 
 class ConfidentGnmax(NoisySteps):
-    """At most `max_checks` noisy largest counts and `max_answers` noisy histograms of votes, then T free steps.
+    """At most `max_checks` noisy largest counts and `max_answers` noisy histograms of votes, then T steps at no cost.
 
-    `noise_multiplier` is the std on a count of a histogram, in votes; that of a check is `check_ratio` times as much.
-    Teachers have disjoint parts of the N records by public ids, so one record moves one vote of every histogram: the
-    largest count by at most 1, the histogram by at most sqrt(2). All checks are one Gaussian mechanism and, given their
-    outcomes, so are the answers: mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 (Theorem G there).
+    `noise_multiplier` is the noise std on a count of a histogram, in votes; a check has `check_ratio` times as much.
+    Teachers have disjoint parts of the N records by public ids. So one record moves one vote of every histogram: the
+    largest count by at most 1, the histogram by at most sqrt(2). All checks are one Gaussian mechanism and so, given
+    their outcomes, are the answers: mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 (Theorem G of
+    docs/privacy.md).
     """
 
     stated: ClassVar[Statement] = GNMAX
@@ -90,12 +92,13 @@ class ConfidentGnmax(NoisySteps):
         return np.asarray(orders) * self.mu**2 / 2
 
     def published(self) -> Guarantee:
-        """Proposition 2 of the thesis, data-independent."""
+        """Return the guarantee by Proposition 2 of the thesis, which does not depend on the data."""
         return self._stated("Proposition 2, RDP of Confident-GNMax without regard to the data").guarantee(
             "published", epsilon=published_epsilon(**self._spent()), delta=self.delta
         )
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee by Theorem G: Gaussian differential privacy of the capped checks and answers."""
         return self._proved(self._stated(self.stated.method), capped_epsilon(**self._spent()))
 
     def _stated(self, method: str) -> Statement:
@@ -116,7 +119,7 @@ class ConfidentGnmax(NoisySteps):
 
 
 class NodeGnmax(ConfidentGnmax):
-    """The same where teachers have parts of the training nodes, and public validation nodes are asked for (Theorem N).
+    """Confident-GNMax whose teachers have parts of the training nodes and label public validation nodes (Theorem N).
 
     A teacher reads its part's subgraph and the public nodes, so one training node moves one vote of every histogram.
     """
@@ -129,3 +132,22 @@ class NodeGnmax(ConfidentGnmax):
     )
 
     kind: Literal["confident-gnmax-nodes"] = "confident-gnmax-nodes"
+
+
+def capped(asked: MechanismRequest) -> dict[str, Any]:
+    """Return the fields of a mechanism of PATE, on images or on nodes."""
+    if asked.steps is None:
+        raise invalid("steps", "max", "a number, since a student's steps are free")
+    privacy = asked.privacy
+    caps = {name: getattr(privacy, name) for name in ("max_checks", "max_answers", "check_ratio")}
+    return {**asked.common(asked.num_train), **caps}
+
+
+def confident_gnmax(asked: MechanismRequest) -> ConfidentGnmax:
+    """Build the mechanism on images: the teachers' records are protected; delta counts all images."""
+    return ConfidentGnmax(**capped(asked))
+
+
+def node_gnmax(asked: MechanismRequest) -> NodeGnmax:
+    """Build the mechanism on a graph: the training nodes are protected; delta counts all nodes."""
+    return NodeGnmax(**capped(asked))

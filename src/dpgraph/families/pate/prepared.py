@@ -1,9 +1,16 @@
-"""The private part of PATE: teachers on disjoint parts, whose votes label public images once."""
+"""The private part of PATE: teachers on disjoint parts of the images, whose noisy votes label public images once.
+
+The release is Confident-GNMax (Papernot et al. 2018, Algorithm 1; Zhang 2021, chapter 3). One record trains one
+teacher, so in every histogram at most one vote moves from one class to another: the largest count (a check) moves by at
+most 1, the histogram (an answer) by at most sqrt(2). How many checks and answers are made depends on the data; public
+caps stop the run, so that mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 holds for any data.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -19,21 +26,93 @@ from dpgraph.core.randomness import CountedGenerator
 from dpgraph.data.records import TRAIN, VALIDATION, Records
 from dpgraph.engine.models import image_convolutions
 from dpgraph.engine.preparation.base import Order, PreparedStep
-from dpgraph.families.pate import teacher_networks as teachers_model
 from dpgraph.families.pate import teachers as teachers_training
-from dpgraph.families.pate.gnmax import confident_gnmax, vote_histograms
 from dpgraph.families.pate.mechanism import ANSWERS, CHECKS, ConfidentGnmax
 from dpgraph.families.pate.teachers import TeacherPlan, teachers_votes
 from dpgraph.privacy.cache import VARIABLE
 from dpgraph.privacy.procedure import NotAsAccounted, Procedure, Release
 from dpgraph.privacy.relation import Relation
 
+NO_ANSWER = -1
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Labels released for the queries, and the noise that was drawn for them."""
+
+    labels: np.ndarray  # (Q,) int64 classes; NO_ANSWER where the check failed or the run had stopped
+    _: KW_ONLY
+    checks: int  # <= max_checks
+    answers: int  # <= max_answers
+    check_noise_std: float
+    vote_noise_std: float
+    numbers: int  # of all noise
+
+
+def vote_histograms(predictions: np.ndarray, num_classes: int) -> np.ndarray:
+    """Count predicted classes (teachers, Q) by class: return (Q, classes)."""
+    predictions = np.asarray(predictions)
+    queries = predictions.shape[1]
+    flat = (np.arange(queries) * num_classes + predictions).ravel()
+    return np.bincount(flat, minlength=queries * num_classes).reshape(queries, num_classes)
+
+
+def noisy_largest_count(votes: np.ndarray, noise_std: float, generator: np.random.Generator) -> np.ndarray:
+    """Return the largest count (Q,) of each row plus N(0, noise_std^2): a check, of sensitivity 1."""
+    return votes.max(axis=1) + noise_std * generator.standard_normal(len(votes))
+
+
+def noisy_histograms(votes: np.ndarray, noise_std: float, generator: np.random.Generator) -> np.ndarray:
+    """Return counts (Q, classes) plus N(0, noise_std^2) each; an answer is the largest, of sensitivity sqrt(2)."""
+    return votes + noise_std * generator.standard_normal(votes.shape)
+
+
+def confident_gnmax(
+    votes: np.ndarray,
+    *,
+    threshold: float,
+    check_noise_std: float,
+    vote_noise_std: float,
+    max_checks: int,
+    max_answers: int,
+    generator: np.random.Generator,
+) -> Answers:
+    """Answer queries in order with the largest noisy count, where the noisy largest count reaches `threshold`.
+
+    The run stops after `max_checks` checks or `max_answers` answers, whichever comes first. The module states the
+    guarantee; the queries have to be fixed beforehand.
+
+    Args:
+        votes: (Q, classes) counts of votes.
+        threshold: Votes that a check has to reach.
+        check_noise_std: Noise std of a check, in votes.
+        vote_noise_std: Noise std of each count of an answer, in votes.
+        max_checks: Public cap on checks.
+        max_answers: Public cap on answers.
+        generator: Secret noise.
+    """
+    votes = np.asarray(votes)
+    passed = noisy_largest_count(votes[:max_checks], check_noise_std, generator) >= threshold
+    answered = np.flatnonzero(passed)[:max_answers]
+    checks = int(answered[-1]) + 1 if len(answered) == max_answers else len(passed)
+    labels = np.full(len(votes), NO_ANSWER, dtype=np.int64)
+    labels[answered] = noisy_histograms(votes[answered], vote_noise_std, generator).argmax(axis=1)
+    return Answers(
+        labels,
+        checks=checks,
+        answers=len(answered),
+        check_noise_std=check_noise_std,
+        vote_noise_std=vote_noise_std,
+        numbers=len(passed) + len(answered) * votes.shape[1],
+    )
+
+
 SMALLEST_SIDE = 4
 NOISE = "votes of teachers"  # the stream of checks, then of answers
 
 
 def plan_of(cell: Any, seed: int) -> TeacherPlan:
-    """Teachers are those of the split: seeds and methods that agree in it share them."""
+    """Return the teachers' settings, which follow from the split: seeds and methods of a split share them."""
     told = cell.training
     return TeacherPlan(
         teachers=told.teachers,
@@ -48,7 +127,7 @@ def plan_of(cell: Any, seed: int) -> TeacherPlan:
 
 
 def shape_of(records: Records) -> tuple[int, int, int]:
-    """Height, width and channels of records that are images; raises UserError for others."""
+    """Return height, width and channels of the images. Raise UserError without a shape, or if it is too small."""
     shape: Any = records.meta.get("shape")
     if shape is None or min(shape[:2]) < SMALLEST_SIDE:
         raise invalid("shape", shape, f"images of at least {SMALLEST_SIDE} x {SMALLEST_SIDE} pixels")
@@ -57,7 +136,7 @@ def shape_of(records: Records) -> tuple[int, int, int]:
 
 
 def pool_of(records: Records) -> np.ndarray:
-    """(Q,) ids of the public images, those of validation, in their order. Raises UserError where there are none."""
+    """Return the (Q,) ids of the public images, those of validation, ascending. Raise UserError if there are none."""
     pool = np.flatnonzero(np.asarray(records.split) == VALIDATION)
     if len(pool) == 0:
         raise invalid("split", "without validation images", "some: they are the public images that teachers label")
@@ -65,10 +144,12 @@ def pool_of(records: Records) -> np.ndarray:
 
 
 def votes_of(records: Records, plan: TeacherPlan, device: torch.device) -> np.ndarray:
-    """(teachers, Q) int16 classes, from the cache or trained now; `labels` of `records` beside training are not read.
+    """Return the (teachers, Q) int16 votes from the cache, or train the teachers now. Only training labels are read.
 
-    Files are named by a hash of plan, data, device kind and the code. They are as private as the records. Raises
-    UserError for fewer training images than teachers.
+    Cached files are named by a hash of settings, data, device kind and code. They are as private as the records.
+
+    Raises:
+        UserError: For fewer training images than teachers.
     """
     train = np.flatnonzero(np.asarray(records.split) == TRAIN)
     if plan.teachers > len(train):  # their number is public
@@ -104,13 +185,13 @@ def _stored(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
 
 @lru_cache
 def _code() -> str:
-    """Of what makes votes: teachers that were trained by other code are trained again."""
-    files = [Path(str(module.__file__)) for module in (image_convolutions, teachers_model, teachers_training)]
+    """Hash the code that makes votes, so that teachers trained by other code are trained again."""
+    files = [Path(str(module.__file__)) for module in (image_convolutions, teachers_training)]
     return digest([hashlib.sha256(path.read_bytes()).hexdigest() for path in files])
 
 
 class PreparedTeachers(PreparedStep):
-    """`labels`, once; what follows is post-processing of it and of public images."""
+    """The released labels of one seed. Training is post-processing of these labels and of public images."""
 
     def __init__(self, order: Order) -> None:
         super().__init__(order)
@@ -130,15 +211,15 @@ class PreparedTeachers(PreparedStep):
         self._labels: np.ndarray | None = None
 
     def planned(self, order: Order) -> Any:
-        """What teachers are trained by: a dataclass of public settings that has their number."""
+        """Return the settings of the teachers, a dataclass that has their number."""
         return plan_of(order.cell, order.seed)
 
     def votes(self) -> np.ndarray:
-        """(teachers, Q) private."""
+        """Return the private (teachers, Q) votes."""
         return votes_of(self.records, self.plan, self.device)
 
     def labels(self) -> np.ndarray:
-        """(Q,) int64 classes of the public images in their order, NO_ANSWER where there is none; the same each time."""
+        """Return the (Q,) int64 classes of the public images in their order, the same at each call; NO_ANSWER: none."""
         if self._labels is None:
             mechanism = self.gnmax
             sigma = mechanism.closed()[1]
@@ -164,7 +245,7 @@ class PreparedTeachers(PreparedStep):
         return self._labels
 
     def ran(self, resumed_at: int = 0) -> Procedure:
-        """Steps are free once the labels are there; before, nothing has been done."""
+        """Return the release that was made and its free steps; no step counts before the release."""
         steps = self.steps if self._labels is not None else 0
         return Procedure(
             relation=self.mechanism.relation if self.made else Relation.NONE,
@@ -177,4 +258,5 @@ class PreparedTeachers(PreparedStep):
         )
 
     def notes(self) -> dict[str, Any]:
+        """Return what the record of a run says about batches and lists."""
         return {"batches": "none", "edge_lists": "own record"}

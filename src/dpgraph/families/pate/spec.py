@@ -14,8 +14,7 @@ from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.engine.models.image_convolutions import multiplications
-from dpgraph.families.pate.mechanism import ConfidentGnmax
-from dpgraph.families.pate.variants import confident_gnmax
+from dpgraph.families.pate.mechanism import ConfidentGnmax, confident_gnmax
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
@@ -142,6 +141,7 @@ def look(cell: Any) -> Look:
 
 
 def teachers_seconds(training: Any, size: Size) -> float:
+    """Estimate the seconds that the training of all teachers takes."""
     side = training.teacher_channels
     if training.teacher_convolutions == 2:
         image = size.features * 2 * (4 * side + 4 * side**2) + size.features / 4 * side * training.teacher_width
@@ -152,13 +152,13 @@ def teachers_seconds(training: Any, size: Size) -> float:
 
 
 def convolved(size: Size, channels: int, width: int) -> float:
-    """Multiplications of one image, taken as grey and square, in seven convolutions."""
+    """Estimate the multiplications of one image, taken as grey and square, in seven convolutions."""
     side = max(4, round(size.features**0.5))
     return multiplications((side, side, 1), 7, channels, width)
 
 
 def shared(cell: Any, size: Size, seed: int) -> tuple[Hashable, float]:
-    """Teachers are trained once for each split and their own settings, and their votes kept."""
+    """Return a name and the seconds of the teachers, which all students of a split with the same teachers share."""
     told = cell.training
     own = (told.teachers, told.teacher_channels, told.teacher_width, told.teacher_steps, told.teacher_batch_size)
     name = (cell.task, split_number(cell, seed), *own, told.teacher_learning_rate, told.teacher_convolutions)
@@ -166,7 +166,7 @@ def shared(cell: Any, size: Size, seed: int) -> tuple[Hashable, float]:
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Teachers, as if none had been trained before, and the student."""
+    """Estimate the seconds of a seed: the student, and teachers as if none had been trained before."""
     model, training = cell.model, cell.training
     peers = 1 if model.teaching in ("frozen", "supervised", "gan") else 2
     dense = size.features * model.width + model.width**2 / 2

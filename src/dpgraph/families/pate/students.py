@@ -1,6 +1,6 @@
 """Students of PATE on public images, some of them with noisy labels (Zhang, chapter 3, Algorithms 1 and 3).
 
-Nothing here reads a private record: labels come from a release, images are public.
+A student reads no private record: labels come from a release, images are public.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ from dpgraph.families.pate.gan import ConvolutionalDiscriminator, Discriminator,
 
 Teaching = Literal["frozen", "supervised", "gan", "co-teaching", "co-teaching+", "cleansing"]
 Reading = Literal["halved", "thesis"]  # of the unsupervised loss
-ONE = ("frozen", "supervised", "gan")  # one discriminator, which disagrees with nobody
+ONE = ("frozen", "supervised", "gan")  # ways of teaching with one discriminator
 EPOCHS_TO_FULL = 15  # of the schedule R(e) = 1 - beta min(e / 15, 1) (section 3.4.1)
 
 
 class Student(nn.Module):
-    """One discriminator, or two that teach each other; a generator but for `frozen` and `supervised`.
+    """One discriminator, or two that teach each other, with a generator except for `frozen` and `supervised`.
 
-    Of PATE++ also its counts.
-
-    `forward` is the first discriminator without noise: what is released and tested.
+    PATE++ keeps its counts here, too. `forward` is the first discriminator without noise, which is released and tested.
     """
 
     counts: Tensor
@@ -41,9 +39,19 @@ class Student(nn.Module):
         generator: torch.Generator, looks: int = 0,
         public: Tensor | None = None, convolutional: tuple[tuple[int, int, int], int] | None = None,
     ) -> None:  # fmt: skip
-        """`public` (Q, F) on the CPU: what a frozen representation is made of; read by `frozen` alone.
+        """Build the networks of a way of teaching.
 
-        `convolutional`: height, width and depth of an image, and channels, of discriminators of seven convolutions.
+        Args:
+            teaching: Way of teaching.
+            pixels: F, numbers of an image.
+            classes: K.
+            width: Units of a first hidden layer.
+            latent: Numbers that the generator starts from; frozen: principal components.
+            labelled: Number of labelled images.
+            generator: Draws initial parameters, on the CPU.
+            looks: Number of steps after which disagreements are kept.
+            public: (Q, F) public images on the CPU; read by `frozen` alone.
+            convolutional: (height, width, depth) of an image and channels, for convolutional discriminators.
         """
         super().__init__()
         if teaching == "frozen":
@@ -83,7 +91,7 @@ class StudentPlan:
 
 
 def kept_share(noise_rate: float, epoch: int) -> float:
-    """R(e) of epoch 1, 2, ...
+    """Return R(e), the share of labels that epoch e = 1, 2, ... keeps.
 
     >>> kept_share(0.3, 5), kept_share(0.3, 40)
     (0.9, 0.7)
@@ -92,7 +100,7 @@ def kept_share(noise_rate: float, epoch: int) -> float:
 
 
 def small_losses(losses: Tensor, eligible: Tensor, share: float) -> Tensor:
-    """(B,) bool: the ceil(share n) smallest of the n eligible losses (Algorithm 1, line 10)."""
+    """Choose the ceil(share n) smallest of the n eligible losses: return (B,) bool (Algorithm 1, line 10)."""
     order = torch.where(eligible, losses, torch.inf).argsort(stable=True)
     rank = torch.empty_like(order)
     rank[order] = torch.arange(len(order), device=order.device)
@@ -159,7 +167,7 @@ class StudentStep:
         return max(1, math.ceil(max(len(self.labelled), len(self.unlabelled)) / self.settings.batch_size))
 
     def _batch(self, phase: int, epoch: int, place: int) -> tuple[np.ndarray, np.ndarray]:
-        """Places in `labelled`, and ids of images without a label; both lists are repeated to the same length."""
+        """Return places in `labelled` and ids of images without a label, from lists repeated to the same length."""
         if (phase, epoch) not in self._epochs:
             removed = self.student.removed.cpu().numpy() & (phase == 1)
             lists = (
@@ -204,7 +212,7 @@ class StudentStep:
             self._match(real)
 
     def _match(self, real: Tensor) -> None:
-        """Line 14: the generator moves towards the mean features of real images, averaged over discriminators."""
+        """Move the generator towards the mean features of real images, averaged over discriminators (line 14)."""
         generator = self.student.generator
         if generator is None:
             return
@@ -223,7 +231,7 @@ class StudentStep:
     def _chosen(
         self, logits: list[Tensor], losses: list[Tensor], wanted: Tensor, places: Tensor, epoch: int
     ) -> list[Tensor]:
-        """For each discriminator, which labelled images it learns from: those that its peer finds easy."""
+        """Return for each discriminator the labelled images it learns from: those that its peer finds easy."""
         every = torch.ones_like(wanted, dtype=torch.bool)
         if len(losses) == 1:
             return [every]
@@ -246,12 +254,12 @@ class StudentStep:
         self.student.fitted[:, place] = found == self.labels[ids]
 
     def _end_epoch(self) -> None:
-        """Algorithm 3, line 16: earlier epochs decay by alpha, this one is added."""
+        """Decay the counts of earlier epochs by alpha and add those of this one (Algorithm 3, line 16)."""
         self.student.counts.mul_(self.settings.decay).add_(self.student.seen)
         self.student.seen.zero_()
 
     def _cleanse(self) -> None:
-        """Lines 18 to 21: the labels with the largest counts go, and all begins anew on what is left."""
+        """Remove the labels with the largest counts and start again on the remaining ones (lines 18 to 21)."""
         removed = removed_labels(self.student.counts, self.settings.removed_share)
         kept = {name: getattr(self.student, name).clone() for name in ("counts", "disagreed", "fitted")}
         self.student.load_state_dict(self.fresh.state_dict())
@@ -262,14 +270,14 @@ class StudentStep:
 
 
 def removed_labels(counts: Tensor, share: float) -> Tensor:
-    """(L,) bool: the round(share L) labels with the largest counts; the first ones of equal counts."""
+    """Choose the round(share L) labels with the largest counts, first ones at ties: return (L,) bool."""
     removed = torch.zeros(len(counts), dtype=torch.bool, device=counts.device)
     removed[counts.argsort(descending=True, stable=True)[: round(share * len(counts))]] = True
     return removed
 
 
 def repeated(items: np.ndarray, length: int, generator: np.random.Generator) -> np.ndarray:
-    """Fresh permutations of the items, one after the other, cut at `length`; nothing of nothing."""
+    """Concatenate fresh permutations of the items and cut them at `length`; return no items if there are none."""
     if len(items) == 0:
         return items
     return np.concatenate([generator.permutation(items) for _ in range(-(-length // len(items)))])[:length]

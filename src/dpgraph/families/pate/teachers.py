@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import astuple, dataclass
 
 import numpy as np
@@ -11,8 +12,62 @@ from torch import Tensor, nn
 from dpgraph.core.errors import invalid
 from dpgraph.core.progress import progress
 from dpgraph.core.randomness import Name, numpy_generator, torch_generator
-from dpgraph.engine.models.image_convolutions import Depth
-from dpgraph.families.pate.teacher_networks import StackedTeachers
+from dpgraph.engine.models.image_convolutions import Depth, convolutions, hidden_layers, made_sides
+
+
+class StackedTeachers(nn.Module):
+    """(t, n, H W C) pixels, channels last -> (t, n, classes) logits: teacher i sees the i-th stack of images alone.
+
+    Convolutions (two, or the seven of PATE's deep network), hidden linear layers and class scores, with ReLU between
+    them. All sums are batched matrix products over teachers, so that none reads what another one does.
+    """
+
+    def __init__(
+        self, shape: tuple[int, int, int], classes: int, teachers: int, channels: int, width: int,
+        generator: torch.Generator, depth: Depth = 2,
+    ) -> None:  # fmt: skip
+        """Draw initial parameters on the CPU by He's uniform law. Height and width of an image are at least 4."""
+        super().__init__()
+        height, breadth, read = shape
+        self.shape, self.teachers, self.convolutions = shape, teachers, convolutions(depth, channels)
+        sizes = []
+        for layer in self.convolutions:
+            sizes.append((read * layer.kernel**2, layer.channels))
+            read = layer.channels
+        height, breadth = made_sides(height, breadth, self.convolutions)
+        read *= height * breadth
+        for _ in range(hidden_layers(depth)):
+            sizes.append((read, width))
+            read = width
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for inputs, made in (*sizes, (read, classes)):
+            bound = math.sqrt(6 / inputs)
+            weight = torch.empty(teachers, inputs, made).uniform_(-bound, bound, generator=generator)
+            self.weights.append(nn.Parameter(weight))
+            self.biases.append(nn.Parameter(torch.zeros(teachers, 1, made)))
+
+    def forward(self, pixels: Tensor) -> Tensor:
+        """Return logits (t, n, classes) of pixels (t, n, H W C), t of the first teachers."""
+        teachers, count = pixels.shape[:2]
+        height, breadth, depth = self.shape
+        states = pixels.reshape(teachers * count, height, breadth, depth).permute(0, 3, 1, 2)
+        for number, layer in enumerate(self.convolutions):
+            height, breadth = layer.side(height), layer.side(breadth)
+            read = states[:, :, : layer.stride * height, : layer.stride * breadth]  # a last odd row is not read
+            patches = nn.functional.unfold(read, layer.kernel, padding=layer.padding, stride=layer.stride)
+            rows = patches.transpose(1, 2).reshape(teachers, count * height * breadth, -1)
+            states = torch.relu(self._linear(number, rows))
+            states = states.reshape(teachers * count, height, breadth, -1).permute(0, 3, 1, 2)
+        states = states.reshape(teachers, count, -1)
+        last = len(self.weights) - 1
+        for number in range(len(self.convolutions), last):
+            states = torch.relu(self._linear(number, states))
+        return self._linear(last, states)
+
+    def _linear(self, layer: int, rows: Tensor) -> Tensor:
+        teachers = len(rows)
+        return torch.baddbmm(self.biases[layer][:teachers], rows, self.weights[layer][:teachers])
+
 
 QUERIES = 50  # images that all teachers of a stack look at together
 STACK = 25  # teachers that a step moves together
@@ -20,7 +75,7 @@ STACK = 25  # teachers that a step moves together
 
 @dataclass(frozen=True)
 class TeacherPlan:
-    """Public settings of teachers; `names` key their parts, initial parameters and batches."""
+    """The public settings of the teachers; `names` key their parts, initial parameters and batches."""
 
     teachers: int
     channels: int
@@ -32,20 +87,21 @@ class TeacherPlan:
     convolutions: Depth = 2
 
     def told(self) -> tuple[object, ...]:
-        """What votes and their noise are named by; of two convolutions as before there were seven."""
+        """Return the values that name votes and their noise; two convolutions, the default, are left out."""
         values = astuple(self)
         return values[:-1] if self.convolutions == 2 else values
 
 
 def parts_by_id(teachers: int, num_records: int, *names: Name) -> np.ndarray:
-    """(N,) teacher of every id: a public hash of the id alone, so that no record moves another one's part."""
+    """Return the (N,) teacher of every id: a public hash of the id, so no record moves another one's part."""
     return (numpy_generator(*names, "parts").random(num_records) * teachers).astype(np.int64)
 
 
 def members(parts: np.ndarray, train: np.ndarray, teachers: int) -> tuple[np.ndarray, np.ndarray]:
-    """((n,) training ids by teacher, (teachers + 1,) where each teacher's begin).
+    """Return the (n,) training ids by teacher, and the (teachers + 1,) places where each teacher's begin.
 
-    Raises UserError for a teacher without images; ids are public, so that says nothing of a record.
+    Raises:
+        UserError: For a teacher without images. Ids are public, so the error reveals no record.
     """
     sizes = np.bincount(parts[train], minlength=teachers)
     if sizes.min() == 0:
@@ -62,10 +118,22 @@ def teachers_votes(
     queries: np.ndarray,
     plan: TeacherPlan,
 ) -> np.ndarray:
-    """(teachers, Q) int16 classes that teachers predict for the images `queries`, each trained on its part of `train`.
+    """Train each teacher on its part of `train` and return the classes that it predicts for the images `queries`.
 
-    `pixels` (N, F) and `labels` (N,) int64, -1: none, which has no loss. Adam on mean cross-entropies of batches that
-    are drawn with replacement from a teacher's own part. A record moves its own teacher, whatever the others do.
+    Teachers run Adam on mean cross-entropies of batches drawn with replacement from their own part. A record moves its
+    own teacher only.
+
+    Args:
+        pixels: (N, F) images.
+        labels: (N,) int64 classes; -1: no label, and no loss.
+        shape: Height, width and channels of an image.
+        classes: Number of classes.
+        train: Ids of the training images.
+        queries: (Q,) ids of the public images.
+        plan: Settings of the teachers.
+
+    Returns:
+        (teachers, Q) int16 classes.
     """
     ids, starts = members(parts_by_id(plan.teachers, len(labels), *plan.names), train, plan.teachers)
     votes = np.empty((plan.teachers, len(queries)), dtype=np.int16)

@@ -12,8 +12,7 @@ from dpgraph.engine.methods.assembly import Bench, RowInference, SeedRun, run_lo
 from dpgraph.engine.methods.base import Job, Observe, Outcome, evaluation_steps
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.optimizers import make_optimizer
-from dpgraph.families.pate.gnmax import NO_ANSWER, vote_histograms
-from dpgraph.families.pate.prepared import PreparedTeachers, plan_of, pool_of, votes_of
+from dpgraph.families.pate.prepared import NO_ANSWER, PreparedTeachers, plan_of, pool_of, vote_histograms, votes_of
 from dpgraph.families.pate.students import ONE, Student, StudentPlan, StudentStep
 from dpgraph.problems.images.exposure import Disagreements
 
@@ -21,9 +20,13 @@ ROWS = 4096  # of a look at all images
 
 
 class Pate:
-    """A student on public images, those of validation; without a prepared step their labels are majorities."""
+    """The training of a student on public images, those of validation.
+
+    Without a prepared step their labels are majorities of the teachers.
+    """
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         images, settings, model = job.shown, job.cell.training, job.cell.model
         labels = torch.from_numpy(released(job)).to(job.device)
         steps = job.mechanism.steps
@@ -70,7 +73,7 @@ class Pate:
 
 
 def released(job: Job) -> np.ndarray:
-    """(Q,) int64 labels of the public images; NO_ANSWER: none."""
+    """Return the (Q,) int64 labels of the public images; NO_ANSWER: none."""
     if job.prepared is not None:
         return expected(job.prepared, PreparedTeachers).labels()
     records = job.graph

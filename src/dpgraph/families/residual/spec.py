@@ -68,7 +68,6 @@ def attack(hops: int, terms: Terms) -> AttackCase:
         batches=Batches.POISSON,
         clipping=Clipped.ROOT,
         relation=Relation.NODE_NULL,
-        run_attack="trees",
     )
 
 

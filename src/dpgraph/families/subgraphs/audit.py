@@ -21,8 +21,7 @@ from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork, Read
 from dpgraph.engine.preparation.base import expected
 from dpgraph.families.subgraphs.mechanism import PoissonSubgraphs
 from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
-from dpgraph.families.subgraphs.splits import FixedParts
-from dpgraph.families.subgraphs.steps import GraphSource, KipfStep
+from dpgraph.families.subgraphs.steps import FixedParts, GraphSource, KipfStep
 from dpgraph.privacy.accountants.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.auditing import joint_errors, profile_test
 
@@ -42,11 +41,11 @@ STEPS = "composed steps on fresh subgraphs"
 
 
 def steps(trials: int) -> AuditResult:
-    """8 steps of dp-subgraph at rate 1/4, noise 2 C, accounted as Poisson sampling of nodes with sensitivity 2 C.
+    """Attack 8 steps of dp-subgraph at rate 1/4 and noise 2 C: Poisson sampling of nodes with sensitivity 2 C.
 
-    The node, of huge features and unlike label, turns every gradient around: -C e without it, +C e with it. Schedules
-    and privatizers are those prepared for many seeds, whose long runs are cut into trials; parameters do not change.
-    One attacker looks at the steps of a known schedule, one mixes over all.
+    The node has huge features and the other label, so it turns every gradient around: -C e without it, +C e with it.
+    Schedules and privatizers are those prepared for many seeds, whose long runs are cut into trials; parameters do not
+    change. One attacker uses the steps of a known schedule, one mixes over all.
     """
     settings = Settings(noise=NOISE, rate=1 / PARTS, steps=PARTS * EPOCHS)
     total = PARTS * EPOCHS
@@ -60,7 +59,7 @@ def steps(trials: int) -> AuditResult:
         known, mixed = np.zeros((2, rounds, SEEDS))
         run = Positions(prepared, crowd(present))
         for step in range(rounds * total):
-            moved, _ = run.step(step)
+            moved = run.step(step)
             mixed[step // total] += mechanism.dominating_pair.log_ratio(moved)
             if run.due(step):
                 known[step // total] += moved
@@ -85,24 +84,26 @@ class Positions:
         self.direction /= self.direction.norm()
         self._order = FixedParts([np.arange(1)] * PARTS, ("audits", "fixed"))
 
-    def step(self, step: int) -> tuple[np.ndarray, np.ndarray]:
-        """(S,) positions, and which seeds drew node 0."""
-        moved, drawn = np.zeros(len(self.sources)), np.zeros(len(self.sources), dtype=bool)
+    def step(self, step: int) -> np.ndarray:
+        """Take one step of every seed and return the (S,) positions."""
+        moved = np.zeros(len(self.sources))
         for seed, (source, privatizer) in enumerate(zip(self.sources, self.privatizers, strict=True)):
             nodes = source.schedule.nodes(step)
             gradient = self._of(nodes).clone()
-            drawn[seed] = len(nodes) > 0 and nodes[0] == 0
             privatizer.apply(gradient)
             moved[seed] = float(gradient @ self.direction)
-        return moved / (2 * CLIP_NORM) + 0.5, drawn
+        return moved / (2 * CLIP_NORM) + 0.5
 
     def due(self, step: int) -> bool:
-        """Whether a schedule of parts in a known order would read the node."""
+        """Tell whether a schedule of parts in a known order would read the node."""
         epoch, place = divmod(step, PARTS)
         return bool(numpy_generator("audits", "fixed", epoch).permutation(PARTS)[place] == 0)
 
     def _of(self, nodes: np.ndarray) -> Tensor:
-        """All nodes but the first are alike: gradients depend on how many are drawn, and on the first."""
+        """Return the gradient of a batch.
+
+        All nodes but the first are alike: it depends on their number and on the first.
+        """
         key = len(nodes), bool(len(nodes)) and bool(nodes[0] == 0)
         if key not in self._found:
             row = torch.zeros_like(self.network.theta.data)
@@ -120,7 +121,7 @@ def _source(prepared: PreparedParts, blocks: GraphBlocks) -> GraphSource:
 
 
 def crowd(present: bool) -> Graph:
-    """Node 0 of huge features and label 1, or its empty place; all others are alike, with label 0. No edges."""
+    """Return a graph without edges: node 0 of huge features and label 1, or absent, and equal nodes of label 0."""
     features = np.full((1 + OTHERS, 2), 16.0, dtype=np.float32)
     features[0] = 1e6
     labels = np.zeros(1 + OTHERS, dtype=np.int64)
@@ -134,9 +135,9 @@ def _prepared(graph: Graph, settings: Settings, seeds: range, variant: str = "dp
 
 
 def locality(trials: int) -> AuditResult:
-    """One node's record changes wholly, its edges, too: steps that do not draw it keep every bit, others move by 2 C.
+    """Test that steps without a node keep every bit when its record and its edges change; others move by 2 C at most.
 
-    Fixed parts without the edges between them, and fresh samples, in turn.
+    Odd trials use fixed parts without the edges between them, even ones fresh samples.
     """
     moved, widest, read = 0, 0.0, 0
     for index in range(trials):
@@ -158,7 +159,7 @@ def locality(trials: int) -> AuditResult:
 
 
 def _clipped_gradients(graph: Graph, variant: str, index: int) -> list[tuple[np.ndarray, Tensor]]:
-    """Nodes read and clipped gradient of the eight steps of two epochs, without noise, at fixed parameters."""
+    """Return nodes and clipped gradient of the eight steps of two epochs, without noise, at fixed parameters."""
     (prepared,) = _prepared(graph, Settings(rate=0.25), range(index, index + 1), variant)
     prepared.noise.std = 0.0
     blocks, network = GraphBlocks(graph, CPU), _network()
@@ -180,7 +181,7 @@ def _clipped_gradients(graph: Graph, variant: str, index: int) -> list[tuple[np.
 
 
 def _neighbours(index: int) -> tuple[Graph, Graph, int]:
-    """A random graph of 16 nodes, the same with another record of one node, and that node."""
+    """Return a random graph of 16 nodes, the same with another record of one node, and that node."""
     random = numpy_generator("audits", "subgraphs", index)
     size = 16
     upper = np.triu(random.random((size, size)) < 0.3, 1)

@@ -1,25 +1,28 @@
-"""DP-SGD of a GCN on (sub)graphs (Igamberdiev and Habernal): both readings of the text, and what is proved.
+"""DP-SGD of a GCN on (sub)graphs (Igamberdiev and Habernal): both readings of the text, and the proved mechanisms.
 
 x_i of their Eq. 5 is a whole subgraph, or a node. In the first reading every step clips one vector, the gradient of the
 mean loss of a whole subgraph, to C and adds N(0, (noise_multiplier C)^2). One node may turn that vector around, so it
-moves by up to 2 C, not C. In the second (`NodeClippedSubgraphs`) it clips the gradient of each node's loss, and
-one node may turn all of them around. Proofs: docs/privacy.md, section 10.
+moves by up to 2 C, not C. In the second (`NodeClippedSubgraphs`) it clips the gradient of each node's loss, and one
+node may turn all of them around. Proofs: docs/privacy.md, section 10.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import UserError, invalid
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.privacy.accountants.steps import MOMENTS, MOST_MOMENTS, ONE_VECTOR, gaussian, moments, poisson_gaussian
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
+from dpgraph.privacy.public_numbers import nodes_with_loss
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
 
@@ -35,7 +38,7 @@ class GraphSplits(NoisySteps):
     """T steps over s parts of the training nodes; `noise_multiplier` is noise std / clip norm."""
 
     prepared: ClassVar[str] = "dpgraph.families.subgraphs.prepared:PreparedParts"
-    may_stop: ClassVar[bool] = False  # a paper's own mechanism may stop on validation labels, which nobody proves
+    may_stop: ClassVar[bool] = False  # a paper's own mechanism may stop on validation labels, without a proof
     num_splits: int = Field(description="s, parts; 1: all training nodes in every step")
     stops_early: bool = Field(
         default=False,
@@ -56,7 +59,7 @@ class GraphSplits(NoisySteps):
         return 1 / self.num_splits
 
     def published(self) -> Guarantee:
-        """Moments accountant of the paper's App. A with q = 1 / s, integer lambda up to 32, sensitivity C."""
+        """Return the guarantee by the moments accountant of the paper's App. A, with q = 1 / s and sensitivity C."""
         relation = Relation.GRAPH if self.num_splits == 1 else MOMENTS.relation
         return self._moments(replace(MOMENTS, relation=relation), PRESUMED)
 
@@ -84,7 +87,7 @@ class GraphSplits(NoisySteps):
         return self._proved(stated, epsilon, *remark_on_zero(epsilon))
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
-        """Noise is added to one clipped vector, which is divided by nothing: the mean's divisor is inside of it."""
+        """Return the one clipped vector that noise is added to; the mean's divisor is inside of it."""
         if self.shape.batches is Batches.NONE:
             return (self._term(clip_norms, loss=Loss.NOTHING, draws=0),)
         fresh = self.shape.batches is Batches.POISSON
@@ -92,7 +95,7 @@ class GraphSplits(NoisySteps):
         return (self._term(clip_norms, **drawn),)
 
     def _gaussian(self, steps: int, vectors: int = 1) -> float:
-        """`steps` Gaussian steps of sensitivity 2 C for each of `vectors`: mu = 2 vectors sqrt(steps) / multiplier."""
+        """Return the epsilon of Gaussian steps of sensitivity 2 C a vector: mu = 2 vectors sqrt(steps) / multiplier."""
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         _, noise = self.closed()
@@ -115,10 +118,10 @@ MOMENTS_OF_NODES = replace(
 
 
 class MaskedSubgraphs(GraphSplits):
-    """As published: fixed parts mask the loss only, messages cross the whole graph (one part: the full graph).
+    """The published mechanism: fixed parts mask the loss only, messages cross the whole graph.
 
-    Any node may change the gradient of every part, and parts follow a known schedule, so nothing is amplified: T
-    Gaussian steps of sensitivity 2 C. In return the guarantee is for any other graph.
+    One part is the full graph. Any node may change the gradient of every part, and parts follow a known schedule, so
+    sampling does not amplify: T Gaussian steps of sensitivity 2 C. In return the guarantee is for any other graph.
     """
 
     relation: ClassVar[Relation] = gaussian.statement.relation
@@ -128,6 +131,7 @@ class MaskedSubgraphs(GraphSplits):
     kind: Literal["masked-subgraphs"] = "masked-subgraphs"
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee of T Gaussian steps of sensitivity 2 C, without amplification by sampling."""
         steps, _ = self.closed()
         return self._rigorous(
             self._gaussian(steps),
@@ -144,7 +148,7 @@ class MaskedSubgraphs(GraphSplits):
 
 
 class UnclippedSubgraphs(GraphSplits):
-    """As the authors' released code runs: its clipping acts on a detached copy of the gradient and has no effect.
+    """The authors' released code: its clipping acts on a detached copy of the gradient and has no effect.
 
     Noise has the std that the paper's accountant assumes, but gradients have any norm, so no epsilon holds. Since both
     layers of weights grow with the noise, and gradients with the weights, training hardly depends on the noise.
@@ -157,6 +161,7 @@ class UnclippedSubgraphs(GraphSplits):
     kind: Literal["unclipped-subgraphs"] = "unclipped-subgraphs"
 
     def rigorous(self) -> Guarantee:
+        """Return a guarantee without epsilon."""
         reason = "nothing is clipped, so one node may move a gradient without bound"
         reason = f"{reason}; {UNPAID_STOPPING}" if self.stops_early else reason
         return self._none("rigorous", reason, "none: every step may read every node")
@@ -196,10 +201,11 @@ class NodeClippedSubgraphs(GraphSplits):
         return self.num_roots / self.num_splits
 
     def published(self) -> Guarantee:
-        """The same formula with a node for the record: q = L / N = 1 / s, sensitivity C."""
+        """Return the guarantee by the same formula with a node for the record: q = L / N = 1 / s, sensitivity C."""
         return self._moments(MOMENTS_OF_NODES, PRESUMED_OF_NODES)
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee of T Gaussian steps of sensitivity 2 C ceil(N / s), and that of labels as a remark."""
         steps, _ = self.closed()
         return self._rigorous(
             self._gaussian(steps, self.most_nodes),
@@ -232,6 +238,7 @@ class CutSubgraphs(GraphSplits):
     kind: Literal["cut-subgraphs"] = "cut-subgraphs"
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee by parallel composition: E Gaussian steps of sensitivity 2 C."""
         return self._rigorous(
             self._gaussian(self.epochs),
             f"{gaussian.statement.method}, mu = 2 sqrt(E) / noise multiplier, E = {self.epochs} epochs",
@@ -261,7 +268,7 @@ class PoissonSubgraphs(GraphSplits):
 
     @property
     def dominating_pair(self) -> MixturePair:
-        """Of one step, in units of 2 C."""
+        """Return the pair of one step, in units of 2 C."""
         from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 
         _, noise = self.closed()
@@ -273,6 +280,7 @@ class PoissonSubgraphs(GraphSplits):
         return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee of T Poisson-subsampled Gaussian steps at half the noise multiplier."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
 
         steps, _ = self.closed()
@@ -302,6 +310,7 @@ class PureNoise(GraphSplits):
     kind: Literal["pure-noise"] = "pure-noise"
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee of a run that reads no record: epsilon 0."""
         self.closed()
         return Guarantee(
             mode="rigorous",
@@ -333,3 +342,18 @@ class NodeNoise(PureNoise):
 
     def published(self) -> Guarantee:
         return self._moments(MOMENTS_OF_NODES, PRESUMED_OF_NODES)
+
+
+S = TypeVar("S", bound=GraphSplits)
+
+
+def parts(kind: type[S]) -> Callable[[MechanismRequest], S]:
+    """Return the builder of mechanisms of one class."""
+
+    def build(asked: MechanismRequest) -> S:
+        training = asked.cell.training
+        used = nodes_with_loss(num_train=asked.num_train, train_share=training.train_share)
+        stops = getattr(training, "patience", None) is not None
+        return kind(**asked.common(used), num_splits=training.num_splits, stops_early=stops)
+
+    return build

@@ -22,8 +22,18 @@ from dpgraph.families.subgraphs.mechanism import (
     PoissonSubgraphs,
     UnclippedSubgraphs,
 )
-from dpgraph.families.subgraphs.splits import FixedParts, FreshNodes, Schedule, equal_parts, parts_by_id
-from dpgraph.families.subgraphs.steps import BlockCache, GraphSource, NoSource, Privatizer, Source
+from dpgraph.families.subgraphs.steps import (
+    BlockCache,
+    FixedParts,
+    FreshNodes,
+    GraphSource,
+    NoSource,
+    Privatizer,
+    Schedule,
+    Source,
+    equal_parts,
+    parts_by_id,
+)
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, NotAsAccounted, Procedure
 
 MASKING = (MaskedSubgraphs, UnclippedSubgraphs, NodeClippedSubgraphs)
@@ -59,7 +69,7 @@ class PreparedParts(PreparedStep):
 
     @property
     def masks_the_loss(self) -> bool:
-        """Whether messages cross the whole graph."""
+        """Tell whether messages cross the whole graph."""
         return isinstance(self.mechanism, MASKING)
 
     def stops(self, watched: WatchedNetwork) -> None:
@@ -69,7 +79,7 @@ class PreparedParts(PreparedStep):
         self._watched = watched
 
     def check(self, resumed_at: int = 0) -> Procedure:
-        """As of all steps; a run that stopped is compared with as many as it made."""
+        """Compare what ran with what was accounted for; a run that stopped early counts as many steps as it made."""
         stopped = 0 if self._watched is None else int(self._watched.stopped_at)
         if stopped:
             self.mechanism = self.mechanism.with_steps(stopped)
@@ -77,6 +87,7 @@ class PreparedParts(PreparedStep):
         return super().check(resumed_at)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran, read from the objects that drew, clipped and noised."""
         source, privatizer = self._source, self._privatizer
         if source is None or privatizer is None:
             return procedure(self.mechanism, (), None, 0.0, 0)
@@ -110,7 +121,7 @@ class PreparedParts(PreparedStep):
 
 
 def masked_schedule(nodes: np.ndarray, num_splits: int, order: Order) -> FixedParts:
-    """As published: a fixed random partition of the nodes with a loss."""
+    """Return the published schedule: a fixed random partition of the nodes with a loss."""
     parts = [nodes] if num_splits == 1 else equal_parts(nodes, num_splits, order.generator("partition"))
     return FixedParts(parts, order.names("batches"))
 
@@ -123,10 +134,10 @@ def source_of(prepared: PreparedParts, blocks: GraphBlocks) -> Source:
     if schedule is None:
         source = NoSource()
     elif prepared.masks_the_loss:
-        source = GraphSource(schedule, BlockCache(blocks.masked).of, present)
+        source = GraphSource(schedule, BlockCache(blocks.masked).block_of, present)
     else:
         always = isinstance(schedule, FreshNodes) and schedule.rate < 1  # fresh samples do not come back
-        source = GraphSource(schedule, blocks.induced if always else BlockCache(blocks.induced).of, present)
+        source = GraphSource(schedule, blocks.induced if always else BlockCache(blocks.induced).block_of, present)
     prepared._source = source
     return source
 
@@ -142,7 +153,7 @@ def privatizer_of(prepared: PreparedParts, network: KipfNetwork) -> Privatizer:
 
 
 def lists_of(source: GraphSource, schedule: Schedule) -> Lists:
-    """Over which edges the blocks of a source are built."""
+    """Return over which edges a source builds its blocks."""
     build = source.block
     if isinstance(build, MethodType) and isinstance(build.__self__, BlockCache):
         build = build.__self__.build

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, Model, NetworkCell, NodeParts, Privacy
+from dpgraph.engine.methods import looks
 from dpgraph.engine.methods.cost import FLOPS_PER_SECOND, SECONDS_TO_START, network_seconds, steps_of
+from dpgraph.engine.methods.looks import Look
 from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Public, ScoreReads, Variant, scored_along_edges
-from dpgraph.families.subgraphs import look
 from dpgraph.families.subgraphs.mechanism import (
     UNPAID_STOPPING,
     CutSubgraphs,
@@ -20,11 +21,41 @@ from dpgraph.families.subgraphs.mechanism import (
     PoissonSubgraphs,
     PureNoise,
     UnclippedSubgraphs,
+    parts,
 )
-from dpgraph.families.subgraphs.variants import parts
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
+
+PLAIN_LOOKS = {
+    "adam": Look(looks.GREEN, "v", (0, (5, 1.5))),
+    "sgd": Look(looks.OLIVE, "^", (0, (5, 1, 1, 1))),
+}
+LOOKS = {
+    ("published", "adam"): Look(looks.BLUE, "o", (0, (7, 2))),
+    ("published", "sgd"): Look(looks.VERMILION, "s", (0, (2.5, 1.2))),
+    ("released", "adam"): Look(looks.BROWN, "X", (0, (7, 2, 1, 2))),
+    ("released", "sgd"): Look(looks.ORANGE, "P", (0, (2.5, 1.2, 1, 1.2))),
+    ("per-node", "adam"): Look(looks.SKY, "<", (0, (5, 1, 1, 1, 1, 1))),
+    ("per-node", "sgd"): Look(looks.BLACK, ">", (0, (5, 1, 1, 1, 1, 1))),
+    ("cut", "adam"): Look(looks.SLATE, "v", (0, (7, 1.5, 1, 1.5))),
+    ("cut", "sgd"): Look(looks.PURPLE, "^", (0, (3, 1, 1, 1, 1, 1))),
+    ("rigorous", "adam"): Look(looks.TEAL, "D", "-"),
+    ("rigorous", "sgd"): Look(looks.WINE, "h", "-"),
+}
+NOISE_LOOK = Look("#8A8A8A", "d", (0, (3, 2)), neutral=True)
+
+
+def plain_look(cell: Any) -> Look:
+    return PLAIN_LOOKS.get(cell.training.optimizer, looks.ANY)
+
+
+def private_look(cell: Any) -> Look:
+    return LOOKS.get((cell.privacy.variant, cell.training.optimizer), looks.ANY)
+
+
+def noise_look(cell: Any) -> Look:
+    return replace(NOISE_LOOK, marker="p") if cell.training.optimizer == "sgd" else NOISE_LOOK
 
 
 class KipfModel(Model):
@@ -109,12 +140,12 @@ SECONDS_PER_PARAMETER = 2e-8  # and step: noise and update
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Products with sparse records, and updates of all parameters."""
+    """Estimate the seconds of a seed: products with sparse records, and updates of all parameters."""
     return network_seconds(cell, size, GATHERED) + _updates(cell, size)
 
 
 def noise_seconds(cell: Any, size: Size) -> float:
-    """Of steps that read no record."""
+    """Estimate the seconds of a seed whose steps read no record."""
     looks = cell.training.evaluations * size.nodes * 2 * _parameters(cell, size) / FLOPS_PER_SECOND
     return SECONDS_TO_START + looks + _updates(cell, size)
 
@@ -128,7 +159,7 @@ def _parameters(cell: Any, size: Size) -> int:
 
 
 def contract(variants: tuple[str | None, ...], dropout: float) -> dict[str, dict[str, Any]]:
-    """Cells that the tests put through the contract of methods; one may stop, and has no time to."""
+    """Return the cells that tests put through the contract of methods; one may stop early, but is too short to."""
     cells: dict[str, dict[str, Any]] = {
         f"{parts}-{variant or 'none'}": {
             "model": {"architecture": "kipf", "hops": 2, "width": 8, "dropout": dropout},
@@ -152,7 +183,6 @@ def attack(variant: str, batches: Batches, clipping: Clipped, relation: Relation
         batches=batches,
         clipping=clipping,
         relation=relation,
-        run_attack="subgraphs" if clipping is Clipped.STEP else None,
     )
 
 
@@ -171,7 +201,7 @@ SPECS = (
         "dpgraph.families.subgraphs.train:KipfGcn",
         KipfGcnCell,
         contract((None,), 0.5),
-        look=look.plain,
+        look=plain_look,
         seconds=seconds,
     ),
     MethodSpec(
@@ -182,18 +212,18 @@ SPECS = (
         contract(tuple(VARIANTS), 0.5),
         VARIANTS,
         ATTACKS,
-        look=look.private,
+        look=private_look,
         seconds=seconds,
     ),
     MethodSpec(
         "dp-pure-noise",
-        "A control: the updates of dp-subgraph with the gradient set to zero, so that nothing but noise is learnt.",
+        "A control: the updates of dp-subgraph with the gradient set to zero, so that a run learns noise alone.",
         "dpgraph.families.subgraphs.train:DpPureNoise",
         DpPureNoiseCell,
         contract(tuple(NOISE_VARIANTS), 0.0),
         NOISE_VARIANTS,
         tuple(attack(variant, Batches.NONE, Clipped.NOTHING, Relation.GRAPH) for variant in NOISE_VARIANTS),
-        look=look.noise,
+        look=noise_look,
         seconds=noise_seconds,
     ),
 )

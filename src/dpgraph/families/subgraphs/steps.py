@@ -1,25 +1,83 @@
-"""Steps of Kipf's GCN on parts of a graph: what is read, what is clipped, and the noise.
+"""Steps of Kipf's GCN on parts of a graph: which nodes they read, what they clip, and the noise.
 
-Where each node's gradient is clipped (Igamberdiev and Habernal, Eq. 5, with one x_i for each node) the guarantees are
-those of `training.clipping`, for messages over whatever a block holds: a node's contribution to the sum is no longer
-than the clip norm, as norms are enlarged by more than their rounding, and a node whose gradient is not finite
-contributes exactly 0. Nothing bounds on how many nodes' gradients one record acts.
+A schedule draws parts of the training nodes: one per step (Igamberdiev and Habernal, section 4.4), or a fresh sample.
+
+Where each node's gradient is clipped (Eq. 5 of the paper, with one x_i for each node) the guarantees are those of
+`training.clipping`, for messages over any edges that a block holds: a node's contribution to the sum is no longer than
+the clip norm, as norms are enlarged by more than their rounding, and a node whose gradient is not finite contributes
+exactly 0. The number of nodes' gradients on which one record acts has no bound.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dpgraph.core.randomness import Name, numpy_generator
 from dpgraph.engine.models.kipf import KipfBlock, KipfNetwork, NodeErrors, Read, dropout_factors
+from dpgraph.engine.sampling.batches import PoissonSampler
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.precision import enlarged_norms
-from dpgraph.families.subgraphs.splits import Schedule
+from dpgraph.privacy.procedure import Batches
+
+
+def equal_parts(nodes: np.ndarray, num_splits: int, generator: np.random.Generator) -> list[np.ndarray]:
+    """Return a random partition into s parts whose sizes differ by at most 1, ids ascending within each."""
+    return [np.sort(part) for part in np.array_split(generator.permutation(nodes), num_splits)]
+
+
+def parts_by_id(nodes: np.ndarray, num_nodes: int, num_splits: int, generator: np.random.Generator) -> list[np.ndarray]:
+    """Draw every id's part independently of all other nodes; parts may be unequal, or empty."""
+    part = (generator.random(num_nodes) * num_splits).astype(np.int64)[nodes]
+    return [nodes[part == index] for index in range(num_splits)]
+
+
+@dataclass(frozen=True)
+class FixedParts:
+    """Each epoch visits every part once, in an order of its own: `nodes` is a function of the step alone."""
+
+    parts: Sequence[np.ndarray]
+    names: tuple[Name, ...]  # of the generator of the orders
+    name: Batches = Batches.MASKED_PARTS
+    counts: Counter[str] = field(default_factory=Counter, compare=False)  # "draws" so far in this process
+    _orders: dict[int, np.ndarray] = field(default_factory=dict, compare=False)
+
+    def nodes(self, step: int) -> np.ndarray:
+        """Return the ids of step 0, 1, ..., ascending; there may be none."""
+        self.counts["draws"] += 1
+        epoch, place = divmod(step, len(self.parts))
+        if len(self.parts) == 1:
+            return self.parts[0]
+        if epoch not in self._orders:
+            self._orders.clear()
+            self._orders[epoch] = numpy_generator(*self.names, epoch).permutation(len(self.parts))
+        return self.parts[self._orders[epoch][place]]
+
+
+@dataclass(frozen=True)
+class FreshNodes:
+    """Each step draws every node independently with probability `rate`: `nodes` advances the generator."""
+
+    candidates: np.ndarray
+    rate: float
+    generator: np.random.Generator
+    name: Batches = Batches.POISSON
+    counts: Counter[str] = field(default_factory=Counter, compare=False)  # "draws" so far in this process
+
+    def nodes(self, step: int) -> np.ndarray:
+        """Draw the ids of the next step, ascending; there may be none."""
+        self.counts["draws"] += 1
+        return self.candidates[PoissonSampler(len(self.candidates), self.rate).draw(self.generator)]
+
+
+Schedule = FixedParts | FreshNodes
+
 
 CACHE_BYTES = 1 << 28  # of blocks; beyond, parts are built again whenever they are visited
 
@@ -32,7 +90,8 @@ class BlockCache:
         self.held = 0
         self._blocks: dict[bytes, KipfBlock] = {}
 
-    def of(self, nodes: np.ndarray) -> KipfBlock:
+    def block_of(self, nodes: np.ndarray) -> KipfBlock:
+        """Return the block of these nodes, built now or kept."""
         key = nodes.tobytes()
         if (block := self._blocks.get(key)) is None:
             block = self.build(nodes)
@@ -44,17 +103,17 @@ class BlockCache:
 
 @dataclass(frozen=True)
 class GraphSource:
-    """What a step's gradient reads: the schedule of nodes, and how nodes become a block.
+    """The source of a step's gradient: a schedule of nodes, and a function that makes a block of them.
 
-    A node that is not `present` (N,), a null record, keeps its place in the schedule and is read by no step, so that it
-    moves neither messages nor the mean's divisor: what Theorem 5 calls an absent node. None: all are.
+    A node that is not `present` (N,), a null record, keeps its place in the schedule and is read by no step. So it
+    moves neither messages nor the mean's divisor: Theorem 5 calls it an absent node. None: all are present.
     """
 
     schedule: Schedule
     block: Callable[[np.ndarray], KipfBlock]
     present: np.ndarray | None = None
 
-    def of(self, step: int) -> KipfBlock | None:
+    def block_at(self, step: int) -> KipfBlock | None:
         """Return the block of a step; None: no nodes, so the gradient is zero."""
         nodes = self.schedule.nodes(step)
         if self.present is not None:
@@ -63,9 +122,10 @@ class GraphSource:
 
 
 class NoSource:
-    """A source of nothing: every gradient is zero."""
+    """A source without nodes: every gradient is zero."""
 
-    def of(self, step: int) -> KipfBlock | None:
+    def block_at(self, step: int) -> KipfBlock | None:
+        """Return no block."""
         return None
 
 
@@ -79,16 +139,16 @@ class NodeClipping:
     clip_norm: float
 
     def __call__(self, found: NodeErrors) -> Tensor:
-        """(n,) in (0, 1]; 0 where n_v is not finite."""
+        """Return the (n,) factors in (0, 1]; 0 where n_v is not finite."""
         norms = node_norms(found)
         return torch.clamp_max(self.clip_norm / norms, 1).masked_fill_(~torch.isfinite(norms), 0)
 
 
 def node_norms(found: NodeErrors) -> Tensor:
-    """(n,) norms of the nodes' gradients, enlarged by what rounding may have taken from them.
+    """Return the (n,) norms of the nodes' gradients, enlarged by what rounding may have taken from them.
 
-    What rounding is relative to is s = sum |g_i| |a_i| of docs/privacy.md, Lemma R: here at most the largest slope
-    times |W2| |e_v| times the lengths of all records that are added up.
+    Rounding is relative to s = sum |g_i| |a_i| (docs/privacy.md, Lemma R): here at most the largest slope times |W2|
+    |e_v| times the lengths of all records that are added up.
     """
     last = found.errors.square().sum(0) * (found.mixed.square().sum(1) + 1)
     squared, reach = torch.zeros_like(last), torch.zeros_like(last)
@@ -102,13 +162,13 @@ def node_norms(found: NodeErrors) -> Tensor:
 
 @dataclass(frozen=True)
 class Privatizer:
-    """What is clipped, the noise on all parameters together, and the public divisor of the noisy vector.
+    """The clip norm, the noise on all parameters together, and the public divisor of the noisy vector.
 
-    The gradient of a mean is clipped as one vector; or, with `each_node`, the network has clipped the gradients of
-    nodes with `node_factors` and added them up.
+    The gradient of a mean is clipped as one vector. With `each_node`, the network has clipped the gradients of nodes
+    with `node_factors` and added them up.
     """
 
-    clip_norm: float  # inf: nothing is clipped
+    clip_norm: float  # inf: no clipping
     noise: GaussianNoise
     size: int  # P, parameters of a network; what follows in its vector is padding
     buffer: Tensor  # zeros like the vector, where each step draws its noise: large new tensors cost page faults
@@ -117,7 +177,7 @@ class Privatizer:
 
     @property
     def node_factors(self) -> NodeClipping | None:
-        """For `KipfNetwork.gradient`; None: the gradient of the mean loss, clipped here."""
+        """Return the factors for `KipfNetwork.gradient`; None: the gradient of the mean loss is clipped here."""
         return NodeClipping(self.clip_norm) if self.each_node else None
 
     def apply(self, gradient: Tensor) -> None:
@@ -157,7 +217,7 @@ class KipfStep:
         self._done = step
 
     def __call__(self) -> int:
-        block = self.source.of(self._done)
+        block = self.source.block_at(self._done)
         self._done += 1
         if block is None:
             self.gradient.zero_()

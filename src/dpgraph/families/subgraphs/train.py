@@ -20,8 +20,7 @@ from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.iterates import StoppingStep, WatchedNetwork
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
-from dpgraph.families.subgraphs.splits import FixedParts, equal_parts
-from dpgraph.families.subgraphs.steps import BlockCache, GraphSource, KipfStep, Source
+from dpgraph.families.subgraphs.steps import BlockCache, FixedParts, GraphSource, KipfStep, Source, equal_parts
 
 
 class KipfGcn:
@@ -37,20 +36,20 @@ class DpSubgraph(KipfGcn):
     `rigorous`: a fresh Poisson sample of training nodes and the edges among them. `cut`: fixed parts of the training
     nodes by id, without the edges between parts. Both train on training nodes with a loss only. `published`: fixed
     parts mask the loss, messages cross the whole graph, nodes outside of training included. `released`: the same
-    without clipping, as the authors' code runs. In these the clipped vector is the gradient of the mean loss; its
-    divisor, how many nodes the step reads, is inside of it.
+    without clipping, as the authors' code runs. In these the clipped vector is the gradient of the mean loss. Its
+    divisor, the number of nodes that the step reads, is inside of it.
 
-    `per-node`: Eq. 5 with a node for x_i. Parts as in `published`; the gradient of the loss of each of their nodes is
-    clipped, the noisy sum divided by L = N / s.
+    `per-node`: Eq. 5 with a node for x_i. Parts are as in `published`; the gradient of the loss of each of their nodes
+    is clipped, the noisy sum divided by L = N / s.
 
-    With `patience` these three stop on validation nodes: no rigorous epsilon is left, as nothing charges for it.
+    With `patience` these three stop on validation nodes; no budget pays for it, so no epsilon is proved.
     """
 
 
 class DpPureNoise(DpSubgraph):
-    """A control: the updates of dp-subgraph with the gradient set to zero, so that nothing but noise is learnt.
+    """A control: the updates of dp-subgraph with the gradient set to zero, so that a run learns noise alone.
 
-    Of the variant `published`, or of `per-node`, whose noise is divided by L.
+    The variants are `published` and `per-node`, whose noise is divided by L.
     """
 
 
@@ -97,7 +96,7 @@ def plain_source(job: Job, blocks: GraphBlocks) -> GraphSource:
     if count > len(nodes):
         raise invalid("num_splits", count, f"an integer from 1 to the {len(nodes)} training nodes with a loss")
     parts = [nodes] if count == 1 else equal_parts(nodes, count, numpy_generator(*job.names("partition")))
-    return GraphSource(FixedParts(parts, job.names("batches")), BlockCache(blocks.masked).of)
+    return GraphSource(FixedParts(parts, job.names("batches")), BlockCache(blocks.masked).block_of)
 
 
 def _stopping(run: SeedRun, blocks: GraphBlocks, prepared: PreparedParts | None) -> SeedRun:

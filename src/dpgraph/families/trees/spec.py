@@ -8,7 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, MlpModel, Model, NetworkCell, RecordBatches, RootBatches, TreePrivacy
-from dpgraph.engine.methods.spec import AttackCase, MethodSpec, StoppedTraining, Variant, scored_along_edges
+from dpgraph.engine.methods.spec import (
+    AttackCase,
+    CanarySettings,
+    MethodSpec,
+    StoppedTraining,
+    Variant,
+    scored_along_edges,
+)
 from dpgraph.families.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
 from dpgraph.families.trees import look
 from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees
@@ -143,7 +150,6 @@ def attacks(hops: int) -> tuple[AttackCase, ...]:
         batches=Batches.POISSON,
         clipping=Clipped.ROOT,
         relation=Relation.NODE_NULL,
-        run_attack="trees",
     )
     published = AttackCase(
         variant="published",
@@ -159,7 +165,8 @@ def attacks(hops: int) -> tuple[AttackCase, ...]:
         return (proved, fixed_size, published)
     removed = replace(proved, variant="node-remove", relation=Relation.NODE_REMOVE)
     text = replace(published, variant="published-text", noise_unit="2 C N(K, r)")
-    return (proved, removed, fixed_size, published, text)
+    attacked = replace(proved, canaries=CanarySettings(noise=4 / 3))
+    return (attacked, removed, fixed_size, published, text)
 
 
 SPECS = (

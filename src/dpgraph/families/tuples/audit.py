@@ -41,6 +41,7 @@ PARAMETERS = 40
 
 
 def probe_relation() -> Relations:
+    """Return a random relation of `ENTITIES` entities, of which `PRIVATE` are private."""
     generator = numpy_generator("audits", "tuples")
     ends = np.concatenate([generator.integers(0, PRIVATE, (PAIRS, 2)), generator.integers(PRIVATE, ENTITIES, (30, 2))])
     pairs = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0).astype(np.int32)
@@ -53,12 +54,10 @@ def probe_relation() -> Relations:
 
 
 class Watching:
-    """A head whose gradients are all longer than any limit; keeps what it is asked for, and what it answers."""
+    """A head whose gradients exceed every limit; it keeps the batches, the limits and the sums that it returns."""
 
     def __init__(self, vectors: Tensor) -> None:
-        self.inner = HeadModel(
-            Head("diagonal", PARAMETERS, 1, torch_generator("audits")), vectors, TupleLoss("infonce", 0.1)
-        )
+        self.inner = HeadModel(Head("diagonal", PARAMETERS), vectors, TupleLoss(0.1))
         self.network = self.inner.network
         self.batches: list[np.ndarray] = []
         self.limits: list[np.ndarray] = []
@@ -76,7 +75,7 @@ class Watching:
 
 
 def facts_of(kind: Kind, steps: int) -> dict[str, float]:
-    """By name: standard deviations from what is expected, inf where an equality is broken."""
+    """Measure the facts of one variant by name: standard deviations from the law, inf for a broken equality."""
     value = probe_relation()
     model = {"encoder": "mlp"} if "encoder" in kind.method else {}
     unit = 2.0 if kind.noise_unit == "2 C" else 1.0
@@ -136,12 +135,15 @@ def _facts(kind: Kind, value: Relations, kept: Tuples, seen: Watching, moves: np
 
 
 def _normal(statistic: float, freedom: int) -> float:
-    """Standard deviations above the mean of a chi-square; drawing without replacement only lowers it."""
+    """Return how far a chi-square is above its mean, in standard deviations.
+
+    Drawing without replacement only lowers it.
+    """
     return max(0.0, (statistic - freedom) / math.sqrt(2 * freedom)) if chi2.sf(statistic, freedom) < 1e-6 else 0.0
 
 
 def tuple_facts(trials: int) -> AuditResult:
-    """Every variant of every method over tuples; `trials` steps each."""
+    """Test every variant of every method on tuples over `trials` steps each."""
     broken, worst = [], 0.0
     for name, kind in TUPLE_KINDS.items():
         found = facts_of(kind, trials)
@@ -169,7 +171,7 @@ class Charged:
 
 
 def worst_batch(own: int = 5, negatives: int = 4) -> np.ndarray:
-    """Entity 0 in `own` tuples; each of its partners, negatives too, is in one more tuple of entities of its own."""
+    """Return `own` tuples of entity 0; each of its partners and negatives is in one more tuple of other entities."""
     partners = 1 + np.arange(own * (1 + negatives)).reshape(own, 1 + negatives)
     with_it = np.concatenate([np.zeros((own, 1), dtype=np.int64), partners], axis=1)
     fresh = 1 + partners.size + np.arange(partners.size * (1 + negatives)).reshape(-1, 1 + negatives)
@@ -177,7 +179,7 @@ def worst_batch(own: int = 5, negatives: int = 4) -> np.ndarray:
 
 
 def moved(clipped: Clipped, own: int = 5) -> float:
-    """Change of the clipped sum, over C, when the tuples of entity 0 leave the batch."""
+    """Return the change of the clipped sum, over C, when the tuples of entity 0 leave the batch."""
     batch, model = worst_batch(own), Charged()
     generator = numpy_generator("audits", "unused")
     draws = Draws(PoissonSampler(1, 1.0), generator)
@@ -193,7 +195,7 @@ def moved(clipped: Clipped, own: int = 5) -> float:
 
 
 def null_entity(graph: Graph, entity: int) -> Graph:
-    """Its own list is gone; its places in others' lists stay."""
+    """Return the graph with the entity's own list removed; its places in others' lists stay."""
     owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
     lengths = np.where(np.arange(graph.num_nodes) == entity, 0, np.diff(graph.out_ptr))
     split = graph.split.copy()
@@ -203,7 +205,7 @@ def null_entity(graph: Graph, entity: int) -> Graph:
 
 
 def _hub(partners: int) -> Graph:
-    """Entity 0 with many partners, each of which has one more."""
+    """Return a graph in which entity 0 has many partners, each of which has one more."""
     value = probe_relation()
     ids = 1 + np.arange(partners)
     pairs = np.concatenate([np.stack([0 * ids, ids], axis=1), np.stack([ids, ids + partners], axis=1)]).astype(np.int32)
@@ -211,7 +213,7 @@ def _hub(partners: int) -> Graph:
 
 
 def changed_tuples(sampler: Callable[[Graph, int], Tuples], key: int) -> tuple[int, int]:
-    """Most tuples that leave, and that enter, when one entity of a hub or of the probe becomes null."""
+    """Return the most tuples that leave, and that enter, when one entity of a hub or of the probe becomes null."""
     gone, new = 0, 0
     probe = RelationPrediction().graph(probe_relation())
     for graph, entities in ((_hub(49), range(3)), (probe, range(0, PRIVATE, 17))):
@@ -223,7 +225,7 @@ def changed_tuples(sampler: Callable[[Graph, int], Tuples], key: int) -> tuple[i
 
 
 def tuple_sensitivity(trials: int) -> AuditResult:
-    """Static limits and stable tuples keep K C, K + D and D."""
+    """Test exactly that static limits keep K C, and that stable tuples keep K + D and D."""
     own = 5
     change, claimed = moved(Clipped.ROOT, own), float(own)
     gone, new = 0, 0

@@ -26,7 +26,7 @@ NODES = np.array([-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.5])
 
 
 def _batch_sizes(relations: float, rate: float) -> tuple[np.ndarray, np.ndarray]:
-    """Positives in a batch and their probabilities; what is left out has probability below 1e-20."""
+    """Return the numbers of positives in a batch and their probabilities; those left out have less than 1e-20."""
     low, high = 0, 20  # of a mean below 1, at which the quantile function may fail
     if relations * rate >= 1:
         low, high = (int(binom.ppf(tail, relations, rate)) for tail in (1e-15, 1 - 1e-15))
@@ -37,9 +37,9 @@ def _batch_sizes(relations: float, rate: float) -> tuple[np.ndarray, np.ndarray]
 def _log_moments(
     log_weights: np.ndarray, shifts: np.ndarray, noise: float, orders: np.ndarray, reverse: bool
 ) -> np.ndarray:
-    """(orders,): ln E_Q (P/Q)^alpha for P = sum_i w_i N(shift_i, noise^2), Q = N(0, noise^2).
+    """Return (orders,) ln E_Q (P/Q)^alpha for P = sum_i w_i N(shift_i, noise^2) and Q = N(0, noise^2).
 
-    reverse: ln E_P (Q/P)^alpha = ln E_Q (P/Q)^(1 - alpha).
+    With `reverse`, ln E_P (Q/P)^alpha = ln E_Q (P/Q)^(1 - alpha).
     """
     tilt = orders.max() * shifts.max() / noise
     x = np.arange(-12 - (tilt if reverse else 0), 12 + (0 if reverse else tilt), QUADRATURE_STEP)
@@ -52,7 +52,7 @@ def _log_moments(
 
 
 def _log_sums(exponents: np.ndarray) -> np.ndarray:
-    """(n, m) -> (n,): ln sum exp of each row, which it overwrites; not all of a row are -inf. Faster than scipy's."""
+    """Return ln sum exp of each row of (n, m), and overwrite it. No row is -inf throughout. Faster than scipy's."""
     largest = exponents.max(axis=1)
     exponents -= largest[:, None]
     return np.log(np.exp(exponents, out=exponents).sum(axis=1)) + largest
@@ -69,11 +69,21 @@ def coupled_rdp(
     orders: Orders = ORDERS,
     standard_clipping: bool = False,
 ) -> np.ndarray:
-    """RDP of one step: Theorem 3 (`noise` is std / sensitivity), or Theorem C.1, standard clipping (std / clip norm).
+    """Return the Renyi divergence of one step by Theorem 3 of Huang et al., or by Theorem C.1 (standard clipping).
 
     Theorem 3: with l positives the node enters with probability 1 - (1 - q)^K (1 - l k / n) and shifts the sum by its
-    sensitivity. Theorem C.1: it shifts by Bin(K, q), plus 2 if drawn as a negative; larger of both directions. Orders
-    that would need too long a grid get inf: where noise is so small, low orders are the best.
+    sensitivity. Theorem C.1: it shifts by Bin(K, q), plus 2 if drawn as a negative; the larger of both directions
+    counts.
+
+    Args:
+        nodes: n.
+        relations: m.
+        max_degree: K.
+        negatives: k of each positive.
+        rate: q of Poisson batches.
+        noise: Noise std over sensitivity (Theorem 3) or over the clip norm (Theorem C.1).
+        orders: Renyi orders. Orders that would need too long a grid get inf: with so little noise, low orders are best.
+        standard_clipping: Use Theorem C.1.
     """
     largest = max_degree + 2 if standard_clipping else 1
     terms = 2 * (max_degree + 1) if standard_clipping else 2
@@ -84,12 +94,12 @@ def coupled_rdp(
     chosen = np.asarray(orders)[kept]
     sizes, probabilities = _batch_sizes(relations, rate)
     as_negative = np.minimum(sizes * negatives / nodes, 1.0)
-    asked = np.unique(as_negative)
-    if len(asked) > MOST_EVALUATED:
-        asked = asked[0] + (asked[-1] - asked[0]) * np.linspace(0, 1, MOST_EVALUATED) ** 3
+    evaluated = np.unique(as_negative)
+    if len(evaluated) > MOST_EVALUATED:
+        evaluated = evaluated[0] + (evaluated[-1] - evaluated[0]) * np.linspace(0, 1, MOST_EVALUATED) ** 3
     log_moments = []
     with np.errstate(divide="ignore"):
-        for probability in asked:
+        for probability in evaluated:
             if standard_clipping:
                 counts = np.arange(max_degree + 1)
                 drawn = binom.pmf(counts, max_degree, rate)
@@ -100,9 +110,11 @@ def coupled_rdp(
                 weights, shifts = np.array([1 - enters, enters]), np.array([0.0, 1.0])
             directions = (False, True) if standard_clipping else (False,)
             log_moments.append([_log_moments(np.log(weights), shifts, noise, chosen, back) for back in directions])
-        per_asked = np.asarray(log_moments)  # (asked, directions, orders)
+        per_evaluated = np.asarray(log_moments)  # (evaluated, directions, orders)
         per_size = (
-            per_asked if len(asked) == 1 else make_interp_spline(asked, per_asked, min(3, len(asked) - 1))(as_negative)
+            per_evaluated
+            if len(evaluated) == 1
+            else make_interp_spline(evaluated, per_evaluated, min(3, len(evaluated) - 1))(as_negative)
         )
         totals = logsumexp(np.log(probabilities)[:, None, None] + per_size, axis=0)
     rdp[kept] = np.maximum(totals.max(axis=0) / (chosen - 1), SMALLEST_RDP)  # rounding may go below zero
@@ -112,11 +124,12 @@ def coupled_rdp(
 def static_pair(
     *, nodes: int, relations: int, max_degree: int, refill: int, negatives: int, rate: float, noise: float
 ) -> RevealedPair:
-    """Static clipping: every tuple is clipped to norm 1, `noise` is std / clip norm; the batch size l is revealed.
+    """Return the dominating pair of a step whose tuples are each clipped to norm 1 (Theorem 7).
 
-    Given l unaffected positives: one side shifts by Bin(K + D, q) + 2 Bern(l k / n), the other by Bin(D, q), with D the
-    relations that the stable sampler lets in when others leave. Divergences are convex in the Bernoulli probability, so
-    chords between a few batch sizes bound their average from above.
+    The batch size l is revealed. Given l unaffected positives, one side shifts by Bin(K + D, q) + 2 Bern(l k / n), the
+    other by Bin(D, q); D relations enter through the stable sampler when others leave. Divergences are convex in the
+    Bernoulli probability, so chords between a few batch sizes bound their average from above. `noise` is noise std over
+    clip norm.
     """
     sizes, probabilities = _batch_sizes(relations, rate)
     probabilities[-1] += max(0.0, 1 - probabilities.sum())
@@ -141,7 +154,7 @@ def static_pair(
 
 
 def static_rdp(pair: RevealedPair, orders: Orders = ORDERS) -> np.ndarray:
-    """RDP of one step with static clipping: moments, which are convex, too, averaged over revealed batch sizes."""
+    """Return the Renyi divergence of one step with static clipping: moments averaged over revealed batch sizes."""
     scale = np.asarray(orders) - 1
     moments = np.stack([scale * pair_rdp(one, orders) for one in pair.pairs])
     return logsumexp(np.log(pair.weights)[:, None] + moments, axis=0) / scale

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.tuples.accountant import relational_coupled, relational_static
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import Count, Shape
@@ -23,6 +24,7 @@ from dpgraph.privacy.mechanisms.batches import PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.public_numbers import DataFact, expected_batch
 from dpgraph.privacy.relation import Relation
+from dpgraph.problems.base import Counts
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import RevealedPair
@@ -41,7 +43,7 @@ UNSTABLE_TUPLES = (
 
 
 class TupleSteps(PoissonBatches):
-    """T steps over Poisson batches of tuples."""
+    """T steps over Poisson batches of tuples. One entity with all its tuples is protected."""
 
     roots_are_protected: ClassVar[bool] = False
     prepared: ClassVar[str] = "dpgraph.families.tuples.prepared:PreparedRelations"
@@ -146,7 +148,7 @@ class StaticTuples(TupleSteps):
 
     @property
     def dominating_pair(self) -> RevealedPair:
-        """Of one step, in units of the clip norm."""
+        """Return the pair of one step, in units of the clip norm."""
         from dpgraph.families.tuples.epsilon import static_pair
 
         return static_pair(
@@ -160,9 +162,11 @@ class StaticTuples(TupleSteps):
         )
 
     def published(self) -> Guarantee:
+        """Return the guarantee that Theorem C.1 of the paper would claim."""
         return self._theorem_c1()
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee by Theorem 7 of docs/privacy.md."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
 
         steps, _ = self.closed()
@@ -189,6 +193,7 @@ class StandardTuples(TupleSteps):
         return Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def published(self) -> Guarantee:
+        """Return the guarantee that Theorem C.1 of the paper claims."""
         return self._theorem_c1()
 
     def rigorous(self) -> Guarantee:
@@ -196,11 +201,12 @@ class StandardTuples(TupleSteps):
 
 
 class AdaptiveTuples(TupleSteps):
-    """As published (Algorithms 1 to 3): a tuple is clipped to C over the largest count of its entities in the batch.
+    """The paper's mechanism (Algorithms 1 to 3): tuples are clipped to C over a count of their entities.
 
-    `noise_multiplier` is noise std / sensitivity, which Proposition 4.1 says to be 2 C with each entity at most once
-    among the negatives. It is not: the counts of a leaving entity's partners fall, and the limits of tuples without it
-    rise (audit `tuples`: 13.5 C where the released code claims C).
+    The count is the largest of the tuple's entities in the batch. `noise_multiplier` is noise std / sensitivity.
+    Proposition 4.1 says that the sensitivity is 2 C with each entity at most once among the negatives. It is not: when
+    an entity leaves, its partners' counts fall and the limits of tuples without it rise (audit `tuple-sensitivity`:
+    13.5 C where the released code claims C).
     """
 
     relation: ClassVar[Relation] = Relation.NONE
@@ -218,6 +224,7 @@ class AdaptiveTuples(TupleSteps):
         return Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT_COUNTS)
 
     def published(self) -> Guarantee:
+        """Return the guarantee that Theorem 3 of the paper claims."""
         epsilon = relational_coupled(**self._coupled)
         numbers = {**self._numbers, "C": f"{self.SENSITIVITY:g} C"}
         stated = relational_coupled.statement.filled(numbers).also(*remark_on_zero(epsilon))
@@ -232,7 +239,7 @@ class AdaptiveTuples(TupleSteps):
 
 
 class ReleasedTuples(AdaptiveTuples):
-    """As the authors' released code sets the noise: as if the sensitivity were C, half of what Proposition 4.1 says."""
+    """The authors' released code: noise as if the sensitivity were C, half of what Proposition 4.1 says."""
 
     SENSITIVITY: ClassVar[float] = 1.0
     kind: Literal["released-tuples"] = "released-tuples"  # type: ignore[assignment]
@@ -241,3 +248,31 @@ class ReleasedTuples(AdaptiveTuples):
 # what the published formulas presume
 THEOREM_3 = Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT_COUNTS)
 THEOREM_C1 = Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT)
+
+
+def _fields(asked: MechanismRequest) -> dict[str, Any]:
+    return {
+        **asked.common(asked.num_train),
+        "sampling_rate": asked.rate,
+        "max_degree": asked.privacy.max_degree,
+        "negatives": asked.cell.training.negatives,
+    }
+
+
+def static_tuples(asked: MechanismRequest) -> StaticTuples:
+    """Build the proved mechanism. It counts places, not tuples: a null entity takes the tuples that it owns along."""
+    entities, list_cap = asked.counts.num_protected or asked.num_train, asked.privacy.list_cap or 1
+    places = StaticTuples.places(num_entities=entities, max_degree=asked.privacy.max_degree, list_cap=list_cap)
+    return StaticTuples(**_fields(replace(asked, counts=Counts(places, entities))), list_cap=list_cap)
+
+
+def standard_tuples(asked: MechanismRequest) -> StandardTuples:
+    return StandardTuples(**_fields(asked))
+
+
+def adaptive_tuples(asked: MechanismRequest) -> AdaptiveTuples:
+    return AdaptiveTuples(**_fields(asked))
+
+
+def released_tuples(asked: MechanismRequest) -> ReleasedTuples:
+    return ReleasedTuples(**_fields(asked))

@@ -27,7 +27,7 @@ class Tuples:
 
 
 def stable_tuples(graph: Graph, max_degree: int, list_cap: int, key: int) -> Tuples:
-    """The stable sampler S(D, K) on lists of owned tuples (`stable_edge_lists`).
+    """Return the tuples that the stable sampler S(D, K) keeps of lists of owned tuples (`stable_edge_lists`).
 
     When an entity becomes null, with its own list and the loss of every tuple that names it, at most K + D tuples leave
     and at most D enter. A tuple whose partner is null keeps its place in the list and has no loss.
@@ -39,9 +39,10 @@ def stable_tuples(graph: Graph, max_degree: int, list_cap: int, key: int) -> Tup
 
 
 def capped_tuples(graph: Graph, max_degree: int, key: int) -> Tuples:
-    """As the paper caps: every entity keeps K random tuples, and a tuple stays that both of its entities keep.
+    """Return the tuples that the paper's cap keeps.
 
-    No entity is in more than K tuples. One entity changes any number of tuples that do not name it.
+    Each entity keeps K random tuples, and a tuple stays if both ends keep it. So no entity is in more than K tuples.
+    One entity changes any number of tuples that do not name it.
     """
     if max_degree < 1:
         raise invalid("max_degree", max_degree, "an integer >= 1")
@@ -53,13 +54,13 @@ def capped_tuples(graph: Graph, max_degree: int, key: int) -> Tuples:
 
 
 def owned_pairs(graph: Graph) -> np.ndarray:
-    """(M, 2) int64: the owner and the partner of every tuple."""
+    """Return the owner and the partner of every tuple, (M, 2) int64."""
     owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
     return np.stack([owners, np.asarray(graph.out_idx).astype(np.int64)], axis=1)
 
 
 def present(graph: Graph) -> np.ndarray:
-    """(N,) bool: entities whose record is there."""
+    """Return (N,) bool: entities whose record is there."""
     there = np.zeros(graph.num_nodes, dtype=bool)
     there[graph.train_nodes] = True
     return there
@@ -79,7 +80,7 @@ class Negatives:
     without_replacement: bool = field(default=True, init=False)
 
     def draw(self, count: int) -> np.ndarray:
-        """(count, k) ids. Raises UserError for a batch that needs more entities than there are."""
+        """Draw (count, k) ids. Raise UserError for a batch that needs more entities than there are."""
         wanted = count * self.per_tuple
         if wanted > len(self.entities):
             raise UserError(f"negatives: a batch of {count} tuples needs {wanted}: expected <= {len(self.entities)}")
@@ -96,15 +97,16 @@ class TupleBatches:
     negatives: Negatives
 
     def next(self) -> np.ndarray:
+        """Draw the next batch: (b, 2 + k) ids of head, tail and negatives."""
         places = self.draws.next()
         pairs = self.tuples.pairs[places[places < len(self.tuples)]]
         return np.concatenate([pairs, self.negatives.draw(len(pairs))], axis=1)
 
 
 def largest_counts(batch: np.ndarray) -> np.ndarray:
-    """(b,) for each tuple the largest number of tuples of the batch (b, 2 + k) that hold one of its entities.
+    """Return for each tuple of a batch (b, 2 + k) the largest number of its tuples that hold one of its entities, (b,).
 
-    |B+(u)| + |B-(u)| of the paper's section 4.1: a tuple counts once for an entity, wherever it holds it.
+    This is |B+(u)| + |B-(u)| of the paper's section 4.1. A tuple counts once for an entity, wherever it holds it.
     """
     if not len(batch):
         return np.zeros(0, dtype=np.int64)

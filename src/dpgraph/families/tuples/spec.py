@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 from dpgraph.config.cell import LARGE, Cell, Privacy, RootBatches
 from dpgraph.config.frozen import Finite
 from dpgraph.engine.methods.cost import loop_seconds
+from dpgraph.engine.methods.looks import BLUE, BROWN, DASH_DOT, DASHED, GREEN, GREY, ORANGE, PURPLE, VERMILION, Look
 from dpgraph.engine.methods.spec import (
     OWN_RECORD,
     AnyBatches,
@@ -23,27 +24,58 @@ from dpgraph.engine.methods.spec import (
     Variant,
     own_record,
 )
-from dpgraph.families.tuples.look import base_look, encoder_look, head_look
-from dpgraph.families.tuples.mechanism import AdaptiveTuples, ReleasedTuples, StandardTuples, StaticTuples
-from dpgraph.families.tuples.variants import adaptive_tuples, released_tuples, standard_tuples, static_tuples
+from dpgraph.families.tuples.mechanism import (
+    AdaptiveTuples,
+    ReleasedTuples,
+    StandardTuples,
+    StaticTuples,
+    adaptive_tuples,
+    released_tuples,
+    standard_tuples,
+    static_tuples,
+)
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
+
+HEADS = {None: Look(BLUE, "d", DASH_DOT), "rigorous": Look(GREEN, "^", "-"), "standard": Look(ORANGE, "v", DASHED),
+         "published": Look(VERMILION, "*", DASHED), "released": Look(PURPLE, "X", DASHED)}  # fmt: skip
+MARKERS = {None: "p", "rigorous": "D", "standard": "<", "published": "P", "released": "8"}
+
+
+def head_look(cell: Any) -> Look:
+    return HEADS[None if cell.privacy is None else cell.privacy.variant]
+
+
+def encoder_look(cell: Any) -> Look:
+    variant = None if cell.privacy is None else cell.privacy.variant
+    return Look(BROWN if variant is None else HEADS[variant].colour, MARKERS[variant], HEADS[variant].line)
+
+
+def base_look(cell: Any) -> Look:
+    return Look(GREY, "+", ":", neutral=True)
+
+
+def zero_shot_look(cell: Any) -> Look:
+    return Look(GREY, "x", ":", neutral=True)
+
+
+def linear_look(cell: Any) -> Look:
+    return Look(BLUE, ">", DASH_DOT)
+
 
 LARGEST_WIDTH = 100_000
 MLP = "mlp"  # in the place of an encoder's name
 # weights of an encoder besides its vocabulary, by a part of its name
 ENCODER_WEIGHTS = {"minilm": 11e6, "bert-base": 85e6, "bert-large": 302e6, "7b": 6.5e9}
 ENCODER_FLOPS = 50e9  # of a small transformer on a CPU core, a second
-MOST_TOKENS = 64  # of a text on average, where nothing is known of it: titles have 15, abstracts 110
+MOST_TOKENS = 64  # of a mean text of unknown length: titles have 15, abstracts 110
 MLP_WIDTH = 256
 
 
 class TupleTraining(RootBatches):
     negatives: Annotated[int, Field(ge=1, le=LARGE, description="k, negatives of each tuple")] = 4
-    loss: Literal["infonce", "hinge"] = Field(default="infonce", description="Of the scores of a tuple")
     temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
-    margin: Annotated[float, Field(gt=0, le=1000, description="m of the hinge loss")] = 0.2
     warm_up: Annotated[float, Field(ge=0, lt=1)] | None = Field(
         default=None,
         description="Share of the steps in which the learning rate rises from 0, before it falls to 0, both linearly "
@@ -77,12 +109,9 @@ class TuplePrivacy(Privacy):
 
 
 class HeadSettings(Finite):
-    head: Literal["diagonal", "bilinear", "symmetric", "linear"] = Field(
-        default="diagonal",
-        description="Score of two vectors: a weight for each coordinate, a matrix, its symmetric part, or a linear map "
-        "of both",
+    head: Literal["diagonal", "symmetric"] = Field(
+        default="diagonal", description="Score of two vectors: a weight for each coordinate, or a symmetric matrix"
     )
-    width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="Rows of the linear map")] = 256
 
 
 class EncoderSettings(Finite):
@@ -122,7 +151,7 @@ class EncoderCell(Cell):
 
 
 NOISE_IGNORES = {
-    "training": (*Cell.NOISE_IGNORES["training"], "loss", "temperature", "margin", "warm_up"),
+    "training": (*Cell.NOISE_IGNORES["training"], "temperature", "warm_up"),
     "privacy": ("clip_norm",),
 }
 
@@ -149,26 +178,54 @@ class DpEncoderCell(EncoderCell):
     privacy: TuplePrivacy  # type: ignore[assignment]
 
 
+class LinearMap(Finite):
+    width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="d, numbers of an entity's state")] = 256
+
+
+class InfoNce(RootBatches):
+    temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
+
+
+class CosineCell(Cell):
+    training: AnyBatches
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return "linear", 0
+
+
+class LinearRelationCell(Cell):
+    model: LinearMap = LinearMap()
+    training: InfoNce
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return "linear", 0
+
+
 def head_seconds(cell: Any, size: Size) -> float:
-    """Products with a square matrix are of a tuple's head and sum, those with a linear map of all its entities."""
+    """Return the seconds of a seed: products of tuples with the head, and of all entities at a look."""
     tuples, width = cell.training.roots_per_step(size.train_nodes), size.features
     entities = tuples * (2 + cell.training.negatives) * width
-    per_entity = {"diagonal": 1, "bilinear": width, "symmetric": 2 * width, "linear": 2 * cell.model.width}[
-        cell.model.head
-    ]
-    maps = 4 * entities * cell.model.width if cell.model.head == "linear" else 2 * tuples * width * per_entity
-    return loop_seconds(cell.training, 6 * entities + maps, 2 * size.nodes * width * per_entity)
+    per_entity = 1 if cell.model.head == "diagonal" else 2 * width
+    step = 6 * entities + 2 * tuples * width * per_entity
+    return loop_seconds(cell.training, step, 2 * size.nodes * width * per_entity)
 
 
 def encoder_seconds(cell: Any, size: Size) -> float:
-    """Three passes a text of a batch."""
+    """Estimate the seconds of a seed: three passes of each text of a batch, and one of each entity at a look."""
     rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
     step, look = 6 * _weights(cell, size, 0) * rows, 2 * _weights(cell, size, 1) * size.nodes
     return loop_seconds(cell.training, step, look, ENCODER_FLOPS)
 
 
 def _weights(cell: Any, size: Size, of: int) -> float:
-    """Of all tokens of a text, of those trained on (0) or of all (1); an encoder of unknown size counts as BERT."""
+    """Return products of an encoder's weights with the tokens of a mean text, of those trained on (0) or of all (1).
+
+    An encoder of unknown size counts as BERT.
+    """
     name = cell.model.encoder.lower()
     if name == MLP:
         return float(size.features * cell.model.width)
@@ -178,8 +235,19 @@ def _weights(cell: Any, size: Size, of: int) -> float:
 
 
 def base_seconds(cell: Any, size: Size) -> float:
-    """One pass of every entity."""
+    """Estimate the seconds of one pass of every entity."""
     return 2 * _weights(cell, size, 1) * size.nodes / ENCODER_FLOPS
+
+
+def no_training(cell: Any, size: Size) -> float:
+    return 1.0
+
+
+def linear_seconds(cell: Any, size: Size) -> float:
+    """Estimate the seconds of a seed: the map of heads and tails, and the scores of all pairs of a batch."""
+    width, batch = cell.model.width, cell.training.roots_per_step(size.train_nodes)
+    forward = 2 * batch * size.features * width + batch**2 * width
+    return loop_seconds(cell.training, 6 * forward, 2 * size.nodes * size.features * width)
 
 
 def score(cell: Any) -> ScoreReads:
@@ -228,8 +296,7 @@ SPECS = (
         f"Relation prediction trained without privacy {HEAD}.",
         f"{TRAIN}:RelationHead",
         HeadCell,
-        contract({}, (None,))
-        | {"linear": {"task": TASK, "model": {"head": "linear", "width": 4}, "training": BATCHES}},
+        contract({}, (None,)),
         look=head_look,
         inference=own_record,
         problems=("relations",),
@@ -250,7 +317,7 @@ SPECS = (
     ),
     MethodSpec(
         "base-encoder",
-        "Ranks entities by the cosine of an encoder's states as they are; it trains nothing.",
+        "Ranks entities by the cosine of an encoder's states as they are; without training.",
         f"{TRAIN}:BaseEncoder",
         BaseEncoderCell,
         {"none": {"task": TASK, "model": ENCODER, "training": {"sampling_rate": 0.1}}},
@@ -283,5 +350,29 @@ SPECS = (
         inference=own_record,
         problems=("relations",),
         seconds=encoder_seconds,
+    ),
+    MethodSpec(
+        "cosine",
+        "Ranks entities by the cosine of their features; without training.",
+        "dpgraph.families.tuples.train:Cosine",
+        CosineCell,
+        {"none": {"task": TASK, "training": {"sampling_rate": 0.1}}},
+        look=zero_shot_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=no_training,
+        deterministic=True,
+        untouched={Relation.ENTITY: "untrained vectors"},
+    ),
+    MethodSpec(
+        "linear-relation",
+        "Ranks entities by inner products of a linear map of their features, trained with InfoNCE without privacy.",
+        "dpgraph.families.tuples.train:LinearRelation",
+        LinearRelationCell,
+        {"none": {"task": TASK, "model": {"width": 4}, "training": {"sampling_rate": 0.01}}},
+        look=linear_look,
+        inference=own_record,
+        problems=("relations",),
+        seconds=linear_seconds,
     ),
 )

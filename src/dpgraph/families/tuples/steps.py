@@ -6,47 +6,33 @@ A tuple holds a head, its tail and k negatives; its score of entity j is the inn
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.core.errors import invalid
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.optimizers import apply_gradient
 from dpgraph.families.tuples.sampling import TupleBatches, largest_counts
 from dpgraph.privacy.procedure import Clipped
 
-LossName = Literal["infonce", "hinge"]
-
 
 @dataclass(frozen=True)
 class TupleLoss:
-    """Of scores (b, 1 + k), the true tail's first. InfoNCE: -ln softmax(s / tau)_0; hinge: sum_j (m - s_0 + s_j)_+."""
+    """InfoNCE (van den Oord et al. 2018) of scores (b, 1 + k), the true tail's first: -ln softmax(s / tau)_0."""
 
-    name: LossName = "infonce"
-    temperature: float = 1.0
-    margin: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.name not in ("infonce", "hinge"):
-            raise invalid("loss", self.name, "infonce or hinge")
+    temperature: float = 1.0  # tau
 
     def __call__(self, scores: Tensor) -> Tensor:
-        """(b,)"""
-        if self.name == "infonce":
-            return -torch.log_softmax(scores / self.temperature, dim=1)[:, 0]
-        return torch.clamp(self.margin - scores[:, :1] + scores[:, 1:], min=0).sum(dim=1)
+        """Return the (b,) losses of tuples with these scores."""
+        return -torch.log_softmax(scores / self.temperature, dim=1)[:, 0]
 
     def slopes(self, scores: Tensor) -> Tensor:
-        """(b, 1 + k): derivative of each tuple's loss by each of its scores."""
-        if self.name == "infonce":
-            slopes = torch.softmax(scores / self.temperature, dim=1)
-            slopes[:, 0] -= 1
-            return slopes / self.temperature
-        active = (self.margin - scores[:, :1] + scores[:, 1:] > 0).to(scores.dtype)
-        return torch.cat([-active.sum(dim=1, keepdim=True), active], dim=1)
+        """Return the (b, 1 + k) derivatives of each tuple's loss by each of its scores."""
+        slopes = torch.softmax(scores / self.temperature, dim=1)
+        slopes[:, 0] -= 1
+        return slopes / self.temperature
 
 
 @dataclass(frozen=True)
@@ -59,21 +45,24 @@ class ClippedTuples:
 
 
 class TupleModel(Protocol):
-    """What is trained: scores of tuples as a function of parameters."""
+    """A model that is trained on tuples: scores are a function of its parameters."""
 
     @property
     def network(self) -> nn.Module:
-        """Its parameters are those that are trained, in the order of the sums."""
+        """Return the network whose parameters are trained, in the order of the sums."""
 
     def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
-        """Of tuples (b, 2 + k); the joint gradient of each is scaled to at most its limit (b,); inf: not at all."""
+        """Return the sum over tuples (b, 2 + k) of joint gradients, scaled to at most their limits (b,).
+
+        A limit of inf leaves a gradient as it is.
+        """
 
     def states(self) -> Tensor:
-        """(N, d), or (N, 2, d) as a head and as a tail: inner products are scores."""
+        """Return the (N, d) states of all entities, or (N, 2, d) as head and as tail; inner products are scores."""
 
 
-def factors(norms: Tensor, limits: Tensor) -> Tensor:
-    """(b,) min(1, limit / norm), a little less by rounding; 0 for a gradient that is not finite."""
+def clip_factors(norms: Tensor, limits: Tensor) -> Tensor:
+    """Return (b,) min(1, limit / norm), a little less for rounding; 0 for a gradient that is not finite."""
     slack = 1 - 1e-6 if norms.dtype == torch.float32 else 1 - 1e-12
     ratio = torch.where(limits >= norms, torch.ones_like(norms), slack * limits / norms)
     return torch.where(torch.isfinite(norms), ratio, torch.zeros_like(norms))
@@ -100,7 +89,7 @@ class RelationStep:
         return len(batch)
 
     def _limits(self, batch: np.ndarray) -> Tensor:
-        """(b,) C, or as the paper's Algorithm 1 C over the largest count of an entity of the tuple."""
+        """Return the (b,) limits: C, or in the paper's Algorithm 1 C over the largest count of a tuple's entities."""
         limits = np.full(len(batch), self.clip_norm)
         if self.clipped is Clipped.ROOT_COUNTS:
             limits = self.clip_norm / largest_counts(batch)

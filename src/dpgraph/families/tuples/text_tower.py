@@ -23,7 +23,7 @@ PASS_TOKENS = {"cpu": 1 << 9, "cuda": 1 << 14}
 
 
 class TextTower(Tower):
-    """States of texts by their positions; `ids` (N, L) are their tokens, of which the first `lengths` (N,) count."""
+    """The tower of texts: `ids` (N, L) are their tokens, of which the first `lengths` (N,) count."""
 
     ids: Tensor
     lengths: Tensor
@@ -74,7 +74,7 @@ class TextTower(Tower):
 
 
 def adapters_of(encoder: nn.Module) -> list[nn.Linear]:
-    """The two linear maps of every adapter, in the order of the layers: those and no others are trained."""
+    """Return the two linear maps of every adapter in the order of the layers; no other layer is trained."""
     return [
         module
         for name, module in encoder.named_modules()
@@ -83,9 +83,12 @@ def adapters_of(encoder: nn.Module) -> list[nn.Linear]:
 
 
 def with_adapters(encoder: nn.Module, rank: int, alpha: float, generator: torch.Generator) -> nn.Module:
-    """LoRA adapters on the layers of ADAPTED that the model has: A uniform in +-1 / sqrt(inputs), B zero.
+    """Add LoRA adapters to the layers of `ADAPTED` that the model has: A uniform in +-1 / sqrt(inputs), B zero.
 
-    Dropout is off everywhere: a gradient is a function of its tuple. Raises UserError without the package peft.
+    Dropout is off everywhere, so that a gradient is a function of its tuple.
+
+    Raises:
+        UserError: Without the package peft, or for a model without such layers.
     """
     try:
         from peft import LoraConfig, get_peft_model
@@ -109,6 +112,8 @@ def with_adapters(encoder: nn.Module, rank: int, alpha: float, generator: torch.
 
 
 class Loaded(NamedTuple):
+    """Tokens of texts with the model that reads them."""
+
     ids: Tensor  # (N, L) tokens
     lengths: Tensor  # (N,)
     encoder: nn.Module
@@ -116,17 +121,18 @@ class Loaded(NamedTuple):
 
 
 def text_tower(texts: list[str], settings: Any, generator: torch.Generator) -> TextTower:
-    """The encoder of `settings` on `texts`, cut at `max_tokens`. Raises UserError in one line for what is missing."""
+    """Return the encoder of `settings` on `texts`, cut at `max_tokens`. Raise UserError if it is missing."""
     found = loaded(texts, settings.encoder, settings.max_tokens)
     adapted = with_adapters(found.encoder, settings.rank, settings.alpha, generator)
     return TextTower(adapted, found.ids, found.lengths, settings.pooling, settings.unit_states, found.counted)
 
 
 def loaded(texts: list[str], encoder: str, max_tokens: int) -> Loaded:
-    """Tokens and the model. A text without tokens has one, so that it has a state.
+    """Load tokens and model. A text without tokens gets one, so that it has a state.
 
-    Raises UserError in one line where there are no texts, packages, tokenizer, model or weights, for texts longer than
-    the model reads, and for tokens that it does not know.
+    Raises:
+        UserError: In one line, for missing texts, packages, tokenizer, model or weights, for texts that the model
+            reads, and for tokens that it does not know.
     """
     if not any(texts):
         raise UserError(f"encoder={encoder}: the data set has no texts: expected one with texts, or the encoder mlp")
@@ -176,7 +182,7 @@ def loaded(texts: list[str], encoder: str, max_tokens: int) -> Loaded:
 
 
 def _tokens(tokenizer: Any, texts: list[str], max_tokens: int | None) -> list[list[int]]:
-    """Of each text, cut at `max_tokens`; None: whole."""
+    """Return the tokens of each text, cut at `max_tokens`; None: whole."""
     if not texts:
         return []
     rows = tokenizer(
@@ -186,7 +192,7 @@ def _tokens(tokenizer: Any, texts: list[str], max_tokens: int | None) -> list[li
 
 
 def _vocabulary(model: nn.Module) -> int:
-    """Tokens that the model has a vector for: its first embedding; 0 without any."""
+    """Return how many tokens the model has a vector for in its first embedding; 0 without any."""
     return next((module.num_embeddings for module in model.modules() if isinstance(module, nn.Embedding)), 0)
 
 

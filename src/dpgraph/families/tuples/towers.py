@@ -1,8 +1,15 @@
-"""Towers: encoders of entities, of which some linear layers are trained and the rest stays as it is.
+"""Towers: encoders of entities, of which some linear layers are trained; clipped gradients of these layers.
 
-One tower encodes heads, tails and negatives. It is called with entities' positions and returns their states; every
-trained parameter is the weight or bias of an `nn.Linear`, which is what clipped gradients are made from
-(families/tuples/clipping.py).
+One tower encodes heads, tails and negatives. It maps entities' positions to their states. Every trained parameter is
+the weight or bias of an `nn.Linear`, so that every tuple's joint gradient is scaled exactly and none of them is formed.
+
+For a linear layer y = W x + b of one tuple's texts, with rows x_t and derivatives g_t of the loss by y_t over its texts
+and their tokens, dL/dW = sum_t g_t x_t' and dL/db = sum_t g_t. Its squared norm is either sum_tt' (g_t . g_t')(x_t .
+x_t'), the ghost norm (Li et al. 2022), or that of the matrix itself, whichever is smaller to compute: a LoRA layer has
+few outputs or inputs. The clipped sum over tuples is one product of the rows, those of g scaled by their tuple's
+factor. Memory holds a forward and a backward pass of a chunk of tuples. A text that several tuples of a chunk hold is
+encoded for each of them, since the derivatives differ. Norms are enlarged by what rounding may add to a contribution
+(`training.precision`), as the cell's precision requires.
 """
 
 from __future__ import annotations
@@ -12,16 +19,19 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.errors import UserError
+from dpgraph.engine.training.ghost import LayerRows
+from dpgraph.engine.training.precision import enlarged_norms
+from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, clip_factors
 
 MLP = "mlp"  # name of the perceptron among encoders
 PASS_FEATURES = 1 << 18
 
 
 class Tower(nn.Module):
-    """`forward` maps positions (b,) to states (b, d); `trained` are the linear layers whose parameters are trained.
+    """An encoder: `forward` maps positions (b,) to states (b, d); `trained` are the trained linear layers.
 
-    Parameters of the module are the trained ones only, so that a checkpoint holds no frozen weights: frozen parts are
-    in `frozen`, which no `nn.Module` looks into. `counted` says what its entities' inputs are, for the record of a run.
+    Parameters of the module are the trained ones only, so that a checkpoint holds no frozen weights. Frozen parts are
+    in `frozen`, which no `nn.Module` looks into. `counted` describes the entities' inputs for the record of a run.
     """
 
     counted: dict[str, int]
@@ -35,16 +45,19 @@ class Tower(nn.Module):
             raise UserError("encoder: no linear layer that adapters are known for: expected a BERT or Llama model")
 
     def order(self, positions: Tensor) -> Tensor:
-        """(b,) in which order to encode, so that a batch of neighbours costs little; any order gives the same."""
+        """Return the (b,) order in which encoding positions is cheap; any order gives the same states."""
         return torch.arange(len(positions), device=positions.device)
 
     def sizes(self, positions: Tensor) -> Tensor:
-        """(b,) int64 numbers at an entity's input, at least 1, for passes in bounded memory; ascending in `order`."""
+        """Return (b,) int64 numbers of each entity's input, at least 1; they bound the memory of a pass.
+
+        They ascend in `order`.
+        """
         raise NotImplementedError
 
     @property
     def numbers(self) -> int:
-        """About how many of them one pass has."""
+        """Return about how many input numbers one pass has."""
         raise NotImplementedError
 
 
@@ -77,6 +90,117 @@ class Perceptron(Tower):
 
 
 def perceptron(features: np.ndarray, width: int, unit: bool, generator: torch.Generator) -> Perceptron:
-    """On features at norm 1; its first weights are drawn from the generator, no global one."""
+    """Return a perceptron on features scaled to norm 1; its first weights come from `generator` alone."""
     with torch.random.fork_rng(devices=[]):  # nn.Linear draws numbers that are replaced
         return Perceptron(nn.functional.normalize(torch.from_numpy(features), dim=1), width, unit, generator)
+
+
+class TowerModel:
+    """The `TupleModel` of a tower: scores are inner products of its states.
+
+    `numbers`: about how many inputs one pass has (`Tower.sizes`); None: as many as the tower says.
+    """
+
+    def __init__(self, tower: Tower, loss: TupleLoss, numbers: int | None = None) -> None:
+        self.network, self.loss, self._numbers = tower, loss, numbers
+
+    @property
+    def numbers(self) -> int:
+        return self.network.numbers if self._numbers is None else self._numbers
+
+    def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
+        parameters = list(self.network.parameters())
+        sums, norms = [torch.zeros_like(one) for one in parameters], [limits.new_zeros(0)]
+        if not len(batch):
+            return ClippedTuples(sums, torch.cat(norms))
+        # tuples of texts of like lengths share a pass: one long text would make all of a batch small, or padded
+        sizes = self.network.sizes(batch.reshape(-1)).view(batch.shape).amax(dim=1) * batch.shape[1]
+        order = torch.argsort(sizes, stable=True)
+        for part in order.split(pass_counts(sizes[order], self.numbers)):
+            norms.append(self._add(sums, batch[part], limits[part]))
+        return ClippedTuples(sums, torch.cat(norms)[torch.argsort(order)])
+
+    def _add(self, sums: list[Tensor], tuples: Tensor, limits: Tensor) -> Tensor:
+        """Add the clipped gradients of a chunk (b, 2 + k) of tuples to `sums`; return their norms (b,)."""
+        layers = self.network.trained
+        rows = LayerRows()
+        order = self.network.order(tuples.reshape(-1))
+        back = torch.argsort(order)
+        with rows.recorded(layers), torch.enable_grad():
+            encoded = self.network(tuples.reshape(-1)[order])
+            states = encoded[back].view(*tuples.shape, -1)
+            losses = self.loss(torch.einsum("bd,bkd->bk", states[:, 0], states[:, 1:]))
+            # by the outputs, not by the parameters: the derivatives of tuples stay apart
+            found = torch.autograd.grad(losses.sum(), list(rows.outputs.values()), allow_unused=True)
+        kept = {
+            number: (self._of(rows.inputs[number], back, tuples), self._of(slopes, back, tuples))
+            for number, slopes in zip(rows.outputs, found, strict=True)
+            if slopes is not None
+        }
+        squares, scales = torch.zeros_like(limits), torch.zeros_like(limits)
+        for number, both in kept.items():
+            squares += self._squares(layers[number], *both)
+            scales += self._scales(layers[number], *both)
+        norms = enlarged_norms(squares.clamp_min(0), scales)
+        scale = clip_factors(norms, limits)
+        for number, (inputs, slopes) in kept.items():
+            self._sum(sums, layers[number], inputs, slopes * scale[:, None, None])
+        return norms
+
+    @staticmethod
+    def _of(rows: Tensor, back: Tensor, tuples: Tensor) -> Tensor:
+        """Return rows (texts, tokens, size) or (texts, size) in the order of the tuples: (b, rows of a tuple, size)."""
+        return rows[back].reshape(len(tuples), -1, rows.shape[-1])
+
+    @staticmethod
+    def _squares(layer: nn.Module, inputs: Tensor, slopes: Tensor) -> Tensor:
+        """Return the (b,) squared norm of each tuple's gradient of the layer."""
+        count = inputs.shape[1]
+        if count * count < inputs.shape[2] * slopes.shape[2]:
+            grams = torch.bmm(inputs, inputs.transpose(1, 2)) * torch.bmm(slopes, slopes.transpose(1, 2))
+            squares = grams.sum(dim=(1, 2))
+        else:
+            squares = torch.bmm(slopes.transpose(1, 2), inputs).square().sum(dim=(1, 2))
+        if layer.bias is not None:
+            squares = squares + slopes.sum(dim=1).square().sum(dim=1)
+        return squares
+
+    @staticmethod
+    def _scales(layer: nn.Module, inputs: Tensor, slopes: Tensor) -> Tensor:
+        """Return the (b,) squared norms if no two rows of a tuple cancelled: what rounding is relative to (Lemma R)."""
+        lengths = slopes.norm(dim=2)
+        scales = (lengths * inputs.norm(dim=2)).sum(dim=1).square()
+        return scales if layer.bias is None else scales + lengths.sum(dim=1).square()
+
+    def _sum(self, sums: list[Tensor], layer: nn.Module, inputs: Tensor, slopes: Tensor) -> None:
+        flat = slopes.reshape(-1, slopes.shape[-1])
+        places = {id(parameter): place for place, parameter in enumerate(self.network.parameters())}
+        sums[places[id(layer.weight)]] += flat.T @ inputs.reshape(-1, inputs.shape[-1])
+        if layer.bias is not None:
+            sums[places[id(layer.bias)]] += flat.sum(dim=0)
+
+    @torch.no_grad()
+    def states(self) -> Tensor:
+        device = next(self.network.parameters()).device
+        return self.states_of(torch.arange(self.network.num_entities, device=device))
+
+    @torch.no_grad()
+    def states_of(self, positions: Tensor) -> Tensor:
+        """Return the (n, d) states of the entities at `positions` (n,), in passes of bounded size."""
+        order = self.network.order(positions)
+        counts = pass_counts(self.network.sizes(positions[order]), self.numbers)
+        encoded = torch.cat([self.network(part) for part in positions[order].split(counts)])
+        return encoded[torch.argsort(order)]
+
+
+def pass_counts(sizes: Tensor, numbers: int) -> list[int]:
+    """Return lengths of consecutive parts, each with at most `numbers` inputs if all are as long as its longest.
+
+    `sizes` (n,) ascend; a part has at least one entity.
+    """
+    counts, start = [], 0
+    while start < len(sizes):
+        filled = sizes[start:] * torch.arange(1, len(sizes) - start + 1, device=sizes.device)
+        counts.append(max(1, int(torch.searchsorted(filled, numbers, right=True))))
+        start += counts[-1]
+    return counts

@@ -27,5 +27,8 @@ THEOREM_5 = Statement(
     references=(reference(18.58461, 1e-3, "by hand; printed as 18.6", q=0.2, noise_multiplier=1.6, steps=200),),
 )  # fmt: skip
 def class_dp_theorem5(*, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, delta: float) -> float:
-    """Return Theorem 5, bounded DP: 4 q sqrt(T ln(1/delta)) / sigma. Its own condition is q < 1 / (16 sigma)."""
+    """Return epsilon by Theorem 5 of the thesis, bounded DP: 4 q sqrt(T ln(1/delta)) / sigma.
+
+    Its own condition is q < 1 / (16 sigma).
+    """
     return 4 * q * math.sqrt(steps * math.log(1 / delta)) / noise_multiplier

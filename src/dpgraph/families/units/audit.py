@@ -1,8 +1,8 @@
 """Audit of steps over units of images: which units enter a step, what one unit moves, the noise and the divisor.
 
 Units, batches, clip norm and noise are those that the method prepares for its cells; a softmax regression runs on them.
-What is measured is compared with Theorem H (docs/privacy.md, section 16), written once more from C, q, K and the noise
-multiplier.
+The audit compares its measurements with Theorem H (docs/privacy.md, section 16), written once more from C, q, K and the
+noise multiplier.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SLACK = 1 + 1e-4  # noise of the sums, rounding
 
 
 def images() -> Images:
-    """RECORDS of training and a tested one, of random pixels; some classes are larger than others."""
+    """Return `RECORDS` training images and a test image of random pixels; some classes are larger than others."""
     random = numpy_generator("audits", "units")
     labels = np.concatenate([np.arange(CLASSES), random.integers(0, CLASSES // 2, RECORDS - CLASSES + 1)])
     return Images(
@@ -46,6 +46,7 @@ def images() -> Images:
 
 
 def prepared(kind: Kind, value: Images, noise: float, rate: float) -> PreparedUnits:
+    """Return the prepared step of a cell of one variant with this noise multiplier and rate."""
     cell = resolve(
         {
             "task": {"dataset": "demo-images", "split": "random-60-15-25"},
@@ -71,7 +72,7 @@ def units_of(kind: Kind) -> int:
 
 
 def stepped(step: PreparedUnits) -> tuple[np.ndarray, int]:
-    """(P,) by how much a step of learning rate 1 moves parameters, and how many images it read."""
+    """Return by how much a step of learning rate 1 moves the parameters (P,), and how many images it read."""
     network = Softmax(SIDE * SIDE, CLASSES, torch_generator("audits", "units"))
     before = [one.detach().clone() for one in network.parameters()]
     read = step.step(network, torch.optim.SGD(network.parameters(), lr=1.0))()
@@ -80,9 +81,9 @@ def stepped(step: PreparedUnits) -> tuple[np.ndarray, int]:
 
 
 def moved(kind: Kind) -> tuple[float, int]:
-    """Of what the relation allows, the most by which a sum over all units moves, for each unit in turn.
+    """Return how far one unit moves a sum, over what the relation allows, and the images of others that it displaces.
 
-    And the most images of other units that are in another one then.
+    Each unit changes in turn, and the largest numbers count.
     """
     value, most, displaced = images(), 0.0, 0
     step = prepared(kind, value, SILENT, 1.0)
@@ -91,7 +92,7 @@ def moved(kind: Kind) -> tuple[float, int]:
         own = units.ids[units.starts[number] : units.starts[number + 1]]
         features, labels = value.features.copy(), value.labels.copy()
         allowed = CLIP_NORM
-        if kind.relation is Relation.CLASS:  # replaced, else nothing is left of it
+        if kind.relation is Relation.CLASS:  # it is replaced; another unit vanishes
             features[own], allowed = -50 * features[own], 2 * CLIP_NORM
         else:
             labels[own] = -1
@@ -103,19 +104,19 @@ def moved(kind: Kind) -> tuple[float, int]:
 
 
 def places(found: Units) -> np.ndarray:
-    """(RECORDS,) unit of each image, -1: none."""
+    """Return the (RECORDS,) unit of each image; -1: none."""
     unit = np.full(RECORDS, -1)
     unit[found.ids] = np.repeat(np.arange(len(found.sizes)), found.sizes)
     return unit
 
 
 def laws(kind: Kind, trials: int) -> dict[str, float]:
-    """Standard deviations of units drawn, and of the noise's variance, from their laws."""
+    """Return how far the units drawn, and the noise's variance, are from their laws, in standard deviations."""
     step, count = prepared(kind, images(), NOISE, RATE), units_of(kind)
     drawn = sum(len(step.draws.next()) for _ in range(trials))
     wanted = trials * count * RATE
     found = {"rate": (drawn - wanted) / math.sqrt(wanted * (1 - RATE))}
-    silent = replace(images(), labels=np.full(RECORDS + 1, -1))  # nothing has a loss: noise alone
+    silent = replace(images(), labels=np.full(RECORDS + 1, -1))  # no image has a loss: noise alone
     quiet = prepared(kind, silent, NOISE, RATE)
     noise = np.concatenate([stepped(quiet)[0] for _ in range(NOISED)])
     scaled = noise * RATE * count / (NOISE * CLIP_NORM)
@@ -124,7 +125,7 @@ def laws(kind: Kind, trials: int) -> dict[str, float]:
 
 
 def units(trials: int) -> AuditResult:
-    """One unit moves a sum by no more than its relation allows; batches, noise and divisor are as accounted for."""
+    """Test that one unit moves a sum by no more than its relation allows; test batches, noise and divisor."""
     broken, most = [], 0.0
     for name, kind in UNIT_KINDS.items():
         if kind.relation is not Relation.NONE:

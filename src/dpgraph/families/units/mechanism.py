@@ -10,12 +10,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.data.registry import entry
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.trees.records import PoissonLots
 from dpgraph.families.units.accountant import THEOREM_5, class_dp_theorem5
 from dpgraph.privacy.guarantee import Guarantee
@@ -25,6 +27,7 @@ from dpgraph.privacy.procedure import Batches, Clipped, Lists
 from dpgraph.privacy.public_numbers import DataFact
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import PUBLIC, Statement
+from dpgraph.problems.base import Counts
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
@@ -89,6 +92,7 @@ class ClassUnits(PoissonBatches):
         return statement.filled({"q": f"{self.sampling_rate:.6g}", "K": self.num_roots})
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee by Theorem H: a class is replaced, Poisson batches of classes."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
@@ -101,7 +105,7 @@ class ClassUnits(PoissonBatches):
         return self._proved(self._stated(self.STATED), epsilon)
 
     def published(self) -> Guarantee:
-        """Theorem 5 (Corollary 2 of subclasses): 4 q sqrt(T ln(1 / delta)) / sigma, with the premises that fail."""
+        """Return the guarantee by Theorem 5 (Corollary 2 for subclasses), with the premises that fail."""
         steps, noise = self.closed()
         epsilon = class_dp_theorem5(q=self.sampling_rate, noise_multiplier=noise, steps=steps, delta=self.delta)
         limit = 1 / (16 * noise)
@@ -134,7 +138,7 @@ class SubclassUnits(ClassUnits):
 
 
 class ClusterUnits(SubclassUnits):
-    """As published: subclasses are clusters that k-means finds among the private images of a class."""
+    """The published mechanism: subclasses are clusters that k-means finds among the private images of a class."""
 
     relation: ClassVar[Relation] = Relation.NONE
     proves: ClassVar[bool] = False
@@ -147,3 +151,44 @@ class ClusterUnits(SubclassUnits):
             "k-means is run on the private images, so one subclass moves the others' members; nothing is charged for it"
         )
         return self._none("rigorous", reason, self._stated(self.STATED).sampling)
+
+
+def record_units(asked: MechanismRequest) -> RecordUnits:
+    return RecordUnits(**asked.common(asked.num_train), sampling_rate=asked.cell.training.sampling_rate)
+
+
+def class_units(asked: MechanismRequest) -> ClassUnits:
+    return ClassUnits(**_common(asked, classes_of(asked)))
+
+
+def subclass_units(asked: MechanismRequest) -> SubclassUnits:
+    parts = asked.privacy.subclasses
+    return SubclassUnits(**_common(asked, classes_of(asked) * parts), subclasses=parts)
+
+
+def cluster_units(asked: MechanismRequest) -> ClusterUnits:
+    parts = asked.privacy.subclasses
+    return ClusterUnits(**_common(asked, classes_of(asked) * parts), subclasses=parts)
+
+
+def classes_of(asked: MechanismRequest) -> int:
+    """Return the number of classes in the registry, which is public. Raise UserError for a data set without it."""
+    dataset = asked.cell.task.dataset
+    classes = entry(dataset).expected.classes
+    if classes is None:
+        raise invalid("dataset", dataset, "one whose number of classes the registry states")
+    return classes
+
+
+def _common(asked: MechanismRequest, units: int) -> dict[str, Any]:
+    """Return the fields of a mechanism over units. Delta counts every image.
+
+    A delta below 1 / the number of units alone would allow to publish some units whole. The number of images is the
+    registry's: a class that leaves takes its images along, so the number that is there is private.
+    """
+    dataset = asked.cell.task.dataset
+    images = entry(dataset).expected.nodes
+    if images is None:
+        raise invalid("dataset", dataset, "one whose number of images the registry states")
+    stated = replace(asked, counts=Counts(units, images))
+    return {**stated.common(units), "sampling_rate": asked.cell.training.sampling_rate}

@@ -18,10 +18,12 @@ from dpgraph.privacy.procedure import Clipped, ClippedSum, Procedure
 
 
 def units_of(records: Records, mechanism: RecordUnits | ClassUnits, folder: str) -> Units:
-    """As the mechanism has them; which images are in a subclass depends on the task's name, the same for all seeds.
+    """Return the units of a mechanism. Subclasses depend on the task's name, so that all seeds have the same.
 
-    Raises UserError for another number of classes than accounted for. A class or subclass may be empty: which are is
-    private.
+    A class or subclass may be empty; which ones are empty is private.
+
+    Raises:
+        UserError: For another number of classes than accounted for.
     """
     train, labels = records.train_nodes, np.asarray(records.labels)
     if isinstance(mechanism, RecordUnits):
@@ -62,6 +64,7 @@ class PreparedUnits(PreparedStep):
         self._step: UnitStep | None = None
 
     def step(self, network: nn.Module, optimizer: torch.optim.Optimizer) -> UnitStep:
+        """Return the step of a network on the prepared units."""
         self.trains(network)
         self._step = UnitStep(
             network, optimizer, self.data.features, self.data.labels, self.units, self.draws, self.images, self.most,
@@ -70,6 +73,7 @@ class PreparedUnits(PreparedStep):
         return self._step
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran, read from the objects that drew and clipped."""
         step = self._step
         if step is None:
             return procedure(self.mechanism, (), None, 0.0, 0)

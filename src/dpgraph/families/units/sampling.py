@@ -30,16 +30,25 @@ class Units:
 
     @property
     def sizes(self) -> np.ndarray:
+        """Return the (U,) numbers of images."""
         return np.diff(self.starts)
 
     def chosen(
         self, units: np.ndarray, most: int | None, generator: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """((u, m) ids of images of non-empty `units`, (u, m) weights whose rows sum to 1).
+        """Choose the images that a step reads of non-empty `units`.
 
-        All images of each unit, m those of the largest, weights 0 where a shorter one repeats its first image; or
-        m = `most` that are drawn with replacement from the unit alone, equally weighted. As many random numbers are
-        drawn whatever the sizes are, so that no unit decides what is drawn of another one.
+        Without `most`, all images of each unit count, and a shorter row repeats its first image with weight 0.
+        Otherwise `most` images are drawn with replacement from the unit alone, equally weighted. The number of random
+        numbers does not depend on the sizes, so that no unit decides what is drawn of another one.
+
+        Args:
+            units: (u,) places of units.
+            most: Images of a unit; None: all.
+            generator: Draws them.
+
+        Returns:
+            (u, m) ids of images and (u, m) weights whose rows sum to 1.
         """
         sizes = self.sizes[units]
         if sizes.size and sizes.min() < 1:
@@ -54,7 +63,7 @@ class Units:
 
 
 def grouped(ids: np.ndarray, unit: np.ndarray, count: int, kind: Lists) -> Units:
-    """Images `ids` by their `unit` in 0..count - 1; those of -1 are left out."""
+    """Group the images `ids` by their `unit` in 0..count - 1; those of -1 are left out."""
     kept = unit >= 0
     order = np.argsort(unit[kept], kind="stable")
     starts = np.concatenate([[0], np.cumsum(np.bincount(unit[kept], minlength=count))]).astype(np.int64)
@@ -62,19 +71,19 @@ def grouped(ids: np.ndarray, unit: np.ndarray, count: int, kind: Lists) -> Units
 
 
 def record_units(train: np.ndarray) -> Units:
-    """Each image alone."""
+    """Return each image as a unit of its own."""
     return Units(train.astype(np.int64), np.arange(len(train) + 1), Lists.NONE)
 
 
 def class_units(train: np.ndarray, labels: np.ndarray, classes: int) -> Units:
-    """One unit for each class; `labels` (N,), -1: a null image, which is in none."""
+    """Return one unit for each class; `labels` (N,), -1: a null image, which is in none."""
     return grouped(train, labels[train], classes, Lists.CLASSES)
 
 
 def subclass_units(
     train: np.ndarray, labels: np.ndarray, features: np.ndarray, classes: int, parts: int, *names: Name
 ) -> Units:
-    """`parts` units of each class, by a public function of each image alone: rigorous for the relation `subclass`.
+    """Cut each class into `parts` units by a public function of each image alone, as the relation `subclass` requires.
 
     With x the pixels (N, F) and r a public random direction of length 1, an image is in part floor(parts x.r / SPREAD)
     modulo `parts`. Neighbouring images along r share a part.
@@ -92,10 +101,10 @@ def subclass_units(
 def cluster_units(
     train: np.ndarray, labels: np.ndarray, features: np.ndarray, classes: int, parts: int, *names: Name
 ) -> Units:
-    """`parts` clusters of each class by k-means on its images, as the thesis forms subclasses (section 4.4.3).
+    """Cut each class into `parts` clusters by k-means on its images, as the thesis does (section 4.4.3).
 
-    The partition depends on all images of a class, and nothing is charged for it. A class with fewer images than parts
-    leaves some empty.
+    The partition depends on all images of a class, and no budget pays for it. A class with fewer images than parts
+    leaves some parts empty.
     """
     from sklearn.cluster import MiniBatchKMeans
     from threadpoolctl import threadpool_limits

@@ -7,9 +7,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpgraph.config.cell import LARGE, Cell, Privacy, Training
+from dpgraph.config.cell import LARGE, Cell, Privacy, RootBatches, Training
+from dpgraph.config.frozen import Finite
 from dpgraph.engine.methods.cost import loop_seconds
-from dpgraph.engine.methods.looks import BLUE, GREEN, PURPLE, SKY, Look
+from dpgraph.engine.methods.looks import BLUE, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.engine.methods.spec import (
     OWN_RECORD,
     AttackCase,
@@ -20,12 +21,97 @@ from dpgraph.engine.methods.spec import (
     own_record,
     scored_on_own_records,
 )
-from dpgraph.families.units.mechanism import ClassUnits, ClusterUnits, RecordUnits, SubclassUnits
-from dpgraph.families.units.plain.spec import ImageModel, InversionSettings, forward_flops, inversion_seconds
-from dpgraph.families.units.variants import class_units, cluster_units, record_units, subclass_units
+from dpgraph.families.units.mechanism import (
+    ClassUnits,
+    ClusterUnits,
+    RecordUnits,
+    SubclassUnits,
+    class_units,
+    cluster_units,
+    record_units,
+    subclass_units,
+)
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
+
+
+class ImageModel(Finite):
+    """Two convolutions of 3 x 3, each followed by ReLU and a maximum over 2 x 2, and two linear layers; or softmax."""
+
+    kind: Literal["cnn", "softmax"] = Field(
+        default="cnn", description="softmax: regression on pixels, without channels and width"
+    )
+    channels: Annotated[
+        int, Field(ge=1, le=1000, description="Of the first convolution; the second has twice them")
+    ] = 8
+    width: Annotated[int, Field(ge=1, le=100_000, description="Of the hidden linear layer")] = 256
+
+
+class CnnModel(ImageModel):
+    parameter_noise: Annotated[float, Field(ge=0, le=1000)] = Field(
+        default=0.0,
+        description="Std of normal numbers that are added to the trained parameters, over the root mean square of each "
+        "layer's: a control of attacks, not a private mechanism",
+    )
+
+
+class InversionSettings(Finite):
+    """Model inversion of the trained parameters, which costs no privacy (Zhang, Algorithm 4)."""
+
+    attack: Literal["enhanced", "original", "strong"] = Field(
+        default="enhanced",
+        description="enhanced: Algorithm 4; original: plain descent from a black image (Fredrikson et al. 2015); "
+        "strong: this project's, on the logarithm of the confidence, with Adam as its authors print it",
+    )
+    penalty: Literal["l1", "btv"] = Field(default="l1", description="Of enhanced and strong attack: Eq. 4.2 or 4.4")
+    weight: Annotated[float, Field(ge=0, le=1000)] = Field(default=0.05, description="lambda, of the penalty")
+    penalty_over: Literal["mean", "thesis"] = Field(
+        default="mean", description="The penalty is a mean over pixels; or their sum, as the thesis prints it"
+    )
+    steps: Annotated[int, Field(ge=1, le=1_000_000, description="Steps of the attack")] = 1000
+    learning_rate: Annotated[float, Field(gt=0, description="eta, of Adam or of plain descent")] = 0.1
+    window: Annotated[int, Field(ge=1, le=3, description="p of the bilateral total variation")] = 2
+    decay: Annotated[float, Field(gt=0, le=1, description="alpha of the bilateral total variation")] = 0.9
+
+
+class CnnCell(Cell):
+    model: CnnModel = CnnModel()
+    training: RootBatches
+    privacy: None = None
+    inversion: InversionSettings | None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return self.model.kind, 0
+
+
+def plain_look(cell: Any) -> Look:
+    return Look(ORANGE, "s", "-")
+
+
+def forward_flops(model: ImageModel, size: Size) -> float:
+    """Return the multiplications of one image: 9 weights per channel and pixel of a convolution, and linear layers."""
+    if model.kind == "softmax":
+        return float(size.features * size.classes)
+    channels, width = model.channels, model.width
+    return size.features * 9 * channels * (1 + channels / 2) + size.features // 16 * 2 * channels * width
+
+
+def inversion_seconds(cell: Any, size: Size) -> float:
+    """Estimate the seconds of the attack: a pass of one image of every class in each step."""
+    told = cell.inversion
+    if told is None:
+        return 0.0
+    pixels = 60 * size.features if told.penalty == "btv" else 0
+    return float(told.steps * (1e-3 + size.classes * (6 * forward_flops(cell.model, size) + pixels) / 20e9))
+
+
+def plain_seconds(cell: Any, size: Size) -> float:
+    forward = forward_flops(cell.model, size)
+    step = 6 * forward * cell.training.roots_per_step(size.train_nodes)
+    return loop_seconds(cell.training, step, 2 * size.nodes * forward) + inversion_seconds(cell, size)
+
 
 PARTED = ("subclass", "kmeans")
 
@@ -71,7 +157,7 @@ class DpUnitsCell(Cell):
 
     @cached_property
     def for_calibration(self) -> Self | None:
-        """An attack on what is released changes no noise."""
+        """Return the cell without the attack, which changes no noise."""
         cell = super().for_calibration
         return None if cell is None else cell.model_copy(update={"inversion": None})
 
@@ -93,7 +179,7 @@ def look(cell: Any) -> Look:
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Passes of the images that a step reads; of many small units, gradients of each."""
+    """Estimate the seconds of a seed: passes of the images that a step reads, and gradients of many small units."""
     parts = cell.privacy.subclasses or 1
     units = size.train_nodes if cell.privacy.variant == "record" else size.classes * parts
     most = cell.training.images_per_unit or size.train_nodes / units
@@ -157,5 +243,22 @@ SPECS = (
         inference=own_record,
         problems=("images",),
         seconds=seconds,
+    ),
+    MethodSpec(
+        "cnn",
+        "A small convolutional network, or softmax regression, trained on images without privacy.",
+        "dpgraph.families.units.train:Cnn",
+        CnnCell,
+        {
+            "none": {
+                "task": {"dataset": "demo-images", "split": "random-60-15-25"},
+                "model": {"channels": 2, "width": 8},
+                "training": {"sampling_rate": 0.1},
+            }
+        },
+        look=plain_look,
+        inference=own_record,
+        problems=("images",),
+        seconds=plain_seconds,
     ),
 )

@@ -44,9 +44,15 @@ class UnitGradients:
             )
         self.size = sum(one.numel() for one in held)
 
-    def of(self, pixels: Tensor, labels: Tensor, images: Tensor, weights: Tensor) -> Tensor:
-        """(u, P) gradients of sum over j of weights[i, j] times the cross-entropy of images[i, j]; 0
-        of one without label."""
+    def weighted(self, pixels: Tensor, labels: Tensor, images: Tensor, weights: Tensor) -> Tensor:
+        """Return the gradients (u, P) of the units' weighted cross-entropies; an image without label has gradient 0.
+
+        Args:
+            pixels: (N, F) images.
+            labels: (N,) classes; -1: none.
+            images: (u, m) ids of each unit's images.
+            weights: (u, m) weights of their losses.
+        """
         total = torch.zeros(len(images), self.size, dtype=pixels.dtype, device=pixels.device)
         columns = max(1, MOST_IMAGES // max(len(images), 1))
         for chosen, shares in zip(images.split(columns, dim=1), weights.split(columns, dim=1), strict=True):
@@ -77,7 +83,7 @@ class UnitGradients:
 
 
 def clipped_sum(gradients: Tensor, clip_norm: float) -> Tensor:
-    """(P,) sum of rows (u, P), each scaled to norm at most `clip_norm`; a row that is not finite counts as zero."""
+    """Return the sum (P,) of rows (u, P), each scaled to norm at most `clip_norm`; a row that is not finite is 0."""
     norms = gradients.double().norm(dim=1)
     finite = torch.isfinite(norms)
     factors = torch.where(norms <= clip_norm, torch.ones_like(norms), SLACK * clip_norm / norms)
@@ -109,14 +115,14 @@ class UnitStep:
 
     def __call__(self) -> int:
         drawn = self.draws.next()
-        drawn = drawn[self.units.sizes[drawn] > 0]  # an empty unit adds nothing
+        drawn = drawn[self.units.sizes[drawn] > 0]  # an empty unit adds 0
         images, weights = self.units.chosen(drawn, self.most, self.images)
         total = torch.zeros(self._gradients.size, dtype=self.features.dtype, device=self.features.device)
         together = max(1, MOST_NUMBERS // self._gradients.size)
         for first in range(0, len(drawn), together):
             part = slice(first, first + together)
             own, shares = (torch.from_numpy(one[part]).to(self.features.device) for one in (images, weights))
-            total += clipped_sum(self._gradients.of(self.features, self.labels, own, shares), self.clip_norm)
+            total += clipped_sum(self._gradients.weighted(self.features, self.labels, own, shares), self.clip_norm)
         sizes = [one.numel() for one in self.network.parameters()]
         sums = [
             flat.reshape(one.shape) for flat, one in zip(total.split(sizes), self.network.parameters(), strict=True)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dpgraph.core.randomness import torch_generator
-from dpgraph.engine.methods.assembly import Bench, RowInference, SeedRun, run_loop
+import copy
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from dpgraph.core.randomness import numpy_generator, torch_generator
+from dpgraph.engine.methods.assembly import Bench, RowInference, SeedRun, fixed_size_sampler, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.image_networks import ROWS, inverted
 from dpgraph.engine.models.image_networks import image_network
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.optimizers import make_optimizer
+from dpgraph.engine.training.steps import BatchStep
 from dpgraph.families.units.prepared import PreparedUnits
 
 
 class DpUnits:
-    """A network on images; units, batches, clipping and noise are those of the prepared step."""
+    """The private training of a network on images, by the units, batches, clipping and noise of the prepared step."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         prepared, images = expected(job.prepared, PreparedUnits), job.shown
@@ -23,3 +30,48 @@ class DpUnits:
         step = prepared.step(network, bench.optimizer)
         run = SeedRun(job, bench, step, prepared.generators, inference=RowInference(ROWS))
         return inverted(job, network, run_loop(run, observe))
+
+
+class Cnn:
+    """The training of a network on images without privacy: mean cross-entropy of batches of fixed size."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed, then attack it if the cell says so."""
+        images, model = job.shown, job.cell.model
+        generator = torch_generator(*job.names("parameters"))
+        network = image_network(model, images.shape, images.num_classes, generator).to(job.device)
+        pixels = torch.from_numpy(np.array(images.features, dtype=np.float32)).to(job.device)
+        labels = torch.from_numpy(np.array(images.labels, dtype=np.int64)).to(job.device)
+        train = torch.from_numpy(images.train_nodes).to(job.device)
+        bench = Bench(network, make_optimizer(network.parameters(), job.cell.training), pixels, None)
+        sampler, batches = fixed_size_sampler(job.cell, len(train)), numpy_generator(*job.names("batches"))
+
+        def loss(positions: Tensor) -> Tensor:
+            chosen = train[positions]
+            return nn.functional.cross_entropy(network(pixels[chosen]), labels[chosen])
+
+        step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
+        notes = {"batches": str(sampler.name)}
+        inference = NoisyInference(model.parameter_noise, job.names("parameter noise"))
+        outcome = run_loop(SeedRun(job, bench, step, {"batches": batches}, notes, inference=inference), observe)
+        return inverted(job, inference.noisy(network), outcome)
+
+
+class NoisyInference:
+    """An inference with noise added to the parameters, the same at every look; 0: none."""
+
+    def __init__(self, over_rms: float, names: tuple[str | int, ...]) -> None:
+        self.over_rms, self.names = over_rms, names
+
+    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
+        return RowInference(ROWS).logits(self.noisy(network), features)
+
+    @torch.no_grad()
+    def noisy(self, network: nn.Module) -> nn.Module:
+        if not self.over_rms:
+            return network
+        changed, generator = copy.deepcopy(network), torch_generator(*self.names)
+        for parameter in changed.parameters():
+            noise = torch.randn(parameter.shape, generator=generator).to(parameter)
+            parameter.add_(self.over_rms * parameter.square().mean().sqrt() * noise)
+        return changed

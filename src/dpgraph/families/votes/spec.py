@@ -9,7 +9,16 @@ from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
 from dpgraph.engine.methods.looks import DASH_DOT, PURPLE, SLATE, TEAL, WINE, Look
-from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, Public, ReadBy, ScoreReads, Variant
+from dpgraph.engine.methods.spec import (
+    OWN_RECORD,
+    AttackCase,
+    CanarySettings,
+    MethodSpec,
+    Public,
+    ReadBy,
+    ScoreReads,
+    Variant,
+)
 from dpgraph.families.votes import rules
 from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
 from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes
@@ -311,6 +320,8 @@ def attack(variant: str, relation: Relation) -> AttackCase:
         batches=Batches.POISSON,
         clipping=Clipped.ROOT,
         relation=relation,
+        # votes have half of the squared mu
+        canaries=CanarySettings(noise=4 / 3 * 2**0.5) if variant == "rigorous" else None,
     )
 
 

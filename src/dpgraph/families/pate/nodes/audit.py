@@ -26,7 +26,12 @@ TITLE = "which teachers a training node moves with all its edges; noise and caps
 
 
 def graph_of(public: int, edges: np.ndarray | None = None) -> Graph:
-    """RECORDS of training, `public` ones and a tested one; `edges` (N, N) bool, none: without."""
+    """Return a graph of `RECORDS` training nodes, `public` public ones and one test node.
+
+    Args:
+        public: Number of public nodes.
+        edges: (N, N) bool adjacency; None: no edges.
+    """
     random, size = numpy_generator("audits", "node teachers"), RECORDS + public + 1
     split = np.array([TRAIN] * RECORDS + [VALIDATION] * public + [TEST], dtype=np.uint8)
     owners, found = np.nonzero(np.zeros((size, size), dtype=bool) if edges is None else edges)
@@ -35,6 +40,7 @@ def graph_of(public: int, edges: np.ndarray | None = None) -> Graph:
 
 
 def prepared(kind: Kind, value: Graph, reads: str, seed: int, caps: tuple[int, int]) -> PreparedNodeTeachers:
+    """Return the prepared step of a cell with `TEACHERS` teachers that read `reads` and these caps."""
     cell = resolve(
         {
             "task": {"dataset": "audit"},
@@ -49,9 +55,10 @@ def prepared(kind: Kind, value: Graph, reads: str, seed: int, caps: tuple[int, i
 
 
 def moved(kind: Kind, reads: str) -> int:
-    """The most teachers whose votes one training node moves, with another record and every edge of its turned over.
+    """Return the most teachers whose votes one training node moves.
 
-    A dense graph, in which each node has neighbours in all parts and among the public nodes; and a node that leaves.
+    The graph is dense, so that each node has neighbours in all parts and among the public nodes. A node gets another
+    record and all its edges are inverted, or it leaves.
     """
     size, most = RECORDS + PUBLIC + 1, 0
     upper = np.triu(numpy_generator("audits", "node teachers", "edges").random((size, size)) < SHARE, 1)
@@ -81,7 +88,7 @@ def _release(kind: Kind, public: int, seed: int, caps: tuple[int, int]) -> Prepa
 
 
 def node_teachers(trials: int) -> AuditResult:
-    """A training node moves one teacher's votes, whatever its edges; noise and caps are as accounted for."""
+    """Test that a training node with all its edges moves one teacher's votes, and the noise and caps of the release."""
     broken: list[str] = []
     for name, kind in NODE_TEACHER_KINDS.items():
         for reads in READS:

@@ -14,15 +14,15 @@ from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.pate.gan import FrozenSoftmax
-from dpgraph.families.pate.gnmax import NO_ANSWER, vote_histograms
 from dpgraph.families.pate.nodes.prepared import PreparedNodeTeachers, names_of, plan_of, queries_of, votes_of
+from dpgraph.families.pate.prepared import vote_histograms
 
 ROWS = 4096  # of a look at all nodes
 
 
 @dataclass
 class LabelledStep:
-    """The mean cross-entropy of all labelled public nodes, once; of none, nothing moves."""
+    """A step on the mean cross-entropy of all labelled public nodes; it moves no parameter if there are none."""
 
     network: nn.Module
     optimizer: torch.optim.Optimizer
@@ -38,9 +38,10 @@ class LabelledStep:
 
 
 class NodePate:
-    """Without a prepared step the labels are majorities, without noise."""
+    """The training of a student on public nodes; without a prepared step its labels are noiseless majorities."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         graph, training = job.graph, job.cell.training
         features = features_of(job)
         labels = torch.from_numpy(released(job, features))
@@ -60,11 +61,8 @@ class NodePate:
 
 
 def released(job: Job, features: Tensor) -> np.ndarray:
-    """(Q,) int64 labels of the public nodes in their order; NO_ANSWER: none."""
+    """Return the (Q,) int64 labels of the public nodes in their order; NO_ANSWER: none."""
     if job.prepared is not None:
         return expected(job.prepared, PreparedNodeTeachers).labels()
     votes = votes_of(job.graph, features, plan_of(job.cell, job.seed))
-    labels = vote_histograms(votes, job.graph.num_classes).argmax(axis=1).astype(np.int64)
-    if job.cell.training.answers is not None:
-        labels[job.cell.training.answers :] = NO_ANSWER
-    return labels
+    return vote_histograms(votes, job.graph.num_classes).argmax(axis=1).astype(np.int64)
