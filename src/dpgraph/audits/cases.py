@@ -168,7 +168,6 @@ class Settings:
     teleport: float = 0.25
     release_noise: float = 1.0
     values_epsilon: float | None = None
-    choice_epsilon: float | None = None
     components_noise: float = 4.0
     model: dict[str, Any] = field(default_factory=dict)
 
@@ -190,7 +189,7 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
     }
     if kind.residual:
         privacy |= {"neighbour_clip_ratio": settings.ratio if kind.neighbours else 0.0}
-        privacy |= {"neighbour_sampling_rate": settings.second_rate, "choice_epsilon": settings.choice_epsilon}
+        privacy |= {"neighbour_sampling_rate": settings.second_rate}
     if kind.components:
         privacy |= {"components": 1, "components_noise": settings.components_noise}
     value: dict[str, Any] = {

@@ -175,8 +175,6 @@ BUGS = (
     edit("facts: components of too little noise", COMPONENTS + "noisy_moments",
          "noise.on(total, std, 0.0)", "noise.on(total, std / 1.3, 0.0)",
          facts(lambda kind: kind.components)),
-    edit("facts: choice at sensitivity 1", TREES + "PreparedChoice.__init__", "mechanism.choice_sensitivity", "1",
-         facts(lambda kind: kind.two_terms and kind.hops == 1)),
     Bug("reach: clip norm doubled", CLIP_DOUBLED, reach(clips_twice)),
     swap("reach: whole lists", TREES + "stable_trees", broken.over_whole_lists,
          reach(lambda kind: kind.clipped and kind.ego_trees and kind.hops > 0 and kind.neighbours)),

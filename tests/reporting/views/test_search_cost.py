@@ -183,11 +183,6 @@ def test_a_relation_that_protects_more_than_training_data_is_never_paid(name: st
         assert reasons(cell)
 
 
-def test_a_choice_that_protects_validation_nodes_is_not_paid() -> None:
-    cell = changed("dp-residual-1-rigorous", task={"setting": "disjoint"}, privacy={"choice_epsilon": 0.3})
-    assert reasons(cell) == [f"{READS}validation nodes, whom the run's own choice protects"]
-
-
 def test_seeds_with_splits_of_their_own_have_no_public_validation_nodes() -> None:
     """A node that judges in one seed trains in another one, so no node but few is outside of all validation parts."""
     cell = changed("dp-mlp-0-rigorous", task={"split": "random-60-15-25"})

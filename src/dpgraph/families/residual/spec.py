@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from dpgraph.config.cell import TreePrivacy
 from dpgraph.engine.methods.attacks import AttackCase, Terms
-from dpgraph.engine.methods.spec import MethodSpec, Public, ScoreReads, Variant, scored_along_edges
+from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_along_edges
 from dpgraph.families.residual.look import look
 from dpgraph.families.residual.variants import residual_trees
 from dpgraph.families.trees.mechanism import ResidualTrees
@@ -30,11 +29,6 @@ class ResidualPrivacy(TreePrivacy):
     neighbour_sampling_rate: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None, description="q2: rate of the batch of neighbour terms; null: as that of self terms"
     )
-    choice_epsilon: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="Part of epsilon charged for choosing, on validation nodes, whether inference reads neighbours; "
-        "null: it always does",
-    )
 
 
 class DpResidualCell(DpGnnCell):
@@ -53,14 +47,6 @@ CONTRACT: dict[str, dict[str, Any]] = {
 }
 
 
-def score(cell: Any) -> ScoreReads:
-    """Return what predictions read; with a choice the run reads and protects validation nodes, too."""
-    reads = scored_along_edges(cell)
-    if cell.privacy.choice_epsilon is None:
-        return reads
-    return replace(reads, public=Public.NO, protected="whom the run's own choice protects")
-
-
 def attack(hops: int, terms: Terms) -> AttackCase:
     return AttackCase(
         reads="trees",
@@ -77,10 +63,10 @@ SPECS = (
     MethodSpec(
         "dp-residual",
         "Residual clipping: a root's own gradient clipped at C_s, what its neighbours add to it at a smaller C_n.",
-        "dpgraph.families.residual.train:DpResidual",
+        "dpgraph.families.trees.train:DpGnn",
         DpResidualCell,
         CONTRACT,
-        {"rigorous": Variant(ResidualTrees, residual_trees, score)},
+        {"rigorous": Variant(ResidualTrees, residual_trees, scored_along_edges)},
         (attack(1, "own and neighbours"), attack(2, "own and neighbours"), attack(1, "own")),
         look=look,
     ),

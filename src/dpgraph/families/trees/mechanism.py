@@ -14,10 +14,10 @@ from pydantic import Field
 from dpgraph.core.errors import invalid
 from dpgraph.families.trees.accountant import double_mixture, residual_clipping, tree_size
 from dpgraph.families.trees.published_accountant import HYPERGEOMETRIC, published_theorem1
-from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
-from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Release
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
 from dpgraph.privacy.public_numbers import whole_batch
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
@@ -152,20 +152,14 @@ class ResidualTrees(PoissonBatches, StableTrees):
     N(0, (noise_multiplier * C_s)^2). A self gradient reads the root's own record only. docs/privacy.md, Theorem 3; one
     batch for both terms is another mechanism, for which this bound is false (accountant residual_one_batch).
 
-    With choice_epsilon > 0 the run ends with one more release, whether inference reads neighbours: the sign of a count
-    over validation nodes with Laplace noise (section 4.1). Earlier points of a run do not depend on it.
-
-    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released and of that choice. neighbour_clip = 0
-    costs what DP-MLP does.
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released. neighbour_clip = 0 costs what
+    DP-MLP does.
     """
 
     kind: Literal["residual-trees"] = "residual-trees"
     sampling_rate: base.Rate = Field(description="q1, public: rate of the self terms")
     neighbour_rate: base.Rate = Field(description="q2, public: rate of the neighbour terms")
     neighbour_clip: base.NotNegative = Field(description="C_n / C_s, public")
-    choice_epsilon: base.NotNegative = Field(
-        default=0.0, description="Pure epsilon of the choice of inference; 0: none is made"
-    )
 
     def _check(self) -> None:
         super()._check()
@@ -174,10 +168,8 @@ class ResidualTrees(PoissonBatches, StableTrees):
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.privacy.accountants.composition import pair_rdp
-        from dpgraph.privacy.accountants.quantile import PureDp
 
-        steps = self.closed()[0] * pair_rdp(self.dominating_pair, orders)
-        return steps + PureDp(self.choice_epsilon).rdp(orders) if self.choice_epsilon else steps
+        return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
 
     @property
     def dominating_pair(self) -> MixturePair:
@@ -198,35 +190,20 @@ class ResidualTrees(PoissonBatches, StableTrees):
         neighbour_rate = min(1.0, self.neighbour_rate * sampling_rate / self.sampling_rate)
         return self._with(sampling_rate=sampling_rate, neighbour_rate=neighbour_rate)
 
-    def at_step(self, step: int) -> PrivacyStatement:
-        """The choice of inference is made after the last step: what was released before is not charged for it."""
-        if self.choice_epsilon and step != self.steps:
-            return self.model_copy(update={"choice_epsilon": 0.0}).at_step(step)
-        return super().at_step(step)
-
     def rigorous(self) -> Guarantee:
-        """The choice composes with the steps as randomised response: at most epsilon + choice_epsilon, mostly less."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
-        from dpgraph.privacy.accountants.quantile import PureDp
 
         steps, _ = self.closed()
-        choice = PureDp(self.choice_epsilon) if self.choice_epsilon else None
-        paid = (f"whether inference reads neighbours is chosen at epsilon {self.choice_epsilon:.6g}",) if choice else ()
         numbers = {
             "q1": f"{self.sampling_rate:.6g}",
             "q2": f"{self.neighbour_rate:.6g}",
             "C_n / C_s": f"C_n / C_s = {self.neighbour_clip:.6g}",
         }
-        epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta, once=choice)
-        return self._proved(self._stated(residual_clipping.statement, **numbers), epsilon, *paid)
+        epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
+        return self._proved(self._stated(residual_clipping.statement, **numbers), epsilon)
 
     def published(self) -> Guarantee:
         return self._none("published", "no paper has published this mechanism", "two independent Poisson batches")
-
-    @property
-    def choice_sensitivity(self) -> int:
-        """S: validation nodes whose tree one record changes, however many there are."""
-        return self.changed_trees
 
     @property
     def shape(self) -> base.Shape:
@@ -239,23 +216,6 @@ class ResidualTrees(PoissonBatches, StableTrees):
             return (own,)
         clip = tuple(self.neighbour_clip * norm for norm in clip_norms)
         return own, self._term(clip, **self._trees(), loss=Loss.NEIGHBOURS, rate=self.neighbour_rate)
-
-    @property
-    def streams(self) -> dict[str, int | None]:
-        return {**super().streams, **({"edge lists of the choice": None} if self.choice_epsilon else {})}
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        choice = Release(
-            kind="choice of inference",
-            noise=self.choice_epsilon,
-            sensitivity=self.choice_sensitivity,
-            count=1,
-            lists=Lists.STABLE,
-            max_degree=self.max_degree,
-            list_cap=self.list_cap,
-        )
-        return (choice,) if self.choice_epsilon else ()
 
 
 class FixedSizeStableTrees(FixedBatches, StableTrees):

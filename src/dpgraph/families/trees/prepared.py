@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from dpgraph.core.errors import invalid
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
-from dpgraph.engine.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists, stable_edge_lists
+from dpgraph.engine.sampling.edge_lists import empty_edge_lists, sample_edge_lists, stable_edge_lists
 from dpgraph.engine.sampling.ego import EgoTrees, pack_ego_trees
 from dpgraph.engine.training.captured.step import DEVICES, CapturedStep, why_not_captured
 from dpgraph.engine.training.checkpoint import Generator
@@ -23,8 +21,7 @@ from dpgraph.engine.training.steps import ClippedTerm, PrivateStep
 from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 from dpgraph.families.trees.published import FixedBatchTrees
 from dpgraph.families.trees.records import PoissonLots
-from dpgraph.privacy.choice import noisily_positive
-from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, Loss, Procedure, Release
+from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, Loss, Procedure
 from dpgraph.privacy.public_numbers import expected_batch, noise_std
 
 
@@ -61,7 +58,6 @@ class PreparedTrees(PreparedStep):
         self.batches = order.generator("batches")
         self._key = lambda: order.secret_key("batches of the device")
         self.noise = order.noise(order.noise_std)
-        self.choice: PreparedChoice | None = None
         self._step: PrivateStep | None = None
         self._losses = Losses()
         self._engine = opacus_gradients if getattr(order.cell.training, "engine", "own") == "opacus" else None
@@ -76,8 +72,6 @@ class PreparedTrees(PreparedStep):
                 trees = stable_trees(order, mechanism)
                 self.terms.append(self._term(trees, second, mechanism.neighbour_clip * clip_norm, Loss.NEIGHBOURS))
             self.divisor = expected_batch(rate=mechanism.sampling_rate, num_roots=mechanism.num_roots)
-            if mechanism.choice_epsilon:
-                self.choice = PreparedChoice(order, mechanism)
         elif isinstance(mechanism, FixedBatchTrees):
             trees = _algorithm_1(order, mechanism)
             self.terms = [self._term(trees, self._fixed_size(mechanism.batch_size), None)]
@@ -176,8 +170,7 @@ class PreparedTrees(PreparedStep):
             of_groups = tuple(value for values in spread for value in sorted(values))
             as_ran = procedure(self.mechanism, terms, noise, step.divisor, resumed_at)
             return as_ran.model_copy(update={"noise_std": of_groups})
-        releases = () if self.choice is None else (self.choice.release,)
-        return procedure(self.mechanism, terms, noise, step.divisor, resumed_at, releases)
+        return procedure(self.mechanism, terms, noise, step.divisor, resumed_at)
 
 
 def stable_trees(order: Order, mechanism: PoissonTrees | FixedSizeStableTrees | ResidualTrees) -> EgoTrees:
@@ -237,56 +230,3 @@ def _read(term: ClippedTerm, losses: Losses, resumed_at: int) -> ClippedSum:
         clip_norms=(float(norms),) if isinstance(norms, float | int) else tuple(norms.values()),
         draws=term.draws.count + resumed_at,
     )
-
-
-class PreparedChoice:
-    """Whether predictions read neighbours: a noisy count over validation nodes, of which the sign is released.
-
-    docs/privacy.md, Theorem 4. The method predicts; lists, labels, sensitivity and noise are in here.
-    """
-
-    def __init__(self, order: Order, mechanism: ResidualTrees) -> None:
-        graph = order.data.graph
-        self._budget, self.sensitivity = mechanism.choice_epsilon, mechanism.choice_sensitivity
-        self.epsilon = 0.0  # of the choice that was made
-        self.nodes = graph.nodes_of("val")
-        if not len(self.nodes):
-            raise invalid("choice_epsilon", self._budget, "null where there are no validation nodes")
-        self._labels = np.asarray(graph.labels)[self.nodes]
-        key = order.key("edge lists of the choice")
-        self.lists: EdgeLists = stable_edge_lists(
-            graph, self.nodes, mechanism.max_degree or 0, mechanism.list_cap or 0, key
-        ).checked()
-        self._noise = order.generator("choice of inference")
-        self._made: bool | None = None
-        self.count = 0
-
-    def reads_neighbours(self, predict: Callable[[EdgeLists | None], np.ndarray]) -> bool:
-        """The choice, made once. `predict` gives (N,) classes over given lists; over None, of each node alone.
-
-        The count is how many more validation nodes are right over the lists; a node without a label counts 0.
-        """
-        if self._made is None:
-            self.count += 1
-            right = [
-                int(((predict(lists)[self.nodes] == self._labels) & (self._labels >= 0)).sum())
-                for lists in (self.lists, None)
-            ]
-            sensitivity = min(self.sensitivity, len(self.nodes))
-            drawn = noisily_positive(
-                count=right[0] - right[1], sensitivity=sensitivity, epsilon=self._budget, generator=self._noise
-            )
-            self._made, self.epsilon = bool(drawn.place), drawn.epsilon
-        return self._made
-
-    @property
-    def release(self) -> Release:
-        return Release(
-            kind="choice of inference",
-            noise=self.epsilon,
-            sensitivity=self.sensitivity,
-            count=self.count,
-            lists=self.lists.kind,
-            max_degree=self.lists.max_degree,
-            list_cap=self.lists.list_cap,
-        )
