@@ -58,12 +58,10 @@ EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dp-gap node-remove": ((READS,), (READS,)),
     "dp-gap published": ((READS,), (READS,)),
     "dp-gap edge": ((), ()),
-    "dp-gap edge-published": ((), ()),
     "dp-progap rigorous": ((READS,), (READS,)),
     "dp-progap node-remove": ((READS,), (READS,)),
     "dp-progap published": ((READS,), (READS,)),
     "dp-progap edge": ((), ()),
-    "dp-progap edge-published": ((), ()),
     "dp-dgc rigorous": ((READS,), (READS,)),
     "dp-dgc published": ((READS,), (READS,)),
     "dp-votes rigorous": (("validation scores read own lists", READS),) * 2,
@@ -275,7 +273,7 @@ def test_a_recorded_run_without_an_epsilon_is_not_accounted() -> None:
 
 def test_a_variant_named_as_a_papers_may_be_paid() -> None:
     """What counts is whether a single run has a proof, not what its variant is called."""
-    cell = changed("dp-gap-edge-published", privacy={"noise_multiplier": 8.0, "epsilon": None})
+    cell = changed("dp-lots-0-published", privacy={"noise_multiplier": 8.0, "epsilon": None})
     run = mechanism_for(cell, 100, 200)
     cost = tuning_cost(SEARCH, entries(cell), run.model_dump(mode="json"))
     single = run.rigorous().epsilon

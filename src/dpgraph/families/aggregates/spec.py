@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -33,28 +33,21 @@ from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
-EDGE_LEVEL = ("edge", "edge-published")
-
 
 class AggregatesModel(UndroppedMlp):
     encoder_layers: Annotated[int, Field(ge=1, le=1000, description="Layers of GAP's encoder; ProGAP has none")] = 1
     aggregations: Annotated[
         int, Field(ge=1, le=100, description="K, noisy sums over neighbours, one after the other")
     ] = 2
-    base_layers: Annotated[int, Field(ge=1, le=100, description="Layers of the MLP of each hop")] = 1
-
-
-class GapTraining(RootBatches):
-    encoder_share: Annotated[float, Field(gt=0, lt=1, description="Share of the steps that trains the encoder")] = 0.5
 
 
 class AggregatesPrivacy(Privacy):
-    variant: Literal["rigorous", "node-remove", "published", "edge", "edge-published"] = Field(
+    variant: Literal["rigorous", "node-remove", "published", "edge"] = Field(
         default="rigorous",
         description="rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; "
         "needs a public bound on degrees), published (as rigorous, under the papers' accountant and their relation, "
         "which is not proved), edge (features and labels are not protected; noise_multiplier is the noise std of the "
-        "sums), edge-published (the same, an edge counted as directed)",
+        "sums)",
     )
     receivers: Annotated[int, Field(ge=1, le=LARGE)] = Field(
         default=100, description="D: nodes that a node sends to (variants rigorous and published)"
@@ -74,42 +67,19 @@ class AggregatesPrivacy(Privacy):
         if (self.degree_bound is not None) != bounded:
             expected = "a number" if bounded else "null"
             raise ValueError(f"degree_bound={self.degree_bound}: expected {expected} for variant {self.variant}")
-        if self.variant in EDGE_LEVEL and self.sums_share is not None:
+        if self.variant == "edge" and self.sums_share is not None:
             raise ValueError(f"sums_share={self.sums_share}: expected null for variant {self.variant}")
         return self
 
 
-class DpProGapCell(NetworkCell):
-    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
-        **NetworkCell.NOISE_IGNORES,
-        "model": (*NetworkCell.NOISE_IGNORES["model"], "base_layers"),
-    }
-
+class AggregatesCell(NetworkCell):
     model: AggregatesModel
     training: RootBatches
     privacy: AggregatesPrivacy
 
 
-class DpGapCell(DpProGapCell):
-    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
-        **DpProGapCell.NOISE_IGNORES,
-        "training": (*NetworkCell.NOISE_IGNORES["training"], "encoder_share"),
-    }
-
-    training: GapTraining
-
-
 class DgcModel(UndroppedMlp):
     encoder_layers: Annotated[int, Field(ge=1, le=1000, description="Layers of the MLP of own records")] = 1
-    base_layers: Annotated[
-        int, Field(ge=1, le=100, description="Layers of the MLP of own records and what was sent")
-    ] = 1
-
-
-class DgcTraining(RootBatches):
-    encoder_share: Annotated[float, Field(gt=0, lt=1, description="Share of the steps that learns nodes' vectors")] = (
-        0.5
-    )
 
 
 class DgcPrivacy(Privacy):
@@ -138,10 +108,8 @@ class DgcPrivacy(Privacy):
 
 
 class DpDgcCell(NetworkCell):
-    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = DpProGapCell.NOISE_IGNORES
-
     model: DgcModel
-    training: DgcTraining
+    training: RootBatches
     privacy: DgcPrivacy
 
 
@@ -150,7 +118,6 @@ LINES: dict[str, Dashes] = {
     "rigorous": "-",
     "published": DASHED,
     "edge": DASH_DOT,
-    "edge-published": DASH_DOT,
 }
 
 
@@ -171,7 +138,7 @@ def dgc_seconds(cell: Any, size: Size) -> float:
     model, training = cell.model, cell.training
     parameters = (size.features + 2 * model.width + size.classes) * model.width
     steps = 0 if training.steps == "max" else training.steps
-    learnt = training.encoder_share * steps * (100 * size.entries + 50 * size.nodes) * model.width
+    learnt = steps / 2 * (100 * size.entries + 50 * size.nodes) * model.width
     step = training.roots_per_step(size.train_nodes) * 6 * parameters
     return loop_seconds(training, step, 2 * size.nodes * parameters) + learnt / 1e9
 
@@ -204,20 +171,17 @@ VARIANTS = {
     "node-remove": Variant(BoundedAggregates, bounded_aggregates, scored_on_sums),
     "published": Variant(CappedAggregates, capped_aggregates, scored_on_sums, target="published"),
     "edge": Variant(EdgeAggregates, edge_aggregates, scored_on_sums_of_edges),
-    "edge-published": Variant(EdgeAggregates, edge_aggregates, scored_on_sums_of_edges, target="published"),
 }
 
 
 node_level = partial(AttackCase, reads="records", sums=True, batches=Batches.POISSON, clipping=Clipped.ROOT)
-edge_level = partial(
-    AttackCase, reads="sums", sums=True, batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.EDGE
-)
 ATTACKS = (
     node_level(variant="rigorous", relation=Relation.NODE_NULL),
     node_level(variant="node-remove", relation=Relation.NODE_REMOVE),
     node_level(variant="published", relation=Relation.NODE_NULL),
-    edge_level(variant="edge"),
-    edge_level(variant="edge-published"),
+    AttackCase(
+        variant="edge", reads="sums", sums=True, batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.EDGE
+    ),
 )
 SMALL: dict[str, Any] = {"architecture": "mlp", "hops": 0, "width": 8}
 BUDGETS: dict[str, dict[str, Any]] = {
@@ -225,7 +189,6 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "node-remove": {"degree_bound": 50},
     "published": {"receivers": 3},
     "edge": {},
-    "edge-published": {},
 }
 
 
@@ -253,7 +216,7 @@ SPECS = (
         "dp-gap",
         "GAP: an encoder of own records, noisy sums of its states over neighbours, and a classifier of both.",
         "dpgraph.families.aggregates.train:Gap",
-        DpGapCell,
+        AggregatesCell,
         CONTRACT,
         VARIANTS,
         ATTACKS,
@@ -266,7 +229,7 @@ SPECS = (
         "dp-progap",
         "ProGAP: stages that read one more noisy sum each, of the states of the stage before it.",
         "dpgraph.families.aggregates.train:ProGap",
-        DpProGapCell,
+        AggregatesCell,
         CONTRACT,
         VARIANTS,
         ATTACKS,

@@ -24,7 +24,7 @@ from dpgraph.families.aggregates.embedding import ListEmbedding, PreparedEmbeddi
 from dpgraph.families.aggregates.networks import HopsNetwork, SkipNetwork
 from dpgraph.families.aggregates.prepared import PreparedAggregates, PreparedEdgeAggregates
 from dpgraph.families.aggregates.stages import CHUNK_ROWS, Stages, equal_parts
-from dpgraph.families.aggregates.variants import first_part
+from dpgraph.families.aggregates.variants import first_half
 
 
 class GapStages(Stages):
@@ -99,7 +99,7 @@ class DgcStages(Stages):
         width, classes, activation = model.width, job.graph.num_classes, ACTIVATIONS[job.cell.model.activation]
         embedding = ListEmbedding(len(features), width, classes, activation, generator)
         own = _plain(model, features.shape[1], model.encoder_layers, generator)
-        mixing = _plain(model, 2 * width, model.base_layers, generator)
+        mixing = _plain(model, 2 * width, 1, generator)
         classifier = SkipNetwork(own, mixing, _head(model, width, classes, generator))
         self.networks = nn.ModuleList([embedding, classifier]).to(job.device)
         self.rows = torch.cat([features, features.new_zeros(len(features), width)], dim=1)
@@ -129,7 +129,7 @@ class Gap:
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         steps = job.mechanism.steps or 0
-        first = first_part(steps, job.cell.training.encoder_share)
+        first = first_half(steps)
         return run_stages(job, observe, GapStages, [first, steps - first])
 
 
@@ -165,7 +165,7 @@ def run_stages(job: Job, observe: Observe, kind: type[Stages], lengths: list[int
 
 
 def _base(model: Any, size: int, generator: torch.Generator) -> Mlp:
-    widths = [size] + [model.width] * model.base_layers
+    widths = [size, model.width]
     return Mlp(widths, ACTIVATIONS[model.activation], True, generator, torch.float32)
 
 

@@ -23,9 +23,9 @@ def edge_aggregates(asked: Asked) -> EdgeAggregates:
     return EdgeAggregates(**asked.common(asked.num_train), aggregations=asked.cell.model.aggregations)
 
 
-def first_part(steps: int, share: float) -> int:
-    """Steps of the first of two parts, each of at least one step if there are two."""
-    return max(1, min(steps - 1, round(share * steps)))
+def first_half(steps: int) -> int:
+    """Return the number of steps of the first of two parts; each has at least one step if there are two."""
+    return max(1, min(steps - 1, round(0.5 * steps)))
 
 
 def embedded(asked: Asked) -> EmbeddedAggregates:
@@ -49,7 +49,7 @@ def _embedded(asked: Asked, step: float, released: float) -> EmbeddedAggregates:
     if asked.steps is None:
         raise invalid("steps", "max", "a number: vectors are learnt in a share of that many steps")
     privacy = asked.privacy
-    first = first_part(asked.steps, asked.cell.training.encoder_share)
+    first = first_half(asked.steps)
     embedding_ratio, sums_ratio = step, released
     if privacy.sums_share is not None:
         rest, steps = 1 - privacy.sums_share - privacy.embedding_share, max(1, asked.steps - first)
