@@ -20,7 +20,7 @@ from dpgraph.audits.graphs import directed_graph
 from dpgraph.audits.probes import Seen, observe, probe_graph
 from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.engine.preparation.base import expected
-from dpgraph.families.lots.components import PreparedComponents
+from dpgraph.families.lots.prepared import PreparedComponents
 from dpgraph.families.pagerank.prepared import PreparedRows
 
 LEVEL = 5.5  # standard deviations: 4e-8

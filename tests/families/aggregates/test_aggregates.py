@@ -15,15 +15,14 @@ from dpgraph.engine.models.dense import ACTIVATIONS
 from dpgraph.engine.models.mlp import Mlp
 from dpgraph.engine.training.noise import ReleaseNoise
 from dpgraph.families.aggregates.networks import HopsNetwork
-from dpgraph.families.aggregates.prepared import Sums, with_record
-from dpgraph.families.aggregates.stages import Stages, equal_parts
-from dpgraph.families.aggregates.sums import Senders
+from dpgraph.families.aggregates.prepared import Senders, Sums, with_record
+from dpgraph.families.aggregates.train import Stages, equal_parts
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.procedure import NotAsAccounted
-from tests.contract.cells import CELLS, changed
+from tests.contract.cells import changed
 from tests.contract.conftest import toy_graph
 
 CPU = torch.device("cpu")

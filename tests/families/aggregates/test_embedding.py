@@ -12,8 +12,8 @@ from dpgraph.engine.models.dense import ACTIVATIONS
 from dpgraph.engine.models.mlp import Mlp
 from dpgraph.families.aggregates.embedding import ListEmbedding, clipped_sums, rows_of
 from dpgraph.families.aggregates.networks import SkipNetwork
-from dpgraph.families.aggregates.stages import Stages
-from dpgraph.families.aggregates.sums import Senders
+from dpgraph.families.aggregates.prepared import Senders
+from dpgraph.families.aggregates.train import Stages
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate

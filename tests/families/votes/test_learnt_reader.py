@@ -24,8 +24,9 @@ from dpgraph.families.votes.audit_learnt import learnt_from, votes_learnt
 from dpgraph.families.votes.ballots import Ballots
 from dpgraph.families.votes.epsilon import votes_epsilon
 from dpgraph.families.votes.learnt import CLIP, LearntReader, ReaderSteps, gradient_sum
-from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
+from dpgraph.families.votes.mechanism import PoissonVotes
 from dpgraph.families.votes.prepared import PreparedVotes
+from dpgraph.families.votes.removed_mechanism import BoundedVotes, CappedVotes
 from dpgraph.families.votes.train import notes
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon

@@ -16,9 +16,15 @@ from scipy.special import ndtri
 from dpgraph.core.errors import UserError
 from dpgraph.families.votes.ballots import Ballots, BoundedBallots, CappedBallots
 from dpgraph.families.votes.epsilon import gaussian_and_choice_epsilon, votes_epsilon
-from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
-from dpgraph.families.votes.readers import READERS
-from dpgraph.families.votes.sensitivity import bounded_edge_votes, capped_votes, edge_votes, replaced_votes, vote_norm
+from dpgraph.families.votes.mechanism import READERS, PoissonVotes
+from dpgraph.families.votes.removed_mechanism import BoundedVotes, CappedVotes
+from dpgraph.families.votes.sensitivity import (
+    bounded_edge_votes,
+    capped_receiver_votes,
+    edge_votes,
+    replaced_votes,
+    vote_norm,
+)
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.privacy.accountants.composition import Together, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
@@ -443,7 +449,7 @@ def test_how_many_caps_are_exceeded_is_bounded_in_probability() -> None:
         caps = degree - fewer + std * random.standard_normal((20_000, 50)) + 1 + margin * std
         above = (degree > caps).sum(axis=1)
         for failure in (0.3, 0.05):
-            most = capped_votes(degree_bound=50, margin=margin, degree_floor=2, failure=failure) * 4
+            most = capped_receiver_votes(degree_bound=50, margin=margin, degree_floor=2, failure=failure) * 4
             assert most == int(most)
             assert (above > most).mean() <= failure + 0.01
             if fewer:
@@ -486,7 +492,7 @@ def test_each_side_pays_for_what_it_moves() -> None:
     voter = gaussian_epsilon(mu=math.sqrt(parts.sum()), delta=1e-5)
     degrees = (mechanism.degrees_ratio * noise) ** -2
     assert degrees / parts.sum() == pytest.approx(0.95)
-    moved = capped_votes(degree_bound=mechanism.most_edges, margin=1.5, degree_floor=256, failure=1e-5 / 20)
+    moved = capped_receiver_votes(degree_bound=mechanism.most_edges, margin=1.5, degree_floor=256, failure=1e-5 / 20)
     receiver = gaussian_epsilon(mu=math.sqrt(parts[1] + degrees + moved**2 * parts[2]), delta=0.9e-5)
     assert max(voter, receiver) == pytest.approx(8.0, abs=0.02)
     assert receiver > voter  # at these settings

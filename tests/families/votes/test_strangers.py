@@ -13,11 +13,15 @@ import pytest
 from dpgraph.core.errors import UserError
 from dpgraph.families.registry import spec
 from dpgraph.families.votes.ballots import Ballots
-from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes
-from dpgraph.families.votes.readers import BucketReader
+from dpgraph.families.votes.mechanism import BucketReader
+from dpgraph.families.votes.removed_mechanism import (
+    BoundedStrangerVotes,
+    BoundedVotes,
+    CappedStrangerVotes,
+    CappedVotes,
+)
 from dpgraph.families.votes.sensitivity import bounded_null_votes, vote_norm
 from dpgraph.families.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
-from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.relation import PredictionInput

@@ -23,8 +23,8 @@ from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.families.votes.audit import cases, predictions, prepared_votes, worked_out
 from dpgraph.families.votes.ballots import GRID, Ballots, BoundedBallots
+from dpgraph.families.votes.mechanism import READERS, BucketReader
 from dpgraph.families.votes.prepared import ROW_NORM, PreparedVotes
-from dpgraph.families.votes.readers import READERS, BucketReader
 from dpgraph.families.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.families.votes.train import RawNeighbours
 from dpgraph.planning.resolve import calibrate, resolve

@@ -197,7 +197,7 @@ BUGS = (
     ),
     edit(
         "node-remove is stated of trees with neighbours",
-        "dpgraph.families.trees.removed_mechanism:RemovedRecords._own_records",
+        "dpgraph.families.trees.mechanism:RemovedRecords._own_records",
         "self.hops != 0",
         "self.hops < 0",
         OF_MECHANISMS + "test_whoever_reads_an_edge_has_no_such_statement",

@@ -17,7 +17,7 @@ from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.engine.methods.spec import Public, ReadBy, ScoreReads
 from dpgraph.families.registry import spec, specs
 from dpgraph.families.votes.audit import MASS, NORM, prepared_votes
-from dpgraph.families.votes.readers import BucketReader
+from dpgraph.families.votes.mechanism import BucketReader
 from dpgraph.planning.plan import Entry
 from dpgraph.planning.resolve import calibrate, mechanism_for
 from dpgraph.privacy.accountants import tuning

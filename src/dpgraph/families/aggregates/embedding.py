@@ -21,8 +21,7 @@ from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.optimizers import apply_gradient
 from dpgraph.engine.training.steps import Step
 from dpgraph.families.aggregates.embedding_mechanism import EmbeddedAggregates
-from dpgraph.families.aggregates.prepared import PreparedAggregates
-from dpgraph.families.aggregates.sums import Senders
+from dpgraph.families.aggregates.prepared import PreparedAggregates, Senders
 from dpgraph.privacy.procedure import Clipped, ClippedSum, Procedure
 from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import Relation

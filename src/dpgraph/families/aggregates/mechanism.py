@@ -15,6 +15,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from dpgraph.core.errors import invalid
+from dpgraph.engine.methods.asked import Asked
 from dpgraph.families.trees.records import PoissonLots
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, Noise, NoisySteps
@@ -221,3 +223,31 @@ def sums_release(*, noise: float, sensitivity: float, count: int, cap: int | Non
     """K noisy sums; `noise` in units of the sensitivity. Audits work all of it out again."""
     fields: dict[str, Any] = {} if cap is None else {"list_cap": cap}
     return Release(kind=SUMS, noise=noise, sensitivity=sensitivity, count=count, lists=lists, **fields)
+
+
+def capped_aggregates(asked: Asked) -> CappedAggregates:
+    return CappedAggregates(**_node_level(asked), receivers=asked.privacy.receivers)
+
+
+def bounded_aggregates(asked: Asked) -> BoundedAggregates:
+    return BoundedAggregates(**_node_level(asked), receivers=asked.privacy.degree_bound)
+
+
+def edge_aggregates(asked: Asked) -> EdgeAggregates:
+    return EdgeAggregates(**asked.common(asked.num_train), aggregations=asked.cell.model.aggregations)
+
+
+def _node_level(asked: Asked) -> dict[str, Any]:
+    """With a share of the budget, the squares of mu of sums and steps are as their shares; that of T steps at rate q
+    counts q^2 T / s^2, which is exact for full batches. The accountant composes what ran."""
+    share, aggregations, ratio = asked.privacy.sums_share, asked.cell.model.aggregations, 1.0
+    if share is not None:
+        if asked.steps is None:
+            raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
+        ratio = math.sqrt(aggregations * (1 - share) / share / asked.steps) / asked.rate
+    return {
+        **asked.common(asked.num_train),
+        "sampling_rate": asked.rate,
+        "aggregations": aggregations,
+        "sums_ratio": ratio,
+    }

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.engine.preparation.base import Order, PreparedStep
+from dpgraph.engine.preparation.rows import unit_rows
 from dpgraph.engine.sampling.batches import PoissonSampler
-from dpgraph.engine.sampling.edge_lists import empty_edge_lists
+from dpgraph.engine.sampling.edge_lists import PROPOSE, empty_edge_lists, smallest_in_group
 from dpgraph.engine.sampling.ego import pack_ego_trees
 from dpgraph.engine.training.noise import ReleaseNoise
 from dpgraph.engine.training.steps import PlainStep, Step
@@ -27,11 +29,48 @@ from dpgraph.families.aggregates.mechanism import (
     NodeAggregates,
     sums_release,
 )
-from dpgraph.families.aggregates.sums import Senders
 from dpgraph.families.trees.prepared import PreparedTrees
-from dpgraph.families.votes.ballots import GRID
+from dpgraph.families.votes.ballots import GRID, Ballots, BoundedBallots
 from dpgraph.privacy.procedure import Lists, Procedure, Release
 from dpgraph.privacy.relation import Relation
+
+
+@dataclass(frozen=True)
+class Senders:
+    """Lists as sets of others' ids, and which nodes send."""
+
+    lists: sp.csr_matrix  # (N, N) 1 where the owner sends to the node
+    sends: np.ndarray  # (N,) bool: nodes with a record
+
+    @classmethod
+    def whole(cls, ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray) -> Senders:
+        """To all of the own list; what is no set of others' ids is made one (`Ballots.of`)."""
+        return cls(Ballots.of(ptr, idx, sends, 1).lists, sends)
+
+    @classmethod
+    def capped(cls, ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray, receivers: int, key: int) -> Senders:
+        """To the D = `receivers` of the own list with the smallest priorities, pseudorandom functions of the public
+        (key, owner, member): a uniform choice without replacement, of each owner by itself."""
+        lists = cls.whole(ptr, idx, sends).lists
+        owners = np.repeat(np.arange(len(sends), dtype=np.int32), np.diff(lists.indptr))
+        kept = smallest_in_group(owners, lists.indices, receivers, len(sends), key, PROPOSE)
+        ends = np.concatenate([[0], np.cumsum(np.bincount(owners[kept], minlength=len(sends)))])
+        return cls(sp.csr_matrix((lists.data[kept], lists.indices[kept], ends), shape=lists.shape), sends)
+
+    @classmethod
+    def bounded(cls, ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray, receivers: int) -> Senders:
+        """Over edges that are in both ends' lists. Raises UserError where a list breaks the schema of the guarantee."""
+        return cls(BoundedBallots.under(Ballots.of(ptr, idx, sends, 1), receivers, 0.0).lists, sends)
+
+    def received(self, rows: np.ndarray) -> np.ndarray:
+        """(N, d) float64: to each node, the rows (N, d) of all that send to it, each scaled to norm 1.
+
+        A row that is zero or not finite, and that of a node without a record, is zero. Rounding is towards zero, so
+        that no norm exceeds 1.
+        """
+        unit = unit_rows(rows)
+        unit[~self.sends] = 0
+        return np.asarray(self.lists.T @ (np.trunc(unit * GRID) / GRID))
 
 
 class Summing(Protocol):

@@ -12,14 +12,14 @@ from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import loop_seconds
 from dpgraph.engine.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, SLATE, Dashes, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant, own_record
-from dpgraph.families.aggregates.embedding_mechanism import EmbeddedAggregates
-from dpgraph.families.aggregates.mechanism import BoundedAggregates, CappedAggregates, EdgeAggregates
-from dpgraph.families.aggregates.variants import (
+from dpgraph.families.aggregates.embedding_mechanism import EmbeddedAggregates, embedded, printed_embedded
+from dpgraph.families.aggregates.mechanism import (
+    BoundedAggregates,
+    CappedAggregates,
+    EdgeAggregates,
     bounded_aggregates,
     capped_aggregates,
     edge_aggregates,
-    embedded,
-    printed_embedded,
 )
 from dpgraph.families.own_graphs import (
     RULE,

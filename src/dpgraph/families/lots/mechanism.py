@@ -24,6 +24,7 @@ from dpgraph.privacy.statements import Statement
 
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
+from dpgraph.engine.methods.asked import Asked
 
 COMPONENTS = "principal components"
 
@@ -37,7 +38,7 @@ class ComponentLots(PoissonLots):
     or functions of one record; steps are Theorem 2 given what was released.
     """
 
-    prepared: ClassVar[str] = "dpgraph.families.lots.components:PreparedComponents"
+    prepared: ClassVar[str] = "dpgraph.families.lots.prepared:PreparedComponents"
     release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {COMPONENTS: ("components", 1)}
     kind: Literal["component-lots"] = "component-lots"  # type: ignore[assignment]
     components: Count = Field(description="k, public: records are projected to as many numbers")
@@ -160,3 +161,25 @@ class UnclippedLots(FixedLots):
     @property
     def shape(self) -> Shape:
         return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.NOTHING)
+
+
+def poisson_lots(asked: Asked) -> PoissonLots:
+    return PoissonLots(**asked.common(asked.num_train), sampling_rate=asked.rate)
+
+
+def component_lots(asked: Asked) -> ComponentLots:
+    privacy = asked.privacy
+    return ComponentLots(
+        **asked.common(asked.num_train),
+        sampling_rate=asked.rate,
+        components=privacy.components,
+        components_noise=privacy.components_noise,
+    )
+
+
+def shuffled_lots(asked: Asked) -> ShuffledLots:
+    return ShuffledLots(**asked.common(asked.num_train), batch_size=asked.batch_size)
+
+
+def unclipped_lots(asked: Asked) -> UnclippedLots:
+    return UnclippedLots(**asked.common(asked.num_train), batch_size=asked.batch_size)

@@ -9,14 +9,30 @@ from pydantic import Field, model_validator
 from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RecordBatches
 from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
+from dpgraph.engine.methods.looks import ANY, VERMILION, WINE, Look, adapted
 from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_on_own_records
-from dpgraph.families.lots.look import look
-from dpgraph.families.lots.mechanism import ComponentLots, ShuffledLots, UnclippedLots
-from dpgraph.families.lots.variants import component_lots, poisson_lots, shuffled_lots, unclipped_lots
+from dpgraph.families.lots.mechanism import (
+    ComponentLots,
+    ShuffledLots,
+    UnclippedLots,
+    component_lots,
+    poisson_lots,
+    shuffled_lots,
+    unclipped_lots,
+)
 from dpgraph.families.trees.records import PoissonLots
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
+
+LOOKS = {
+    ("published", "sgd"): Look(VERMILION, "s", (0, (2.5, 1.2))),
+    ("rigorous", "sgd"): Look(WINE, "h", "-"),
+}
+
+
+def look(cell: Any) -> Look:
+    return LOOKS.get((cell.privacy.variant, cell.training.optimizer)) or adapted(ANY, cell)
 
 
 class LotsPrivacy(Privacy):

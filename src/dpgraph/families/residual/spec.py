@@ -8,13 +8,29 @@ from pydantic import Field
 
 from dpgraph.config.cell import TreePrivacy
 from dpgraph.engine.methods.attacks import AttackCase, Terms
+from dpgraph.engine.methods.looks import ANY, BLACK, GREY, SLATE, TEAL, WINE, Look, adapted
 from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_along_edges
-from dpgraph.families.residual.look import look
-from dpgraph.families.residual.variants import residual_trees
-from dpgraph.families.trees.mechanism import ResidualTrees
+from dpgraph.families.trees.mechanism import ResidualTrees, residual_trees
 from dpgraph.families.trees.spec import DpGnnCell, TreeModel
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
+
+LOOKS = {
+    ("gcn", 1): Look(BLACK, "D", "-"),
+    ("gcn", 2): Look(SLATE, "P", "-"),
+    ("gin", 1): Look(TEAL, "D", (0, (7, 1))),
+    ("gin", 2): Look(TEAL, "P", (0, (7, 1))),
+    ("gat", 1): Look(WINE, "D", (0, (7, 1, 2, 1))),
+    ("gat", 2): Look(WINE, "P", (0, (7, 1, 2, 1))),
+}
+OWN_ONLY = {1: Look(GREY, "d", (0, (2, 0.8))), 2: Look(GREY, "p", (0, (3, 0.8)))}
+
+
+def look(cell: Any) -> Look:
+    base = LOOKS.get((cell.model.architecture, cell.model.hops), ANY)
+    if cell.privacy.neighbour_clip_ratio == 0:
+        base = OWN_ONLY.get(cell.model.hops, ANY)
+    return adapted(base, cell)
 
 
 class HopModel(TreeModel):

@@ -12,8 +12,13 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.trees.accountant import double_mixture, residual_clipping, tree_size
-from dpgraph.families.trees.published_accountant import HYPERGEOMETRIC, published_theorem1
+from dpgraph.families.trees.accountant import (
+    HYPERGEOMETRIC,
+    double_mixture,
+    published_theorem1,
+    residual_clipping,
+    tree_size,
+)
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
@@ -25,6 +30,10 @@ from dpgraph.privacy.statements import Statement
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
     from dpgraph.privacy.accountants.renyi import Orders
+from pydantic import model_validator
+
+from dpgraph.engine.methods.asked import Asked
+from dpgraph.privacy.relation import PredictionInput
 
 THEOREM_1_PROVED = replace(
     double_mixture.statement,
@@ -267,3 +276,76 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, **self._trees(), batch_size=self.batch_size),)
+
+
+REMOVED_RECORDS = replace(
+    double_mixture.statement, relation=Relation.NODE_REMOVE,
+    assumptions=(
+        "a gradient and a prediction read one record's features, and no list: edges of a node that leaves move nothing",
+        "no feature is made from edges, and which ids train is public",
+    ),
+)  # fmt: skip
+
+
+class RemovedRecords(PoissonTrees):
+    """`PoissonTrees` without hops, under node-remove: a root's gradient and a node's prediction read own features.
+
+    A node that leaves takes its record and all edges at it; the place of its id stays empty, and counts in `num_roots`,
+    batches and divisor as a null record does. No other record is read through an edge, so both sides of a step are
+    those of node-null: the Poisson-subsampled Gaussian, R = 1 (docs/privacy.md, 3.2, removal without hops).
+
+    Guarantee: node-remove (epsilon, delta)-DP of all parameters ever released, and of the predictions of others. Raises
+    UserError with hops, or where predictions read the graph.
+    """
+
+    relation: ClassVar[Relation] = REMOVED_RECORDS.relation
+
+    kind: Literal["removed-records"] = "removed-records"  # type: ignore[assignment]
+
+    @model_validator(mode="after")
+    def _own_records(self) -> RemovedRecords:
+        if self.hops != 0:
+            raise invalid("hops", self.hops, "0: with hops an edge is read, and node-remove is not stated")
+        if self.inference is PredictionInput.RAW_GRAPH:
+            raise invalid("inference", self.inference, "its own record or nothing, under node-remove")
+        return self
+
+    def _stated(self, statement: Statement, **numbers: object) -> Statement:
+        return REMOVED_RECORDS.filled(numbers)
+
+    def beside(self) -> tuple[Guarantee, ...]:
+        """The same run when one record becomes null: the same pair."""
+        rigorous = self.rigorous()
+        if rigorous.relation is Relation.NONE:
+            return ()
+        return (rigorous.model_copy(update={"relation": Relation.NODE_NULL}),)
+
+
+def stable_lists(asked: Asked) -> dict[str, Any]:
+    """Fields of trees over the stable sampler's lists; no K and D without hops."""
+    hops, privacy = asked.cell.model.hops, asked.privacy
+    cap = privacy.list_cap if privacy.list_cap is not None else privacy.max_degree
+    return {"hops": hops, "max_degree": privacy.max_degree if hops else None, "list_cap": cap if hops else None}
+
+
+def poisson_trees(asked: Asked) -> PoissonTrees:
+    return PoissonTrees(**asked.common(asked.num_train), **stable_lists(asked), sampling_rate=asked.rate)
+
+
+def fixed_size_trees(asked: Asked) -> FixedSizeStableTrees:
+    return FixedSizeStableTrees(**asked.common(asked.num_train), **stable_lists(asked), batch_size=asked.batch_size)
+
+
+def removed_records(asked: Asked) -> RemovedRecords:
+    return RemovedRecords(**asked.common(asked.num_train), hops=asked.cell.model.hops, sampling_rate=asked.rate)
+
+
+def residual_trees(asked: Asked) -> ResidualTrees:
+    privacy, second = asked.privacy, asked.privacy.neighbour_sampling_rate
+    return ResidualTrees(
+        **asked.common(asked.num_train),
+        **stable_lists(asked),
+        sampling_rate=asked.rate,
+        neighbour_rate=asked.rate if second is None else second,
+        neighbour_clip=privacy.neighbour_clip_ratio,
+    )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.trees.accountant import tree_size
-from dpgraph.families.trees.published_accountant import (
+from dpgraph.engine.methods.asked import Asked
+from dpgraph.families.trees.accountant import (
     HYPERGEOMETRIC,
     ONE_MULTIPLIER,
     UNPAID_PERCENTILES,
     UNSTABLE_LISTS,
     published_theorem1,
+    tree_size,
 )
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
@@ -122,3 +123,23 @@ class PrintedRecords(FixedBatchTrees):
     @property
     def theorem_1(self) -> bool:
         return True
+
+
+def published_trees(asked: Asked) -> FixedBatchTrees:
+    return FixedBatchTrees(**published_fields(asked))
+
+
+def printed_records(asked: Asked) -> PrintedRecords:
+    return PrintedRecords(**published_fields(asked))
+
+
+def published_fields(asked: Asked) -> dict[str, Any]:
+    """Fields of the paper's mechanism; K has no meaning without hops."""
+    hops = asked.cell.model.hops
+    return {
+        **asked.common(asked.num_train),
+        "hops": hops,
+        "max_degree": asked.privacy.max_degree if hops else None,
+        "batch_size": asked.batch_size,
+        "groups": 1 + bool(hops) + bool(asked.cell.model.encoder_layers),  # decoder, aggregation, encoder
+    }

@@ -8,16 +8,21 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, MlpModel, Model, NetworkCell, RecordBatches, RootBatches, TreePrivacy
+from dpgraph.engine.methods import looks
 from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.free import StoppedTraining
+from dpgraph.engine.methods.looks import Look
 from dpgraph.engine.methods.spec import MethodSpec, Variant, scored_along_edges
 from dpgraph.families.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
-from dpgraph.families.trees import look
-from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees
-from dpgraph.families.trees.published import FixedBatchTrees, PrintedRecords
-from dpgraph.families.trees.removed import removed_records
-from dpgraph.families.trees.removed_mechanism import RemovedRecords
-from dpgraph.families.trees.variants import fixed_size_trees, poisson_trees, printed_records, published_trees
+from dpgraph.families.trees.mechanism import (
+    FixedSizeStableTrees,
+    PoissonTrees,
+    RemovedRecords,
+    fixed_size_trees,
+    poisson_trees,
+    removed_records,
+)
+from dpgraph.families.trees.published import FixedBatchTrees, PrintedRecords, printed_records, published_trees
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 
@@ -164,9 +169,32 @@ def attacks(hops: int) -> tuple[AttackCase, ...]:
     return (proved, removed, fixed_size, published, text)
 
 
+plain_look = looks.by_architecture(
+    {
+        ("gcn", 1): Look(looks.GREEN, "v", (0, (5, 1.5))),
+        ("gcn", 2): Look(looks.SKY, "<", (0, (8, 2))),
+        ("gin", 1): Look(looks.OLIVE, "v", (0, (5, 1, 1, 1))),
+        ("gin", 2): Look(looks.OLIVE, "<", (0, (8, 1, 1, 1))),
+        ("gat", 1): Look(looks.BROWN, "v", (0, (5, 1, 1, 1, 1, 1))),
+        ("gat", 2): Look(looks.BROWN, "<", (0, (8, 1, 1, 1, 1, 1))),
+        ("mlp", 0): Look(looks.ORANGE, ">", (0, (1, 1.5))),
+    }
+)
+private_look = looks.by_architecture(
+    {
+        ("gcn", 1): Look(looks.BLUE, "o", "-"),
+        ("gcn", 2): Look(looks.PURPLE, "s", "-"),
+        ("gin", 1): Look(looks.TEAL, "o", (0, (12, 1))),
+        ("gin", 2): Look(looks.TEAL, "s", (0, (12, 1))),
+        ("gat", 1): Look(looks.WINE, "o", (0, (9, 1, 3, 1))),
+        ("gat", 2): Look(looks.WINE, "s", (0, (9, 1, 3, 1))),
+        ("mlp", 0): Look(looks.VERMILION, "^", "-"),
+    }
+)
+
 SPECS = (
     MethodSpec(
-        "gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=look.plain, rules={RULE: convolution}
+        "gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=plain_look, rules={RULE: convolution}
     ),
     MethodSpec(
         "mlp",
@@ -174,7 +202,7 @@ SPECS = (
         PLAIN,
         PlainMlp,
         contract(False, (0,)),
-        look=look.plain,
+        look=plain_look,
         problems=RECORDS,
         rules={RULE: perceptron},
         untouched={Relation.EDGE: "an MLP that reads no edge"},
@@ -187,7 +215,7 @@ SPECS = (
         contract(True, (1, 2)),
         VARIANTS,
         (*attacks(1), *attacks(2)),
-        look=look.private,
+        look=private_look,
     ),
     MethodSpec(
         "dp-mlp",
@@ -197,7 +225,7 @@ SPECS = (
         contract(True, (0,)),
         MLP_VARIANTS,
         attacks(0),
-        look=look.private,
+        look=private_look,
         rules={RULE: perceptron, RULE_OF_REMOVED: perceptron_of_removed},
     ),
 )

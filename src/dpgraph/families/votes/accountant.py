@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from dpgraph.core.errors import invalid
 from dpgraph.families.votes.sensitivity import UNLIKELY, VotesRelation
-from dpgraph.families.votes.sensitivity import capped_votes as moved_by_receivers
+from dpgraph.families.votes.sensitivity import capped_receiver_votes as moved_by_receivers
 from dpgraph.families.votes.sensitivity import most_voters as fewest_voters
 from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference

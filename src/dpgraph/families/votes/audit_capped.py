@@ -23,7 +23,7 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.families.votes.audit import CLASSES, MASS, NORM, predictions, prepared_votes
 from dpgraph.families.votes.ballots import CappedBallots
-from dpgraph.families.votes.mechanism import CappedVotes
+from dpgraph.families.votes.removed_mechanism import CappedVotes
 
 SIZE, MARGIN, FLOOR = 24, 1.0, 3
 VARIANT = "node-remove-capped"

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.votes.readers import NOISE_READERS, READERS, BucketReader
+from dpgraph.families.votes.mechanism import NOISE_READERS, READERS, BucketReader
 
 GRID = 2.0**30  # votes are rounded towards zero to multiples of 1 / GRID: norms never grow, and float64 sums are exact
 PIECE = 1 << 14

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpgraph.families.votes.sensitivity import capped_votes, vote_norm
+from dpgraph.families.votes.sensitivity import capped_receiver_votes, vote_norm
 from dpgraph.privacy.public_numbers import usual_delta
 from dpgraph.problems.base import Size
 
@@ -61,7 +61,7 @@ def best_caps(size: Size, mu: float, degree_bound: int | None, training: float) 
     share, _, most, arriving = (column[:, None, None] for column in np.array(stages).T)
     margin, floor = np.array(MARGINS)[:, None], np.array(FLOORS)
     votes_share = 1 - training - share
-    moved = capped_votes(degree_bound=most, margin=margin, degree_floor=floor, failure=failure)
+    moved = capped_receiver_votes(degree_bound=most, margin=margin, degree_floor=floor, failure=failure)
     left = SPENT - moved**2 * votes_share
     paid = left >= LEAST_DEGREES
     std = np.sqrt(most / np.where(paid, left, 1.0)) / mu

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.errors import invalid
+from dpgraph.engine.methods.asked import Asked
 from dpgraph.families.trees.records import PoissonLots
-from dpgraph.families.votes import accountant as named_votes
-from dpgraph.families.votes.sensitivity import UNLIKELY, bounded_edge_votes, capped_votes, most_voters
+from dpgraph.families.votes.accountant import private_votes
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Count, Noise, NotNegative
 from dpgraph.privacy.procedure import Release
@@ -32,14 +32,23 @@ if TYPE_CHECKING:
 MEAN, BUCKETS, READER = "mean of the rows", "votes", "choice of the reader"
 LEARNT = "steps of the reader"
 HUBS, DEGREES = "who is a hub", "degrees"
-BOUNDED_VOTES = replace(
-    named_votes.private_votes.statement, relation=Relation.NODE_REMOVE,
-    assumptions=(
-        "a public schema bounds every list by {D} ids; edges count that are in both ends' lists",
-        *named_votes.capped_votes.statement.assumptions[1:2],
-        *named_votes.private_votes.statement.assumptions[2:],
-    ),
-)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BucketReader:
+    """How a node reads buckets; one of few public ones."""
+
+    shrinkage: float  # kappa: a bucket of mass m counts m / (m^2 + (kappa noise std)^2)
+    strength: float  # beta: of what is read, times 1 / sqrt(d + 1), beside the own prediction; 0: that alone
+
+
+# of a choice; the first one also reads where nothing was chosen (`dpgraph fit`)
+READERS = tuple(
+    BucketReader(shrinkage, strength)
+    for shrinkage, strength in ((1.0, 2.0), (1.0, 8.0), (3.0, 2.0), (3.0, 4.0), (3.0, 8.0), (3.0, 16.0), (1.0, 0.0))
+)
+# the same, of buckets in units of their noise, where shrinkage has no part
+NOISE_READERS = tuple(BucketReader(0.0, strength) for strength in (1.0, 0.5, 1.5, 2.0, 3.0, 0.0))
 
 
 class PoissonVotes(PoissonLots):
@@ -49,7 +58,7 @@ class PoissonVotes(PoissonLots):
     utilities of the choice by 1 in one direction, which exp(choice_epsilon * utility) makes choice_epsilon-DP.
     """
 
-    relation: ClassVar[Relation] = named_votes.private_votes.statement.relation
+    relation: ClassVar[Relation] = private_votes.statement.relation
     counted: ClassVar[Counted] = Counted.EVERYBODY
     release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {HUBS: ("degrees", 1), DEGREES: ("degrees", 1)}
     several_rounds: ClassVar[bool] = True  # whether they are proved
@@ -213,176 +222,52 @@ class PoissonVotes(PoissonLots):
 
     @property
     def _stated(self) -> Statement:
-        return named_votes.private_votes.statement.filled({"q": f"{self.sampling_rate:.6g}"})
+        return private_votes.statement.filled({"q": f"{self.sampling_rate:.6g}"})
 
 
-class BoundedVotes(PoissonVotes):
-    """`PoissonVotes` under node-remove, where a public schema bounds all lists by D ids; edges in both lists count.
+def poisson_votes(asked: Asked) -> PoissonVotes:
+    fields, rounds = votes_fields(asked, (asked.privacy.reader_share,)), asked.privacy.rounds
+    if fields["votes_ratio"] is not None:  # each round has an equal part of their share of mu^2
+        fields["votes_ratio"] *= math.sqrt(rounds)
+    return PoissonVotes(
+        **fields,
+        **_learnt(asked),
+        degree_floor=asked.privacy.degree_floor,
+        rounds=rounds,
+    )
 
-    Votes weigh g(d) = (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D), nobody votes for itself, and a node reads its own
-    bucket alone: no list, no degree. Removing a node with all its edges moves all other buckets by at most B (Theorem
-    R1, docs/privacy.md, 12.6). The composition is that of `PoissonVotes`.
+
+def _learnt(asked: Asked) -> dict[str, Any]:
+    """Steps of a reader, which share what it has of mu^2 alike."""
+    share, steps = asked.privacy.reader_share, asked.privacy.reader_steps
+    ratio = share_ratio(asked, share, (share,))
+    return {} if ratio is None else {"reader_ratio": ratio * math.sqrt(steps), "reader_steps": steps}
+
+
+def share_ratio(asked: Asked, share: float | None, others: tuple[float, ...]) -> float | None:
+    """Noise std, per unit of sensitivity, of a release of this share of mu^2, in noise multipliers of the steps."""
+    privacy, steps = asked.privacy, asked.steps
+    if steps is None:
+        raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
+    rest = 1 - privacy.mean_share - privacy.votes_share - sum(others)
+    return math.sqrt(rest / share / steps) / asked.rate if share else None
+
+
+def votes_fields(asked: Asked, shares: tuple[float, ...] = (), readers: int = len(READERS)) -> dict[str, Any]:
+    """The squares of mu of mean, votes and steps are as their shares; that of T steps at rate q counts q^2 T / s^2.
+
+    That is exact for full batches. For others it is a rule of proportion only: the accountant composes what ran.
     """
-
-    relation: ClassVar[Relation] = BOUNDED_VOTES.relation
-    several_rounds: ClassVar[bool] = False
-    says: ClassVar[Statement] = BOUNDED_VOTES
-
-    kind: Literal["bounded-votes"] = "bounded-votes"  # type: ignore[assignment]
-    degree_floor: Count = 1
-    degree_bound: Count = Field(description="D, public: no list is longer, by a schema and not by looking")
-    taper: float = Field(description="kappa, public: 0: all votes weigh the same, 1: short lists up to twice as much")
-
-    @model_validator(mode="after")
-    def _bounded(self) -> BoundedVotes:
-        if not 0 <= self.taper <= 1:
-            raise invalid("taper", self.taper, "a number in [0, 1]")
-        if self.degree_floor != 1:
-            raise invalid("degree_floor", self.degree_floor, "1 under a degree bound")
-        return self
-
-    @property
-    def weighted(self) -> dict[str, Any]:
-        return {"mass": self.mass, "list_cap": self.degree_bound, "taper": self.taper}
-
-    @property
-    def _stated(self) -> Statement:
-        return self.says.filled({"q": f"{self.sampling_rate:.6g}", "D": self.degree_bound})
-
-    def beside(self) -> tuple[Guarantee, ...]:
-        """The same run when an edge goes; no utility reads a list, so that the choice moves with the buckets only."""
-        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-
-        moved = bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
-        epsilon = gaussian_epsilon(mu=moved * self._mu(self.votes_ratio), delta=self.delta)
-        stated = replace(self._stated, relation=Relation.EDGE)
-        return (self._proved(stated, epsilon, scope=self.inference.scope),)
-
-
-class CappedVotes(PoissonVotes):
-    """`PoissonVotes` under node-remove, one way: training nodes vote, all others receive (Theorem R).
-
-    d_w counts receivers whose edge to the voter w is in both ends' lists. (a) Optional: receivers whose number of
-    voters + N(0, T_0 / mu_a^2) exceeds H receive nothing. (b) K_w = max(d_w + N(0, sigma^2) + 1 + z sigma, m), sigma =
-    sqrt(T) / mu_d. (c) Votes weigh 1 / sqrt(max(d_w, K_w)); a receiver reads its own bucket alone. T_0 is the most
-    receivers of a voter, T the most voters of a receiver: numbers of ids or a schema's bound; after (a) T is at most H
-    + z_a sqrt(T_0) / mu_a, which a receiver that is no hub exceeds with probability UNLIKELY delta.
-
-    A voter that leaves moves training, (a) and (c); a receiver (b) and, by S B, (c). So epsilon is the larger of two.
-    """
-
-    relation: ClassVar[Relation] = named_votes.capped_votes.statement.relation
-    several_rounds: ClassVar[bool] = False
-    says: ClassVar[Statement] = named_votes.capped_votes.statement
-
-    kind: Literal["capped-votes"] = "capped-votes"  # type: ignore[assignment]
-    degree_bound: Count = Field(description="D, public: most edges of a node")
-    by_schema: bool = Field(description="Whether D is a schema's bound, and not the number of other ids")
-    margin: NotNegative = Field(description="z, public: standard deviations between a noisy degree and its cap")
-    degrees_ratio: Noise | None = Field(description="Noise std of degrees / (sqrt(T) noise multiplier); None: no votes")
-    hubs_ratio: Noise | None = Field(default=None, description="Same of stage (a), for T_0; None: there is none")
-    hub_limit: float | None = Field(default=None, description="H, public")
-
-    @model_validator(mode="after")
-    def _capped(self) -> CappedVotes:
-        if self.degrees_ratio is None and self.votes_ratio is not None:
-            raise invalid("degrees_ratio", None, "a number where nodes vote")
-        if (self.hubs_ratio is None) != (self.hub_limit is None):
-            raise invalid("hub_limit", self.hub_limit, "a number exactly with hubs_ratio")
-        if self.hub_limit is not None and not 1 <= self.hub_limit < math.inf:
-            raise invalid("hub_limit", self.hub_limit, "a finite number >= 1")
-        return self
-
-    @property
-    def votes_mu(self) -> float:
-        """Of what a voter moves after the last step: its votes, and who is a hub."""
-        return 0.0 if self.votes_ratio is None else math.hypot(self._mu(self.votes_ratio), self._mu(self.hubs_ratio))
-
-    @property
-    def received_mu(self) -> float:
-        """Of what a receiver moves: voters' degrees, and the votes of those above their caps."""
-        if self.votes_ratio is None:
-            return 0.0
-        return math.hypot(self._mu(self.degrees_ratio), self.moved_by_receivers * self._mu(self.votes_ratio))
-
-    @property
-    def delta_left(self) -> float:
-        """What of delta the composition may use for a receiver, which all unlikely events are about."""
-        if self.votes_ratio is None:
-            return self.delta
-        return self.delta * (1 - UNLIKELY * (1 if self.hubs_ratio is None else 2))
-
-    @property
-    def most_sent(self) -> int:
-        """T_0: receivers of a voter."""
-        return max(1, min(self.degree_bound, (self.num_protected or self.num_roots) - self.num_roots))
-
-    @property
-    def hubs_noise(self) -> float | None:
-        """Noise std of the numbers of voters in stage (a)."""
-        return None if self.hubs_ratio is None else math.sqrt(self.most_sent) / self._mu(self.hubs_ratio)
-
-    @property
-    def most_edges(self) -> int:
-        """T: voters of a receiver that is no hub, but for a probability of UNLIKELY delta."""
-        most = min(self.degree_bound, self.num_roots)
-        if self.hubs_noise is None or self.hub_limit is None:
-            return most
-        failure = UNLIKELY * self.delta
-        return most_voters(hub_limit=self.hub_limit, hubs_noise=self.hubs_noise, failure=failure, most=most)
-
-    @property
-    def degrees_noise(self) -> float:
-        """sigma"""
-        return math.sqrt(self.most_edges) / self._mu(self.degrees_ratio)
-
-    @property
-    def moved_by_receivers(self) -> float:
-        """S: by how much a receiver that leaves moves the buckets, in B."""
-        return capped_votes(
-            degree_bound=self.most_edges,
-            margin=self.margin,
-            degree_floor=self.degree_floor,
-            failure=UNLIKELY * self.delta,
-        )
-
-    def _epsilon_under(self, relation: VotesRelation) -> float:
-        from dpgraph.families.votes.epsilon import released_epsilon
-
-        mu = math.hypot(self.mean_mu, self.received_mu)
-        receiver = released_epsilon(mu=mu, choice=self.choice_epsilon, delta=self.delta_left)
-        return max(super()._epsilon_under(relation), receiver)
-
-    def rdp(self, orders: Orders) -> np.ndarray:
-        raise UserError(f"mechanism={self.kind}: unlikely events are charged to delta: no Renyi divergence is stated")
-
-    def beside(self) -> tuple[Guarantee, ...]:
-        """Nothing is stated of other relations."""
-        return ()
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        """Hubs and degrees before the votes, which read them."""
-        found = list(super().releases)
-        if self.votes_ratio is None:
-            return tuple(found)
-        place = [one.kind for one in found].index(BUCKETS)
-        return (*found[:place], *self.before_votes, *found[place:])
-
-    @property
-    def before_votes(self) -> tuple[Release, ...]:
-        root = math.sqrt(self.most_edges)
-        degrees = Release(kind=DEGREES, noise=self.degrees_noise, sensitivity=root, count=1, margin=self.margin)
-        if self.hubs_noise is None:
-            return (degrees,)
-        root = math.sqrt(self.most_sent)
-        hubs = Release(kind=HUBS, noise=self.hubs_noise, sensitivity=root, count=1, limit=self.hub_limit)
-        return hubs, degrees
-
-    @property
-    def _stated(self) -> Statement:
-        why = "a public schema" if self.by_schema else "all other ids"
-        unlikely = f"{round(1 - self.delta_left / self.delta, 3):g}"
-        moved = 0.0 if self.votes_ratio is None else self.moved_by_receivers
-        values = {"q": f"{self.sampling_rate:.6g}", "T0": self.degree_bound, "S": f"{moved:.4g}"}
-        return self.says.filled({**values, "why": why, "failure": unlikely})
+    privacy = asked.privacy
+    choice, epsilon = privacy.choice_epsilon, privacy.epsilon
+    if choice is not None and epsilon is not None and choice >= epsilon:
+        raise invalid("choice_epsilon", choice, f"a number < epsilon = {epsilon:g}, of which it is a part")
+    return {
+        **asked.common(asked.num_train),
+        "sampling_rate": asked.rate,
+        "mean_ratio": share_ratio(asked, privacy.mean_share, shares),
+        "votes_ratio": share_ratio(asked, privacy.votes_share, shares),
+        "mass": privacy.vote_mass,
+        "choice_epsilon": choice or 0.0,
+        "readers": readers if choice else 1,
+    }

@@ -16,11 +16,16 @@ from dpgraph.families.trees.prepared import PreparedTrees
 from dpgraph.families.votes import mechanism as mechanisms
 from dpgraph.families.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots, OneHopBallots
 from dpgraph.families.votes.learnt import CLIP, LEAST_UNIT, LearntReader, ReaderSteps
-from dpgraph.families.votes.readers import BucketReader
+from dpgraph.families.votes.mechanism import BucketReader
+from dpgraph.families.votes.removed_mechanism import (
+    BoundedStrangerVotes,
+    BoundedVotes,
+    CappedStrangerVotes,
+    CappedVotes,
+)
 from dpgraph.families.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.families.votes.sensitivity import vote_norm
 from dpgraph.families.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
-from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.procedure import Procedure, Release
 
@@ -89,18 +94,18 @@ class PreparedVotes(PreparedTrees):
         graph = self.graph
         kind = OneHopBallots if self._how.one_hop else Ballots
         plain = kind.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
-        if isinstance(self.votes_of, mechanisms.CappedVotes):
+        if isinstance(self.votes_of, CappedVotes):
             voters = np.asarray(graph.split) == TRAIN
             capped = CappedStrangerBallots if isinstance(self.votes_of, CappedStrangerVotes) else CappedBallots
             return self._capped(capped.one_way(plain, self.votes_of.degree_bound, voters), self.votes_of)
-        if not isinstance(self.votes_of, mechanisms.BoundedVotes):
+        if not isinstance(self.votes_of, BoundedVotes):
             return plain
         bound, taper = self.votes_of.degree_bound, self.votes_of.taper
         if isinstance(self.votes_of, BoundedStrangerVotes):
             return BoundedStrangerBallots.over(plain, bound, taper)
         return BoundedBallots.under(plain, bound, taper)
 
-    def _capped(self, ballots: CappedBallots, mechanism: mechanisms.CappedVotes) -> CappedBallots:
+    def _capped(self, ballots: CappedBallots, mechanism: CappedVotes) -> CappedBallots:
         """Releases who is a hub, if that is a stage, and voters' degrees; a node's own is for itself alone."""
         if mechanism.hubs_noise is not None and mechanism.hub_limit is not None:
             root = np.sqrt(mechanism.most_sent)

@@ -65,7 +65,7 @@ def most_voters(*, hub_limit: float, hubs_noise: float, failure: float, most: in
     return min(most, math.ceil(hub_limit - float(ndtri(failure)) * hubs_noise))
 
 
-def capped_votes(*, degree_bound: Numbers, margin: Numbers, degree_floor: Numbers, failure: float) -> Any:
+def capped_receiver_votes(*, degree_bound: Numbers, margin: Numbers, degree_floor: Numbers, failure: float) -> Any:
     """Sensitivity of the buckets, in B, to a receiver that leaves, given noisy degrees (Theorem R, docs/privacy.md).
 
     Holds but for a probability of `failure`: no more than X of the receiver's voters, at most `degree_bound` of them,

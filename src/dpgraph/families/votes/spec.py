@@ -12,14 +12,16 @@ from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.looks import DASH_DOT, PURPLE, SLATE, TEAL, WINE, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant
 from dpgraph.families.votes import rules
-from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
-from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes
-from dpgraph.families.votes.variants import (
+from dpgraph.families.votes.mechanism import PoissonVotes, poisson_votes
+from dpgraph.families.votes.removed_mechanism import (
+    BoundedStrangerVotes,
+    BoundedVotes,
+    CappedStrangerVotes,
+    CappedVotes,
     bounded_stranger_votes,
     bounded_votes,
     capped_stranger_votes,
     capped_votes,
-    poisson_votes,
 )
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation

@@ -21,7 +21,7 @@ from dpgraph.families.votes.ballots import (
     scores_of,
     without_zeros,
 )
-from dpgraph.families.votes.readers import BucketReader
+from dpgraph.families.votes.mechanism import BucketReader
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -11,7 +12,8 @@ from dpgraph.engine.methods.cost import network_seconds
 from dpgraph.engine.methods.free import AnyBatches, FreeTraining, StoppedTraining
 from dpgraph.engine.methods.looks import GREEN, GREY, ORANGE, SKY, SLATE, Look
 from dpgraph.engine.methods.spec import MethodSpec
-from dpgraph.privacy.relation import PredictionInput
+from dpgraph.privacy.mechanisms.none import NoRecord
+from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.problems.base import Size
 
 Steps = Annotated[int, Field(ge=0, le=10_000)]
@@ -54,6 +56,22 @@ class AttentionModel(Model):
     hops: Literal[2]
     output_heads: Annotated[int, Field(ge=1, le=1000, description="Of the second layer, averaged")] = 1
     inference_own_weight: Annotated[float, Field(ge=0, le=0)] = 0.0
+
+
+class ShareOfNodes(AnyBatches):
+    train_share: Annotated[float, Field(gt=0, le=1, description="Share of the training nodes that are counted")] = 1.0
+
+
+class RandomCell(NetworkCell):
+    model: UndroppedMlp
+    training: AnyBatches
+    privacy: None = None
+
+
+class MajorityCell(NetworkCell):
+    model: UndroppedMlp
+    training: ShareOfNodes
+    privacy: None = None
 
 
 class SpreadingCell(NetworkCell):
@@ -108,6 +126,10 @@ class AttentionCell(NetworkCell):
         return "velickovic-gat", 2
 
 
+def reads_nothing(cell: Any) -> PredictionInput:
+    return PredictionInput.NOTHING
+
+
 def raw_graph(cell: Any) -> PredictionInput:
     return PredictionInput.RAW_GRAPH
 
@@ -129,7 +151,7 @@ def attention_seconds(cell: Any, size: Size) -> float:
 
 
 MLP: dict[str, Any] = {"architecture": "mlp", "hops": 0, "width": 8}
-TRAIN = "dpgraph.families.plain.propagation.train"
+TRAIN = "dpgraph.families.plain.train"
 
 
 def spec(cell: type[SpreadingCell], summary: str, runs: str, look: Look, contract: dict[str, Any]) -> MethodSpec:
@@ -147,6 +169,15 @@ def spec(cell: type[SpreadingCell], summary: str, runs: str, look: Look, contrac
     )
 
 
+def grey_look(colour: str, dots: float) -> Callable[[Any], Look]:
+    """Return the look of a line that reads no record, or labels alone: grey, behind all others."""
+    return lambda cell: Look(colour, "", (0, (1, dots)), neutral=True)
+
+
+CONSTANT: dict[str, dict[str, Any]] = {
+    "0-none": {"model": {"architecture": "mlp", "hops": 0, "width": 8}, "training": {"sampling_rate": 0.3}}
+}
+
 SPECS = (
     spec(SgcCell, "Softmax regression on records that were spread K times over the graph.", "Sgc",
          Look(GREEN, "<", "-"), {"encoder_layers": 0}),
@@ -155,7 +186,7 @@ SPECS = (
     MethodSpec(
         "velickovic-gat",
         "The two-layer GAT of the literature: additive attention, dropped inputs and attention weights.",
-        "dpgraph.families.plain.propagation.attention:AdditiveGat",
+        "dpgraph.families.plain.attention:AdditiveGat",
         AttentionCell,
         {"none": {"model": {"architecture": "gat", "hops": 2, "width": 4, "heads": 2, "dropout": 0.5},
                   "training": {"sampling_rate": 1.0, "patience": 2, "stop_on": "accuracy"}}},
@@ -169,4 +200,28 @@ SPECS = (
          "CorrectAndSmooth", Look(SLATE, "p", "-"), {}),
     spec(LabelPropagationCell, "Labels of training nodes, spread over the graph; no record is read.",
          "LabelPropagation", Look(GREY, "d", "-"), {}),
+    MethodSpec(
+        "random",
+        "Predicts a uniformly random class for every node; it reads no record, so its epsilon is 0.",
+        "dpgraph.families.plain.train:Random",
+        RandomCell,
+        CONSTANT,
+        without_noise=NoRecord,
+        inference=reads_nothing,
+        look=grey_look("#A0A0A0", 2),
+        problems=("node-classification", "images"),
+        untouched={Relation.GRAPH: "a random class"},
+    ),
+    MethodSpec(
+        "majority",
+        "Predicts the most frequent training label for every node, without privacy.",
+        "dpgraph.families.plain.train:Majority",
+        MajorityCell,
+        CONSTANT,
+        inference=reads_nothing,
+        look=grey_look("#606060", 1),
+        problems=("node-classification", "images"),
+        deterministic=True,
+        untouched={Relation.EDGE: "the most frequent class, which reads no edge"},
+    ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, run_loop, set_up
 from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.methods.points import constant_outcome
+from dpgraph.engine.methods.points import constant_outcome, used_nodes
 from dpgraph.engine.models.dense import Dense
 from dpgraph.engine.models.mlp import Mlp
 from dpgraph.engine.models.network import Network
@@ -184,3 +184,21 @@ class LabelPropagation:
         frequent = nodes.one_hot.mean(dim=0)
         scores = torch.where(spread.sum(dim=1, keepdim=True) > 0, spread, frequent)
         return constant_outcome(job, observe, scores.cpu().numpy())
+
+
+class Random:
+    """Predicts a uniformly random class for every node; it reads no record, so its epsilon is 0."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        shape = (job.graph.num_nodes, job.graph.num_classes)
+        scores = numpy_generator(*job.names("random classes")).random(shape, dtype=np.float32)
+        return constant_outcome(job, observe, scores)
+
+
+class Majority:
+    """Predicts the most frequent training label for every node, without privacy."""
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        labels = np.asarray(job.graph.labels)[used_nodes(job)]
+        counts = np.bincount(labels[labels >= 0], minlength=job.graph.num_classes).astype(np.float32)
+        return constant_outcome(job, observe, np.tile(counts, (job.graph.num_nodes, 1)))

@@ -17,7 +17,7 @@ from dpgraph.engine.models.additive_attention import AttentionNetwork, closed_ed
 from dpgraph.engine.models.dropout import Dropout
 from dpgraph.engine.models.sparse import Bags, sparse_rows
 from dpgraph.engine.training.steps import BatchStep
-from dpgraph.families.plain.propagation.train import Undropped
+from dpgraph.families.plain.train import Undropped
 
 
 def network_of(job: Job, num_features: int, masks: torch.Generator | None) -> AttentionNetwork:
