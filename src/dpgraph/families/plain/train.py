@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, run_loop, set_up
 from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.methods.points import constant_outcome, used_nodes
+from dpgraph.engine.methods.points import constant_outcome
+from dpgraph.engine.methods.used_nodes import used_nodes
 from dpgraph.engine.models.dense import Dense
 from dpgraph.engine.models.mlp import Mlp
 from dpgraph.engine.models.network import Network

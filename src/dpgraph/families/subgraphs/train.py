@@ -14,7 +14,7 @@ from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.records import VALIDATION
 from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.methods.points import used_nodes
+from dpgraph.engine.methods.used_nodes import used_nodes
 from dpgraph.engine.models.kipf import GraphBlocks, KipfBlock, KipfNetwork
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.checkpoint import Generator
