@@ -38,7 +38,7 @@ BUGS = (
     ),
     edit(
         "copies of an id vote",
-        BALLOTS + "Ballots.of",
+        BALLOTS + "Ballots.from_lists",
         "not ascending.all()",
         "False",
         OF_VOTES + "test_lists_are_sets_of_ids_of_others",

@@ -52,7 +52,7 @@ def buckets(lists: list[set[int]], votes: np.ndarray, floor: int, null: int | No
     present = np.arange(size) != (size if null is None else null)
     ids = [sorted(one) if node != null else [] for node, one in enumerate(lists)]
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in ids])])
-    ballots = Ballots.of(ptr, np.array([one for row in ids for one in row], dtype=np.int64), present, floor)
+    ballots = Ballots.from_lists(ptr, np.array([one for row in ids for one in row], dtype=np.int64), present, floor)
     return ballots.buckets(votes * (present * ballots.weights)[:, None])
 
 
@@ -364,7 +364,7 @@ def bounded_sums(lists: list[set[int]], votes: np.ndarray, bound: int, taper: fl
     ids = [sorted(row) for row in lists]
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in ids])])
     flat = np.array([one for row in ids for one in row], dtype=np.int64)
-    plain = Ballots.of(ptr, flat, np.ones(len(lists), dtype=bool), 1)
+    plain = Ballots.from_lists(ptr, flat, np.ones(len(lists), dtype=bool), 1)
     ballots = BoundedBallots.under(plain, bound, taper)
     return ballots.buckets(votes * ballots.weights[:, None])
 
@@ -460,7 +460,7 @@ def one_way(lists: list[set[int]], floor: int, voters: np.ndarray) -> CappedBall
     ids = [sorted(row) for row in lists]
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in ids])])
     flat = np.array([one for row in ids for one in row], dtype=np.int64)
-    plain = Ballots.of(ptr, flat, np.ones(len(lists), dtype=bool), floor)
+    plain = Ballots.from_lists(ptr, flat, np.ones(len(lists), dtype=bool), floor)
     return CappedBallots.one_way(plain, len(lists) - 1, voters)
 
 

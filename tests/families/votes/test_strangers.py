@@ -42,7 +42,7 @@ CELL_CAPPED = {"variant": "node-remove-capped-strangers", "degrees_share": 0.1, 
 def plain(lists: Lists, present: np.ndarray, floor: int = 1) -> Ballots:
     rows = [sorted(row) for row in lists]
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    return Ballots.of(ptr, np.array([one for row in rows for one in row], dtype=np.int64), present, floor)
+    return Ballots.from_lists(ptr, np.array([one for row in rows for one in row], dtype=np.int64), present, floor)
 
 
 def symmetric(edges: Any, size: int) -> Lists:

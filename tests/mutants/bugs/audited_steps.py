@@ -75,8 +75,8 @@ def clips_twice(kind: Any) -> bool:
 
 
 CLIP_DOUBLED = (
-    Edit(TREES + "PreparedTrees._term", "Prepared(loss, trees, Draws(sampler, self.batches), clip_norm)",
-         "Prepared(loss, trees, Draws(sampler, self.batches), clip_norm and 2 * clip_norm)"),
+    Edit(TREES + "PreparedTrees._term", "PreparedTerm(loss, trees, Draws(sampler, self.batches), clip_norm)",
+         "PreparedTerm(loss, trees, Draws(sampler, self.batches), clip_norm and 2 * clip_norm)"),
     Edit(LOTS + "PreparedLots.__init__", "order.privacy.clip_norm", "2 * order.privacy.clip_norm"),
     Edit(PARTS + "PreparedParts.__init__", "order.privacy.clip_norm", "2 * order.privacy.clip_norm"),
     Edit(ROWS + "PreparedRows.closed", "self.clip_norm", "2 * self.clip_norm"),

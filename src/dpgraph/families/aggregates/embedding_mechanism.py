@@ -194,36 +194,36 @@ def first_half(steps: int) -> int:
     return max(1, min(steps - 1, round(0.5 * steps)))
 
 
-def embedded(asked: Asked) -> EmbeddedAggregates:
+def embedded_aggregates(request: Asked) -> EmbeddedAggregates:
     """Without shares the sum, a step of the embedding and one of the classifier cost the same in full batches: a
     record moves them by sqrt(D), (2 D + 1) C and C."""
-    receivers = asked.privacy.receivers
-    return _embedded(asked, step=2 * receivers + 1, released=1.0)
+    receivers = request.privacy.receivers
+    return _embedded(request, step=2 * receivers + 1, released=1.0)
 
 
-def printed_embedded(asked: Asked) -> EmbeddedAggregates:
+def printed_embedded_aggregates(request: Asked) -> EmbeddedAggregates:
     """As the released code charges, 2 C to a step of the classifier: 2 sqrt(D + 1) C and sqrt(2 D)."""
-    receivers = asked.privacy.receivers
-    return _embedded(asked, step=math.sqrt(receivers + 1), released=math.sqrt(0.5))
+    receivers = request.privacy.receivers
+    return _embedded(request, step=math.sqrt(receivers + 1), released=math.sqrt(0.5))
 
 
-def _embedded(asked: Asked, step: float, released: float) -> EmbeddedAggregates:
+def _embedded(request: Asked, step: float, released: float) -> EmbeddedAggregates:
     """`step`: what a step of the embedding is charged over one of the classifier; `released`: the sum, over sqrt(D).
 
     Squares of mu are as the shares; T steps at rate q count q^2 T / s^2, which is exact for full batches.
     """
-    if asked.steps is None:
+    if request.steps is None:
         raise invalid("steps", "max", "a number: vectors are learnt in a share of that many steps")
-    privacy = asked.privacy
-    first = first_half(asked.steps)
+    privacy = request.privacy
+    first = first_half(request.steps)
     embedding_ratio, sums_ratio = step, released
     if privacy.sums_share is not None:
-        rest, steps = 1 - privacy.sums_share - privacy.embedding_share, max(1, asked.steps - first)
+        rest, steps = 1 - privacy.sums_share - privacy.embedding_share, max(1, request.steps - first)
         embedding_ratio *= math.sqrt(rest / privacy.embedding_share * first / steps)
-        sums_ratio *= math.sqrt(rest / privacy.sums_share / steps) / asked.rate
+        sums_ratio *= math.sqrt(rest / privacy.sums_share / steps) / request.rate
     return EmbeddedAggregates(
-        **asked.common(asked.num_train),
-        sampling_rate=asked.rate,
+        **request.common(request.num_train),
+        sampling_rate=request.rate,
         aggregations=1,
         receivers=privacy.receivers,
         sums_ratio=sums_ratio,

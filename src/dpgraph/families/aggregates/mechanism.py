@@ -225,29 +225,29 @@ def sums_release(*, noise: float, sensitivity: float, count: int, cap: int | Non
     return Release(kind=SUMS, noise=noise, sensitivity=sensitivity, count=count, lists=lists, **fields)
 
 
-def capped_aggregates(asked: Asked) -> CappedAggregates:
-    return CappedAggregates(**_node_level(asked), receivers=asked.privacy.receivers)
+def capped_aggregates(request: Asked) -> CappedAggregates:
+    return CappedAggregates(**_node_level(request), receivers=request.privacy.receivers)
 
 
-def bounded_aggregates(asked: Asked) -> BoundedAggregates:
-    return BoundedAggregates(**_node_level(asked), receivers=asked.privacy.degree_bound)
+def bounded_aggregates(request: Asked) -> BoundedAggregates:
+    return BoundedAggregates(**_node_level(request), receivers=request.privacy.degree_bound)
 
 
-def edge_aggregates(asked: Asked) -> EdgeAggregates:
-    return EdgeAggregates(**asked.common(asked.num_train), aggregations=asked.cell.model.aggregations)
+def edge_aggregates(request: Asked) -> EdgeAggregates:
+    return EdgeAggregates(**request.common(request.num_train), aggregations=request.cell.model.aggregations)
 
 
-def _node_level(asked: Asked) -> dict[str, Any]:
+def _node_level(request: Asked) -> dict[str, Any]:
     """With a share of the budget, the squares of mu of sums and steps are as their shares; that of T steps at rate q
     counts q^2 T / s^2, which is exact for full batches. The accountant composes what ran."""
-    share, aggregations, ratio = asked.privacy.sums_share, asked.cell.model.aggregations, 1.0
+    share, aggregations, ratio = request.privacy.sums_share, request.cell.model.aggregations, 1.0
     if share is not None:
-        if asked.steps is None:
+        if request.steps is None:
             raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
-        ratio = math.sqrt(aggregations * (1 - share) / share / asked.steps) / asked.rate
+        ratio = math.sqrt(aggregations * (1 - share) / share / request.steps) / request.rate
     return {
-        **asked.common(asked.num_train),
-        "sampling_rate": asked.rate,
+        **request.common(request.num_train),
+        "sampling_rate": request.rate,
         "aggregations": aggregations,
         "sums_ratio": ratio,
     }

@@ -44,8 +44,8 @@ class Senders:
 
     @classmethod
     def whole(cls, ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray) -> Senders:
-        """To all of the own list; what is no set of others' ids is made one (`Ballots.of`)."""
-        return cls(Ballots.of(ptr, idx, sends, 1).lists, sends)
+        """To all of the own list; what is no set of others' ids is made one (`Ballots.from_lists`)."""
+        return cls(Ballots.from_lists(ptr, idx, sends, 1).lists, sends)
 
     @classmethod
     def capped(cls, ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray, receivers: int, key: int) -> Senders:
@@ -60,7 +60,7 @@ class Senders:
     @classmethod
     def bounded(cls, ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray, receivers: int) -> Senders:
         """Over edges that are in both ends' lists. Raises UserError where a list breaks the schema of the guarantee."""
-        return cls(BoundedBallots.under(Ballots.of(ptr, idx, sends, 1), receivers, 0.0).lists, sends)
+        return cls(BoundedBallots.under(Ballots.from_lists(ptr, idx, sends, 1), receivers, 0.0).lists, sends)
 
     def received(self, rows: np.ndarray) -> np.ndarray:
         """(N, d) float64: to each node, the rows (N, d) of all that send to it, each scaled to norm 1.
@@ -73,7 +73,7 @@ class Senders:
         return np.asarray(self.lists.T @ (np.trunc(unit * GRID) / GRID))
 
 
-class Summing(Protocol):
+class PreparedSums(Protocol):
     """What both levels prepare."""
 
     sums: Sums

@@ -12,7 +12,11 @@ from dpgraph.engine.methods.attacks import AttackCase
 from dpgraph.engine.methods.cost import loop_seconds
 from dpgraph.engine.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, SLATE, Dashes, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, MethodSpec, Public, ReadBy, ScoreReads, Variant, own_record
-from dpgraph.families.aggregates.embedding_mechanism import EmbeddedAggregates, embedded, printed_embedded
+from dpgraph.families.aggregates.embedding_mechanism import (
+    EmbeddedAggregates,
+    embedded_aggregates,
+    printed_embedded_aggregates,
+)
 from dpgraph.families.aggregates.mechanism import (
     BoundedAggregates,
     CappedAggregates,
@@ -245,8 +249,8 @@ SPECS = (
         DpDgcCell,
         contract(DGC_BUDGETS, SMALL),
         {
-            "rigorous": Variant(EmbeddedAggregates, embedded, scored_on_sums),
-            "published": Variant(EmbeddedAggregates, printed_embedded, scored_on_sums, target="published"),
+            "rigorous": Variant(EmbeddedAggregates, embedded_aggregates, scored_on_sums),
+            "published": Variant(EmbeddedAggregates, printed_embedded_aggregates, scored_on_sums, target="published"),
         },
         tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
         look=dgc_look,

@@ -25,7 +25,7 @@ from dpgraph.engine.training.steps import Step
 from dpgraph.families.aggregates.embedding import ListEmbedding, PreparedEmbedding
 from dpgraph.families.aggregates.embedding_mechanism import first_half
 from dpgraph.families.aggregates.networks import HopsNetwork, SkipNetwork
-from dpgraph.families.aggregates.prepared import PreparedAggregates, PreparedEdgeAggregates, Summing
+from dpgraph.families.aggregates.prepared import PreparedAggregates, PreparedEdgeAggregates, PreparedSums
 
 CHUNK_ROWS = 16_384
 
@@ -39,7 +39,7 @@ class Stages(ABC):
 
     networks: nn.ModuleList  # that the stages train, one each
 
-    def __init__(self, job: Job, prepared: Summing, features: Tensor, lengths: Sequence[int]) -> None:
+    def __init__(self, job: Job, prepared: PreparedSums, features: Tensor, lengths: Sequence[int]) -> None:
         """`features` (N, F) of own records; `lengths`: steps of each stage."""
         self.job, self.prepared, self.records = job, prepared, features
         self.first_steps = np.cumsum([0, *lengths[:-1]])

@@ -163,23 +163,23 @@ class UnclippedLots(FixedLots):
         return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.NOTHING)
 
 
-def poisson_lots(asked: Asked) -> PoissonLots:
-    return PoissonLots(**asked.common(asked.num_train), sampling_rate=asked.rate)
+def poisson_lots(request: Asked) -> PoissonLots:
+    return PoissonLots(**request.common(request.num_train), sampling_rate=request.rate)
 
 
-def component_lots(asked: Asked) -> ComponentLots:
-    privacy = asked.privacy
+def component_lots(request: Asked) -> ComponentLots:
+    privacy = request.privacy
     return ComponentLots(
-        **asked.common(asked.num_train),
-        sampling_rate=asked.rate,
+        **request.common(request.num_train),
+        sampling_rate=request.rate,
         components=privacy.components,
         components_noise=privacy.components_noise,
     )
 
 
-def shuffled_lots(asked: Asked) -> ShuffledLots:
-    return ShuffledLots(**asked.common(asked.num_train), batch_size=asked.batch_size)
+def shuffled_lots(request: Asked) -> ShuffledLots:
+    return ShuffledLots(**request.common(request.num_train), batch_size=request.batch_size)
 
 
-def unclipped_lots(asked: Asked) -> UnclippedLots:
-    return UnclippedLots(**asked.common(asked.num_train), batch_size=asked.batch_size)
+def unclipped_lots(request: Asked) -> UnclippedLots:
+    return UnclippedLots(**request.common(request.num_train), batch_size=request.batch_size)

@@ -17,7 +17,7 @@ from dpgraph.engine.models.additive_attention import AttentionNetwork, closed_ed
 from dpgraph.engine.models.dropout import Dropout
 from dpgraph.engine.models.sparse import Bags, sparse_rows
 from dpgraph.engine.training.steps import BatchStep
-from dpgraph.families.plain.train import Undropped
+from dpgraph.families.plain.train import UndroppedPredictor
 
 
 def network_of(job: Job, num_features: int, masks: torch.Generator | None) -> AttentionNetwork:
@@ -28,14 +28,14 @@ def network_of(job: Job, num_features: int, masks: torch.Generator | None) -> At
 
 
 @dataclass(frozen=True)
-class Some:
+class PartPredictor:
     """Logits of `nodes` alone."""
 
-    of: Undropped
+    whole: UndroppedPredictor
     nodes: Tensor
 
     def logits(self, network: Any, features: Tensor) -> Tensor:
-        return self.of.logits(network, features)[self.nodes]
+        return self.whole.logits(network, features)[self.nodes]
 
 
 class AdditiveGat:
@@ -55,8 +55,8 @@ class AdditiveGat:
             return nn.functional.cross_entropy(network(features, edges, words)[roots[positions]], wanted[positions])
 
         step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
-        whole = Undropped(lambda one, records: one(records, edges, words))
+        whole = UndroppedPredictor(lambda one, records: one(records, edges, words))
         run = SeedRun(job, bench, step, {"batches": batches}, inference=whole)
         kept, epoch = network_of(job, features.shape[1], None), -(-sampler.num_roots // sampler.size)
-        stopped = stopping(run, kept, epoch, lambda nodes: Some(whole, torch.from_numpy(nodes).to(job.device)))
+        stopped = stopping(run, kept, epoch, lambda nodes: PartPredictor(whole, torch.from_numpy(nodes).to(job.device)))
         return run_loop(stopped, observe)

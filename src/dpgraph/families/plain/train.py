@@ -51,17 +51,17 @@ class Logits(Protocol):
 
 
 @dataclass(frozen=True)
-class Undropped:
+class UndroppedPredictor:
     """As the predictor of a run: without dropout and without gradients."""
 
-    of: Callable[[Any, Tensor], Tensor]
+    compute: Callable[[Any, Tensor], Tensor]
 
     @torch.no_grad()
     def logits(self, network: Network, features: Tensor) -> Tensor:
         mode = network.training
         network.eval()
         try:
-            return self.of(network, features)
+            return self.compute(network, features)
         finally:
             network.train(mode)
 
@@ -71,7 +71,7 @@ def own_logits(network: Network, features: Tensor, dense: Dense) -> Tensor:
     return network.decoder(network.encoder(features, 0, dense), 0, dense)  # type: ignore[no-any-return]
 
 
-def trained(job: Job, observe: Observe, nodes: Nodes, loss_of: Logits, predicts: Logits) -> Outcome:
+def train_network(job: Job, observe: Observe, nodes: Nodes, loss_of: Logits, predicts: Logits) -> Outcome:
     """Mean cross-entropy of the training nodes (or of batches of them) under `loss_of`; predictions by `predicts`."""
     bench: Bench = set_up(job)
     network, features = bench.network, bench.features
@@ -82,7 +82,7 @@ def trained(job: Job, observe: Observe, nodes: Nodes, loss_of: Logits, predicts:
         return nn.functional.cross_entropy(logits, nodes.labels[positions])
 
     step = BatchStep(bench.optimizer, fixed_size_sampler(job.cell, len(nodes.roots)), batches, loss, job.device)
-    whole = Undropped(lambda one, records: predicts(one, records, dense))
+    whole = UndroppedPredictor(lambda one, records: predicts(one, records, dense))
     return run_loop(SeedRun(job, bench, step, {"batches": batches}, inference=whole), observe)
 
 
@@ -96,7 +96,7 @@ class Sgc:
             layer = network.decoder.layers[0]
             return spread_layer(layer, features, lambda rows: nodes.spreading.repeated(rows, steps, 0.0), dense)
 
-        return trained(job, observe, nodes, logits, logits)
+        return train_network(job, observe, nodes, logits, logits)
 
 
 class Appnp:
@@ -108,7 +108,7 @@ class Appnp:
         def logits(network: Network, features: Tensor, dense: Dense) -> Tensor:
             return nodes.spreading.repeated(own_logits(network, features, dense), model.spreading_steps, model.teleport)
 
-        return trained(job, observe, nodes, logits, logits)
+        return train_network(job, observe, nodes, logits, logits)
 
 
 class Pmlp:
@@ -123,7 +123,7 @@ class Pmlp:
         def logits(network: Network, features: Tensor, dense: Dense) -> Tensor:
             return spread_layers(network.decoder, spread_layers(network.encoder, features, nodes, dense), nodes, dense)
 
-        return trained(job, observe, nodes, own_logits, logits)
+        return train_network(job, observe, nodes, own_logits, logits)
 
 
 def spread_layer(layer: Any, rows: Tensor, spread: Callable[[Tensor], Tensor], dense: Dense) -> Tensor:
@@ -151,7 +151,7 @@ class CorrectAndSmooth:
             own = torch.softmax(own_logits(network, features, dense), dim=1)
             return smoothed(corrected(own, nodes, model), nodes, model)
 
-        return trained(job, observe, nodes, own_logits, logits)
+        return train_network(job, observe, nodes, own_logits, logits)
 
 
 def corrected(own: Tensor, nodes: Nodes, model: Any) -> Tensor:

@@ -321,31 +321,33 @@ class RemovedRecords(PoissonTrees):
         return (rigorous.model_copy(update={"relation": Relation.NODE_NULL}),)
 
 
-def stable_lists(asked: Asked) -> dict[str, Any]:
+def stable_lists(request: Asked) -> dict[str, Any]:
     """Fields of trees over the stable sampler's lists; no K and D without hops."""
-    hops, privacy = asked.cell.model.hops, asked.privacy
+    hops, privacy = request.cell.model.hops, request.privacy
     cap = privacy.list_cap if privacy.list_cap is not None else privacy.max_degree
     return {"hops": hops, "max_degree": privacy.max_degree if hops else None, "list_cap": cap if hops else None}
 
 
-def poisson_trees(asked: Asked) -> PoissonTrees:
-    return PoissonTrees(**asked.common(asked.num_train), **stable_lists(asked), sampling_rate=asked.rate)
+def poisson_trees(request: Asked) -> PoissonTrees:
+    return PoissonTrees(**request.common(request.num_train), **stable_lists(request), sampling_rate=request.rate)
 
 
-def fixed_size_trees(asked: Asked) -> FixedSizeStableTrees:
-    return FixedSizeStableTrees(**asked.common(asked.num_train), **stable_lists(asked), batch_size=asked.batch_size)
+def fixed_size_trees(request: Asked) -> FixedSizeStableTrees:
+    return FixedSizeStableTrees(
+        **request.common(request.num_train), **stable_lists(request), batch_size=request.batch_size
+    )
 
 
-def removed_records(asked: Asked) -> RemovedRecords:
-    return RemovedRecords(**asked.common(asked.num_train), hops=asked.cell.model.hops, sampling_rate=asked.rate)
+def removed_records(request: Asked) -> RemovedRecords:
+    return RemovedRecords(**request.common(request.num_train), hops=request.cell.model.hops, sampling_rate=request.rate)
 
 
-def residual_trees(asked: Asked) -> ResidualTrees:
-    privacy, second = asked.privacy, asked.privacy.neighbour_sampling_rate
+def residual_trees(request: Asked) -> ResidualTrees:
+    privacy, second = request.privacy, request.privacy.neighbour_sampling_rate
     return ResidualTrees(
-        **asked.common(asked.num_train),
-        **stable_lists(asked),
-        sampling_rate=asked.rate,
-        neighbour_rate=asked.rate if second is None else second,
+        **request.common(request.num_train),
+        **stable_lists(request),
+        sampling_rate=request.rate,
+        neighbour_rate=request.rate if second is None else second,
         neighbour_clip=privacy.neighbour_clip_ratio,
     )

@@ -34,7 +34,7 @@ class Losses:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedTerm:
     """One term before its network is known; no clip norm: percentiles of the network's initial gradient norms."""
 
     loss: Loss
@@ -96,9 +96,9 @@ class PreparedTrees(PreparedStep):
     def _fixed_size(self, size: int) -> Sampler:
         return FixedSizeSampler(len(self.data.graph.train_nodes), size)
 
-    def _term(self, trees: EgoTrees, sampler: Sampler, clip_norm: float | None, loss: Loss = Loss.FULL) -> Prepared:
+    def _term(self, trees: EgoTrees, sampler: Sampler, clip_norm: float | None, loss: Loss = Loss.FULL) -> PreparedTerm:
         """Batches of every term come from one generator, one after the other: they are independent."""
-        return Prepared(loss, trees, Draws(sampler, self.batches), clip_norm)
+        return PreparedTerm(loss, trees, Draws(sampler, self.batches), clip_norm)
 
     def step(self, network: Network, optimizer: torch.optim.Optimizer, losses: Losses | None = None) -> PrivateStep:
         """The step that a method runs, with its network and losses."""

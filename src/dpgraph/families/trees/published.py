@@ -125,21 +125,21 @@ class PrintedRecords(FixedBatchTrees):
         return True
 
 
-def published_trees(asked: Asked) -> FixedBatchTrees:
-    return FixedBatchTrees(**published_fields(asked))
+def published_trees(request: Asked) -> FixedBatchTrees:
+    return FixedBatchTrees(**published_fields(request))
 
 
-def printed_records(asked: Asked) -> PrintedRecords:
-    return PrintedRecords(**published_fields(asked))
+def printed_records(request: Asked) -> PrintedRecords:
+    return PrintedRecords(**published_fields(request))
 
 
-def published_fields(asked: Asked) -> dict[str, Any]:
+def published_fields(request: Asked) -> dict[str, Any]:
     """Fields of the paper's mechanism; K has no meaning without hops."""
-    hops = asked.cell.model.hops
+    hops = request.cell.model.hops
     return {
-        **asked.common(asked.num_train),
+        **request.common(request.num_train),
         "hops": hops,
-        "max_degree": asked.privacy.max_degree if hops else None,
-        "batch_size": asked.batch_size,
-        "groups": 1 + bool(hops) + bool(asked.cell.model.encoder_layers),  # decoder, aggregation, encoder
+        "max_degree": request.privacy.max_degree if hops else None,
+        "batch_size": request.batch_size,
+        "groups": 1 + bool(hops) + bool(request.cell.model.encoder_layers),  # decoder, aggregation, encoder
     }

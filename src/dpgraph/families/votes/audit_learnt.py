@@ -36,7 +36,7 @@ STEPS, RATE, SHRINKAGE, STRENGTH = 3, 5.0, 1.0, 2.0
 ROUNDED = 1e-6  # of gradients on a grid, next to those that are not
 
 
-class Given(ReleaseNoise):
+class FixedReleases(ReleaseNoise):
     """What is released whatever is summed up; keeps the sums and the noise that was asked for."""
 
     def __init__(self, outputs: list[np.ndarray]) -> None:
@@ -48,7 +48,7 @@ class Given(ReleaseNoise):
         return self.outputs[min(len(self.sums), len(self.outputs)) - 1]
 
 
-def learnt_from(graph: Graph, seed: int) -> tuple[PreparedVotes, Given, np.ndarray]:
+def learnt_from(graph: Graph, seed: int) -> tuple[PreparedVotes, FixedReleases, np.ndarray]:
     """A run with given releases: what was prepared, the steps of its reader, and the buckets."""
     random = numpy_generator("audits", "votes", "learnt", seed)
     released = random.normal(0, 3, (graph.num_nodes, CLASSES + 1))
@@ -57,8 +57,8 @@ def learnt_from(graph: Graph, seed: int) -> tuple[PreparedVotes, Given, np.ndarr
         graph, 0, degree_floor=FLOOR, votes_share=0.4, reader_share=0.2, reader_steps=STEPS, reader_rate=RATE,
         shrinkage=SHRINKAGE, strength=STRENGTH,
     )  # fmt: skip
-    steps = Given(outputs)
-    step._votes, step._reader_noise = Given([released]), steps
+    steps = FixedReleases(outputs)
+    step._votes, step._reader_noise = FixedReleases([released]), steps
     step.scores(predictions(graph))
     return step, steps, released
 

@@ -33,7 +33,7 @@ class Ballots:
     degree_floor: int
 
     @classmethod
-    def of(cls, ptr: np.ndarray, idx: np.ndarray, votes: np.ndarray, degree_floor: int) -> Ballots:
+    def from_lists(cls, ptr: np.ndarray, idx: np.ndarray, votes: np.ndarray, degree_floor: int) -> Ballots:
         """From lists by owner, ids in any order: duplicates, the owner's own id and ids out of range are left out.
 
         Each is a function of one record, so leaving them out is no release; an error would be one.

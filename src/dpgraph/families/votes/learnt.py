@@ -34,7 +34,7 @@ class LearntReader:
         return cls(1.0, strength * np.eye(classes), np.zeros(classes))
 
     @classmethod
-    def of(cls, parameters: np.ndarray, classes: int) -> LearntReader:
+    def from_parameters(cls, parameters: np.ndarray, classes: int) -> LearntReader:
         weight = parameters[1 : 1 + classes**2].reshape(classes, classes)
         return cls(float(parameters[0]), weight, parameters[1 + classes**2 :])
 
@@ -111,8 +111,8 @@ class ReaderSteps:
         moved, total = np.zeros_like(parameters), np.zeros_like(parameters)
         skipped = int(FIRST_AVERAGED * self.steps)
         for step in range(self.steps):
-            sums = gradient_sum(LearntReader.of(parameters, classes), probabilities, read, labels)
+            sums = gradient_sum(LearntReader.from_parameters(parameters, classes), probabilities, read, labels)
             moved = MOMENTUM * moved + noise.on(sums, self.std, 1 / GRID) / (self.examples * CLIP)
             parameters = parameters - self.rate * moved
             total += parameters if step >= skipped else 0.0
-        return LearntReader.of(total / (self.steps - skipped), classes)
+        return LearntReader.from_parameters(total / (self.steps - skipped), classes)

@@ -225,48 +225,48 @@ class PoissonVotes(PoissonLots):
         return private_votes.statement.filled({"q": f"{self.sampling_rate:.6g}"})
 
 
-def poisson_votes(asked: Asked) -> PoissonVotes:
-    fields, rounds = votes_fields(asked, (asked.privacy.reader_share,)), asked.privacy.rounds
+def poisson_votes(request: Asked) -> PoissonVotes:
+    fields, rounds = votes_fields(request, (request.privacy.reader_share,)), request.privacy.rounds
     if fields["votes_ratio"] is not None:  # each round has an equal part of their share of mu^2
         fields["votes_ratio"] *= math.sqrt(rounds)
     return PoissonVotes(
         **fields,
-        **_learnt(asked),
-        degree_floor=asked.privacy.degree_floor,
+        **_learnt(request),
+        degree_floor=request.privacy.degree_floor,
         rounds=rounds,
     )
 
 
-def _learnt(asked: Asked) -> dict[str, Any]:
+def _learnt(request: Asked) -> dict[str, Any]:
     """Steps of a reader, which share what it has of mu^2 alike."""
-    share, steps = asked.privacy.reader_share, asked.privacy.reader_steps
-    ratio = share_ratio(asked, share, (share,))
+    share, steps = request.privacy.reader_share, request.privacy.reader_steps
+    ratio = share_ratio(request, share, (share,))
     return {} if ratio is None else {"reader_ratio": ratio * math.sqrt(steps), "reader_steps": steps}
 
 
-def share_ratio(asked: Asked, share: float | None, others: tuple[float, ...]) -> float | None:
+def share_ratio(request: Asked, share: float | None, others: tuple[float, ...]) -> float | None:
     """Noise std, per unit of sensitivity, of a release of this share of mu^2, in noise multipliers of the steps."""
-    privacy, steps = asked.privacy, asked.steps
+    privacy, steps = request.privacy, request.steps
     if steps is None:
         raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
     rest = 1 - privacy.mean_share - privacy.votes_share - sum(others)
-    return math.sqrt(rest / share / steps) / asked.rate if share else None
+    return math.sqrt(rest / share / steps) / request.rate if share else None
 
 
-def votes_fields(asked: Asked, shares: tuple[float, ...] = (), readers: int = len(READERS)) -> dict[str, Any]:
+def votes_fields(request: Asked, shares: tuple[float, ...] = (), readers: int = len(READERS)) -> dict[str, Any]:
     """The squares of mu of mean, votes and steps are as their shares; that of T steps at rate q counts q^2 T / s^2.
 
     That is exact for full batches. For others it is a rule of proportion only: the accountant composes what ran.
     """
-    privacy = asked.privacy
+    privacy = request.privacy
     choice, epsilon = privacy.choice_epsilon, privacy.epsilon
     if choice is not None and epsilon is not None and choice >= epsilon:
         raise invalid("choice_epsilon", choice, f"a number < epsilon = {epsilon:g}, of which it is a part")
     return {
-        **asked.common(asked.num_train),
-        "sampling_rate": asked.rate,
-        "mean_ratio": share_ratio(asked, privacy.mean_share, shares),
-        "votes_ratio": share_ratio(asked, privacy.votes_share, shares),
+        **request.common(request.num_train),
+        "sampling_rate": request.rate,
+        "mean_ratio": share_ratio(request, privacy.mean_share, shares),
+        "votes_ratio": share_ratio(request, privacy.votes_share, shares),
         "mass": privacy.vote_mass,
         "choice_epsilon": choice or 0.0,
         "readers": readers if choice else 1,

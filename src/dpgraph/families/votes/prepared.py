@@ -93,7 +93,7 @@ class PreparedVotes(PreparedTrees):
     def ballots(self) -> Ballots:
         graph = self.graph
         kind = OneHopBallots if self._how.one_hop else Ballots
-        plain = kind.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
+        plain = kind.from_lists(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
         if isinstance(self.votes_of, CappedVotes):
             voters = np.asarray(graph.split) == TRAIN
             capped = CappedStrangerBallots if isinstance(self.votes_of, CappedStrangerVotes) else CappedBallots

@@ -301,37 +301,37 @@ class CappedStrangerVotes(CappedVotes, _ForStrangers):
         return (self._null(PoissonVotes._epsilon_under(self, "node-null")),)
 
 
-def bounded_votes(asked: Asked) -> BoundedVotes:
-    return BoundedVotes(**_bounded(asked))
+def bounded_votes(request: Asked) -> BoundedVotes:
+    return BoundedVotes(**_bounded(request))
 
 
-def bounded_stranger_votes(asked: Asked) -> BoundedStrangerVotes:
-    return BoundedStrangerVotes(**_bounded(asked))
+def bounded_stranger_votes(request: Asked) -> BoundedStrangerVotes:
+    return BoundedStrangerVotes(**_bounded(request))
 
 
-def _bounded(asked: Asked) -> dict[str, Any]:
-    return {**votes_fields(asked), "degree_bound": asked.privacy.degree_bound, "taper": asked.privacy.taper}
+def _bounded(request: Asked) -> dict[str, Any]:
+    return {**votes_fields(request), "degree_bound": request.privacy.degree_bound, "taper": request.privacy.taper}
 
 
-def capped_votes(asked: Asked) -> CappedVotes:
-    return CappedVotes(**_capped(asked))
+def capped_votes(request: Asked) -> CappedVotes:
+    return CappedVotes(**_capped(request))
 
 
-def capped_stranger_votes(asked: Asked) -> CappedStrangerVotes:
-    return CappedStrangerVotes(**_capped(asked))
+def capped_stranger_votes(request: Asked) -> CappedStrangerVotes:
+    return CappedStrangerVotes(**_capped(request))
 
 
-def _capped(asked: Asked) -> dict[str, Any]:
-    privacy = asked.privacy
-    ids = asked.counts.num_protected or asked.num_train
+def _capped(request: Asked) -> dict[str, Any]:
+    privacy = request.privacy
+    ids = request.counts.num_protected or request.num_train
     shares = (privacy.hub_share or 0.0,)  # of what voters pay; degrees are for receivers to pay
     return {
-        **votes_fields(asked, shares, len(NOISE_READERS)),
+        **votes_fields(request, shares, len(NOISE_READERS)),
         "degree_floor": privacy.degree_floor,
         "degree_bound": max(ids - 1, 1) if privacy.degree_bound is None else privacy.degree_bound,
         "by_schema": privacy.degree_bound is not None,
         "margin": privacy.cap_margin or 0.0,
-        "degrees_ratio": share_ratio(asked, privacy.degrees_share, shares),
-        "hubs_ratio": share_ratio(asked, privacy.hub_share, shares),
+        "degrees_ratio": share_ratio(request, privacy.degrees_share, shares),
+        "hubs_ratio": share_ratio(request, privacy.hub_share, shares),
         "hub_limit": privacy.hub_limit,
     }

@@ -23,7 +23,7 @@ from dpgraph.families.votes.prepared import PreparedVotes
 
 
 @dataclass(frozen=True)
-class Voting:
+class VotingPredictor:
     """Own predictions first, then the one release and what every node reads of it."""
 
     own: Predictor
@@ -80,7 +80,7 @@ class DpVotes:
         if job.cell.privacy.raw_inference:
             return run_loop(replace(run, last=lambda own: RawNeighbours(own, job.graph)), observe)
         return run_loop(
-            replace(run, last=lambda own: Voting(own, prepared), late_notes=lambda: notes(prepared)), observe
+            replace(run, last=lambda own: VotingPredictor(own, prepared), late_notes=lambda: notes(prepared)), observe
         )
 
 
