@@ -1,6 +1,8 @@
-"""Audit of votes under node-remove: how far a node that leaves with all its edges moves what all others see.
+"""Audits of votes under node-remove with a schema, read over one hop and over two (Theorems R1 and R4).
 
-Nothing is random but the graphs: the sums before noise are compared, and what is read of one and the same release.
+Graphs are the only random part: sums before noise are compared, and readings of one and the same release. Read over two
+hops, all whom the stated scope covers must read the same, with and without a node or its record (docs/privacy.md,
+12.11). Noise is the same on both sides, since the names of its streams are.
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ from dpgraph.privacy.relation import Relation, Scope
 
 BOUND, TAPERS = 9, (0.0, 1.0)
 SIZE = 16
-REACHED = 0.99  # of the bound, or the graphs show nothing
+REACHED = 0.99  # share of the bound that some graph must reach
 
 
 def graphs(trials: int) -> Iterator[Graph]:
-    """A star, a clique, a windmill, lists that name two nodes who name nobody, and random ones; degrees up to D.
+    """Yield a star, a clique, a windmill, lists of two nodes without lists of their own, and random graphs.
 
-    Labels agree where what moves has to add up; in a windmill its centre has another one than its vanes.
+    Degrees are up to D. Labels agree where movements have to add up; the centre of a windmill has another label.
     """
     star, pairs, windmill = crowded_edges()
     named = np.array([(a, b) for a in range(2, SIZE) for b in (0, 1)])
@@ -76,7 +78,10 @@ def graph_of(owners: np.ndarray, members: np.ndarray, centre: int = 0) -> Graph:
 
 
 def moved(graph: Graph, node: int, taper: float) -> tuple[float, float]:
-    """By how many B the buckets of all others move when `node` leaves; inf where others read one release otherwise."""
+    """Return by how many B all other buckets move when `node` leaves, and inf if others read otherwise.
+
+    Readings are those of one and the same release; the second number is 0 if they agree.
+    """
     chances = predictions(graph)
     chances[:] = np.eye(CLASSES)[0]
     release = numpy_generator("audits", "votes removed", "release").standard_normal((SIZE, CLASSES + 1))
@@ -94,7 +99,7 @@ def moved(graph: Graph, node: int, taper: float) -> tuple[float, float]:
 
 
 def votes_removed(trials: int) -> AuditResult:
-    """Every node of every graph leaves in turn, for kappa = 0 and 1."""
+    """Audit every node of every graph that leaves in turn, for kappa = 0 and 1."""
     most, looked, count = 0.0, 0, 0
     for index, graph in enumerate(graphs(trials)):
         for taper in TAPERS:
@@ -114,9 +119,9 @@ CAPPED = "node-remove-capped-strangers"
 
 
 def mutual_graphs(trials: int) -> Iterator[Graph]:
-    """A star, a clique, a windmill and random graphs of degrees up to D, edges in both lists.
+    """Yield a star, a clique, a windmill and random graphs of degrees up to D, edges in both lists.
 
-    Of one class, so that what moves adds up.
+    All labels agree, so that movements add up.
     """
     for edges in crowded_edges():
         yield graph_of(edges[:, 0], edges[:, 1])
@@ -125,7 +130,7 @@ def mutual_graphs(trials: int) -> Iterator[Graph]:
 
 
 def covered(graph: Graph, node: int, scope: Scope) -> np.ndarray:
-    """(N,) bool: whose view a guarantee of this scope is about."""
+    """Return (N,) bool: nodes whose view a guarantee of this scope covers."""
     others = np.arange(graph.num_nodes) != node
     if scope is Scope.STRANGERS:
         named = graph.out_idx[graph.out_ptr[node] : graph.out_ptr[node + 1]]
@@ -135,7 +140,7 @@ def covered(graph: Graph, node: int, scope: Scope) -> np.ndarray:
 
 
 def read_of(step: PreparedVotes, ballots: Ballots) -> np.ndarray:
-    """(readers, N, C) scores of one release that is made up."""
+    """Return (readers, N, C) scores of one made-up release."""
     size = len(ballots.votes)
     chances = predictions(step.graph)
     released = numpy_generator("audits", "votes strangers", "release").standard_normal((size, CLASSES + 1))
@@ -146,14 +151,14 @@ def read_of(step: PreparedVotes, ballots: Ballots) -> np.ndarray:
 
 
 def utilities(step: PreparedVotes, ballots: Ballots) -> np.ndarray:
-    """(readers,) right predictions on labelled nodes: what a choice would weigh."""
+    """Return (readers,) right predictions on labelled nodes, which a choice would weigh."""
     labels = np.asarray(step.graph.labels)
     right = read_of(step, ballots).argmax(axis=2) == labels
     return np.asarray(right[:, labels >= 0].sum(axis=1))
 
 
 def compared(graph: Graph, node: int, budget: Mapping[str, Any]) -> dict[str, float]:
-    """What is charged over what is found, of removal and of null; inf where a view moves that is covered."""
+    """Return the movement over what is charged, for removal and for null; inf where a covered view moves."""
     step = prepared_votes(graph, 0, **budget)
     stated = step.votes_of.rigorous()
     (null,) = (one for one in step.votes_of.beside() if one.relation is Relation.NODE_NULL)
@@ -188,14 +193,14 @@ def compared(graph: Graph, node: int, budget: Mapping[str, Any]) -> dict[str, fl
 
 
 def own_flag_moves(graph: Graph, node: int) -> bool:
-    """Whether a receiver's record enters its own count of voters, on which its flag depends that neighbours see."""
+    """Return True if a receiver's record enters its own count of voters, and so its flag, which neighbours see."""
     sides = (graph, null_records(graph, [node]))
     with_it, without = (votes_capped.prepared(one, 0, CAPPED).ballots.received[node] for one in sides)
     return bool(with_it != without)
 
 
 def votes_strangers(trials: int) -> AuditResult:
-    """Every node of every graph, for kappa = 0 and 1; of votes with caps a voter and a receiver."""
+    """Audit every node of every graph, for kappa = 0 and 1; with caps, a voter and a receiver."""
     most: dict[str, float] = {}
 
     def note(found: Mapping[str, float]) -> None:
@@ -234,6 +239,7 @@ def votes_strangers(trials: int) -> AuditResult:
 
 
 def hidden_labels_vote() -> bool:
+    """Return True if labels of test nodes vote."""
     graph = next(mutual_graphs(0))
     step = prepared_votes(graph, 0, variant="node-remove-strangers", degree_bound=BOUND, taper=0.0)
     return bool((step.labels_that_vote[np.asarray(graph.split) == TEST] >= 0).any())

@@ -1,6 +1,8 @@
-"""Training on own records, votes of every node to the nodes it lists, and a choice among readers (docs/privacy.md, 12).
+"""Mechanism of DP-Votes under node-null, and the public readers that a choice is made among (docs/privacy.md, 12).
 
-`noise_multiplier` is noise std / clip norm of the steps; the noise of the releases is a public multiple of it.
+Nodes train on their own records, vote into the buckets of the nodes they list, and read buckets. Theorem V accounts for
+all of it. `noise_multiplier` is the noise std of the steps over the clip norm; the noise of every release is a public
+multiple of it.
 """
 
 from __future__ import annotations
@@ -36,42 +38,47 @@ HUBS, DEGREES = "who is a hub", "degrees"
 
 @dataclass(frozen=True)
 class BucketReader:
-    """How a node reads buckets; one of few public ones."""
+    """A public rule by which a node reads buckets."""
 
     shrinkage: float  # kappa: a bucket of mass m counts m / (m^2 + (kappa noise std)^2)
-    strength: float  # beta: of what is read, times 1 / sqrt(d + 1), beside the own prediction; 0: that alone
+    strength: (
+        float  # beta: weight of the reading, times 1 / sqrt(d + 1), next to the own prediction; 0: own prediction alone
+    )
 
 
-# of a choice; the first one also reads where nothing was chosen (`dpgraph fit`)
+# readers that a choice is made among; `dpgraph fit` takes the first one where there is no choice
 READERS = tuple(
     BucketReader(shrinkage, strength)
     for shrinkage, strength in ((1.0, 2.0), (1.0, 8.0), (3.0, 2.0), (3.0, 4.0), (3.0, 8.0), (3.0, 16.0), (1.0, 0.0))
 )
-# the same, of buckets in units of their noise, where shrinkage has no part
+# the same for buckets in units of their noise, which need no shrinkage
 NOISE_READERS = tuple(BucketReader(0.0, strength) for strength in (1.0, 0.5, 1.5, 2.0, 3.0, 0.0))
 
 
 class PoissonVotes(PoissonLots):
-    """Noisy mean of the rows, noisy steps on own records, noisy votes, and a choice: composed adaptively.
+    """A noisy mean of the rows, noisy steps on own records, noisy votes and a choice, composed adaptively (Theorem V).
 
-    Under node-null a record moves each of the first three by its sensitivity 1 (rows of norm 1), C and B, and the
-    utilities of the choice by 1 in one direction, which exp(choice_epsilon * utility) makes choice_epsilon-DP.
+    Under node-null, one record moves the mean by 1 (rows have norm 1), a step by C and the buckets by B. It moves all
+    utilities of the choice by at most 1 in one direction, so that drawing with odds exp(choice_epsilon * utility) is
+    choice_epsilon-DP. Steps in which a reader is learnt are further Gaussian releases (Theorem L).
+
+    Guarantee: node-null (epsilon, delta)-DP, scope joint: the view of everybody else.
     """
 
     relation: ClassVar[Relation] = private_votes.statement.relation
     counted: ClassVar[Counted] = Counted.EVERYBODY
     release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {HUBS: ("degrees", 1), DEGREES: ("degrees", 1)}
-    several_rounds: ClassVar[bool] = True  # whether they are proved
+    several_rounds: ClassVar[bool] = True  # a proof covers more than one round
 
     prepared: ClassVar[str] = "dpgraph.families.votes.prepared:PreparedVotes"
     kind: Literal["poisson-votes"] = "poisson-votes"  # type: ignore[assignment]
     mean_ratio: Noise | None = Field(description="Noise std of the mean / noise multiplier; None: no mean is released")
-    votes_ratio: Noise | None = Field(description="Noise std of votes / (B noise multiplier); None: nobody votes")
+    votes_ratio: Noise | None = Field(description="Noise std of votes / (B noise multiplier); None: no votes")
     rounds: int = Field(default=1, description="Releases of buckets, each with that noise")
     mass: float = Field(description="a, public: what a vote adds to the coordinate that counts voters")
     degree_floor: Count = Field(description="m, public: votes weigh 1 / sqrt(max(d + 1, m))")
-    choice_epsilon: NotNegative = Field(default=0.0, description="Of the choice among `readers`; 0: none")
-    readers: int = Field(default=1, description="Ways to read that are chosen from, public")
+    choice_epsilon: NotNegative = Field(default=0.0, description="Epsilon of the choice among `readers`; 0: no choice")
+    readers: int = Field(default=1, description="Number of readers that a choice is made among, public")
     reader_ratio: Noise | None = Field(
         default=None, description="Noise std of a step of the reader / (its clip norm, noise multiplier); None: none"
     )
@@ -84,63 +91,68 @@ class PoissonVotes(PoissonLots):
         if (self.choice_epsilon > 0) != (self.readers > 1) or self.readers < 1:
             raise invalid("readers", self.readers, "an integer > 1 exactly with choice_epsilon > 0, else 1")
         if self.rounds < 1 or (self.rounds > 1 and (self.votes_ratio is None or not self.several_rounds)):
-            raise invalid("rounds", self.rounds, "an integer >= 1, and 1 where nobody votes or under node-remove")
+            raise invalid("rounds", self.rounds, "an integer >= 1, and 1 without votes or under node-remove")
         if self.choice_epsilon and self.votes_ratio is None:
-            raise invalid("choice_epsilon", self.choice_epsilon, "0 where nobody votes: there is nothing to choose")
+            raise invalid("choice_epsilon", self.choice_epsilon, "0 without votes, which leave no reader to choose")
         if (self.reader_steps > 0) != (self.reader_ratio is not None) or self.reader_steps < 0:
             raise invalid("reader_steps", self.reader_steps, "an integer > 0 exactly with reader_ratio, else 0")
         if self.reader_steps and not self.learns:
-            raise invalid("reader_steps", self.reader_steps, "0 where nobody votes, in several rounds or node-remove")
+            raise invalid("reader_steps", self.reader_steps, "0 without votes, in several rounds or under node-remove")
         return self
 
     @property
     def learns(self) -> bool:
-        """Whether it is proved that a reader may be learnt (Theorem L)."""
+        """True where Theorem L proves that a reader may be learnt: node-null, one round of votes."""
         return self.relation is Relation.NODE_NULL and self.rounds == 1 and self.votes_ratio is not None
 
     def _mu(self, ratio: float | None) -> float:
-        """mu of a release whose noise std is `ratio` noise multipliers, per unit of sensitivity."""
+        """Return the mu of a release with noise std `ratio` noise multipliers per unit of sensitivity; 0 for None."""
         return 0.0 if ratio is None else 1 / (ratio * self.closed()[1])
 
     @property
     def mean_mu(self) -> float:
-        """Of the mean of the rows; 0: it is not released."""
+        """mu of the mean of the rows; 0 if it is not released."""
         return self._mu(self.mean_ratio)
 
     @property
     def release_mu(self) -> float:
+        """mu of all Gaussian releases together, steps left out."""
         return math.hypot(self.mean_mu, self.votes_mu, self.reader_mu)
 
     @property
     def reader_mu(self) -> float:
-        """Of all steps of the reader together; 0: none is learnt."""
+        """mu of all steps of the learnt reader together; 0 if none is learnt."""
         return math.sqrt(self.reader_steps) * self._mu(self.reader_ratio)
 
     @property
     def votes_mu(self) -> float:
-        """Of the buckets of all rounds, with all that is released for them alone."""
+        """mu of the buckets of all rounds, with all that is released on their account."""
         return math.sqrt(self.rounds) * self._mu(self.votes_ratio)
 
     def rdp(self, orders: Orders) -> np.ndarray:
+        """Return the Renyi divergences of all parts at `orders`."""
         from dpgraph.privacy.accountants.quantile import PureDp
 
         steps = super().rdp(orders)
         return steps + PureDp(self.choice_epsilon).rdp(orders) if self.choice_epsilon else steps
 
     def fixed_epsilon(self, mode: Mode) -> float:
-        """Of the choice alone, which no noise takes back: a bound."""
+        """Return an upper bound on the epsilon of the choice alone; no noise reduces it."""
         return self.choice_epsilon if mode == "rigorous" else 0.0
 
     def rigorous(self) -> Guarantee:
+        """Return the node-null guarantee of Theorem V, or of Theorem L where a reader is learnt."""
         return self._proved(self._stated, self._epsilon_under("node-null"), *self._released)
 
     def published(self) -> Guarantee:
+        """Return no guarantee: no paper has published this mechanism."""
         return self._none("published", "no paper has published this mechanism", "Poisson")
 
     def beside(self) -> tuple[Guarantee, ...]:
-        """The same run when a record is replaced by any other, and when an edge goes that is in both ends' lists.
+        """Return the guarantees of the same run for a replaced record and for an edge in both ends' lists.
 
-        Nothing is stated of edges where votes of a later round read lists: Lemma E is about weights alone.
+        With several rounds no guarantee is stated for an edge: votes of a later round read lists, and Lemma E bounds
+        weights alone.
         """
         both_ends = "both ends' lists name each other; two utilities move, in either direction"
         both_ends += f", and in each of {self.reader_steps} steps two gradients" if self.reader_steps else ""
@@ -151,6 +163,7 @@ class PoissonVotes(PoissonLots):
         return records, self._proved(edge, self._epsilon_under("edge"), both_ends)
 
     def _epsilon_under(self, relation: VotesRelation) -> float:
+        """Return the epsilon of the whole run under `relation`."""
         from dpgraph.families.votes.epsilon import votes_epsilon
 
         steps, noise = self.closed()
@@ -169,9 +182,12 @@ class PoissonVotes(PoissonLots):
         )
 
     def at_step(self, step: int) -> PrivacyStatement:
-        """Votes and choice come after the last step: what was released before is not charged for them."""
+        """Return the statement after `step` steps.
+
+        Votes, choice and learnt reader come after the last step, so earlier points are not charged for them.
+        """
         if step == 0 and self.mean_ratio is not None:
-            return self.at_step(1)  # the mean is released before any step: charged as if one had been made
+            return self.at_step(1)  # the mean is released before any step and charged with the first
         if step != self.steps and self.votes_ratio is not None:
             none = {"votes_ratio": None, "rounds": 1, "choice_epsilon": 0.0, "readers": 1}
             early = type(self)(**{**dict(self), **none, "reader_ratio": None, "reader_steps": 0})
@@ -179,12 +195,12 @@ class PoissonVotes(PoissonLots):
         return super().at_step(step)
 
     def _std(self, ratio: float | None) -> float | None:
-        """Noise std in units of the sensitivity; None: nothing is released."""
+        """Return the noise std in units of the sensitivity; None if there is no such release."""
         return None if ratio is None else ratio * self.closed()[1]
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """In the order in which they are made; the mean comes before the steps."""
+        """All releases in the order in which they are made; the mean comes before the steps."""
         made = (
             (MEAN, self._std(self.mean_ratio), 1),
             *self.rounds * [(BUCKETS, self._std(self.votes_ratio), 1)],
@@ -199,7 +215,7 @@ class PoissonVotes(PoissonLots):
 
     @property
     def _released(self) -> list[str]:
-        """`releases` in words."""
+        """The releases in words."""
         mean, voted, learnt = map(self._std, (self.mean_ratio, self.votes_ratio, self.reader_ratio))
         often = f" of {self.rounds} rounds, each" if self.rounds > 1 else ""
         how = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.weighted.items())
@@ -217,7 +233,7 @@ class PoissonVotes(PoissonLots):
 
     @property
     def weighted(self) -> dict[str, Any]:
-        """How votes weigh, as fields of a release."""
+        """Fields of a release that say how much a vote weighs."""
         return {"mass": self.mass, "degree_floor": self.degree_floor}
 
     @property
@@ -226,6 +242,7 @@ class PoissonVotes(PoissonLots):
 
 
 def poisson_votes(request: Asked) -> PoissonVotes:
+    """Build the mechanism of variant `rigorous`; rounds share the budget of votes alike."""
     fields, rounds = votes_fields(request, (request.privacy.reader_share,)), request.privacy.rounds
     if fields["votes_ratio"] is not None:  # each round has an equal part of their share of mu^2
         fields["votes_ratio"] *= math.sqrt(rounds)
@@ -238,14 +255,23 @@ def poisson_votes(request: Asked) -> PoissonVotes:
 
 
 def _learnt(request: Asked) -> dict[str, Any]:
-    """Steps of a reader, which share what it has of mu^2 alike."""
+    """Return the fields of a learnt reader: its steps share the reader's part of mu^2 alike."""
     share, steps = request.privacy.reader_share, request.privacy.reader_steps
     ratio = share_ratio(request, share, (share,))
     return {} if ratio is None else {"reader_ratio": ratio * math.sqrt(steps), "reader_steps": steps}
 
 
 def share_ratio(request: Asked, share: float | None, others: tuple[float, ...]) -> float | None:
-    """Noise std, per unit of sensitivity, of a release of this share of mu^2, in noise multipliers of the steps."""
+    """Return the noise std of a release with this share of mu^2, in noise multipliers per unit of sensitivity.
+
+    Args:
+        request: The cell and its public counts.
+        share: Share of the squared mu of the whole run; None or 0 for no release.
+        others: Shares of further releases, which training does not get either.
+
+    Returns:
+        The ratio, or None without a share. Raises UserError if the number of steps is open.
+    """
     privacy, steps = request.privacy, request.steps
     if steps is None:
         raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
@@ -254,9 +280,15 @@ def share_ratio(request: Asked, share: float | None, others: tuple[float, ...]) 
 
 
 def votes_fields(request: Asked, shares: tuple[float, ...] = (), readers: int = len(READERS)) -> dict[str, Any]:
-    """The squares of mu of mean, votes and steps are as their shares; that of T steps at rate q counts q^2 T / s^2.
+    """Return the fields that all mechanisms of votes have.
 
-    That is exact for full batches. For others it is a rule of proportion only: the accountant composes what ran.
+    The squares of mu of mean, votes and steps are as their shares. T steps at rate q count q^2 T / s^2, which is exact
+    for full batches. For smaller ones it only divides the noise: the accountant composes what ran.
+
+    Args:
+        request: The cell and its public counts.
+        shares: Shares of further releases than mean and votes.
+        readers: Number of readers that a choice is made among.
     """
     privacy = request.privacy
     choice, epsilon = privacy.choice_epsilon, privacy.epsilon

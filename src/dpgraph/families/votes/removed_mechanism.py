@@ -1,8 +1,8 @@
-"""Votes under node-remove of which a node reads two hops: the view of strangers (docs/privacy.md, 12.11).
+"""Mechanisms of DP-Votes under node-remove: under a schema, with noisy caps, and towards strangers (12.6, 12.7, 12.11).
 
-A stranger is everybody but the protected node and its neighbours: its record and list stay when that node leaves, so
-that what it reads of released buckets is post-processing. Neighbours lose an id of their lists, and see their
-predictions change without noise: towards them the same run is stated under node-null, in whose data sets they keep it.
+A stranger is everybody but the protected node and its neighbours. A stranger's record and list stay when that node
+leaves, so its reading of the buckets is post-processing. Neighbours lose an id of their lists, which changes their
+predictions without noise. Towards them the same run is stated under node-null, where their lists keep that id.
 """
 
 from __future__ import annotations
@@ -79,11 +79,13 @@ CAPPED_STRANGER_VOTES = replace(
 
 
 class BoundedVotes(PoissonVotes):
-    """`PoissonVotes` under node-remove, where a public schema bounds all lists by D ids; edges in both lists count.
+    """`PoissonVotes` under node-remove, where a public schema bounds all lists by D ids (Theorem R1).
 
-    Votes weigh g(d) = (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D), nobody votes for itself, and a node reads its own
-    bucket alone: no list, no degree. Removing a node with all its edges moves all other buckets by at most B (Theorem
-    R1, docs/privacy.md, 12.6). The composition is that of `PoissonVotes`.
+    Only edges in both ends' lists count. Votes weigh g(d) = (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D). No node votes
+    for itself, and a node reads its own bucket alone: no list, no degree. Removing a node with all its edges moves all
+    other buckets by at most B (docs/privacy.md, 12.6). The composition is that of `PoissonVotes`.
+
+    Guarantee: node-remove (epsilon, delta)-DP, scope joint.
     """
 
     relation: ClassVar[Relation] = BOUNDED_VOTES.relation
@@ -105,6 +107,7 @@ class BoundedVotes(PoissonVotes):
 
     @property
     def weighted(self) -> dict[str, Any]:
+        """Fields of a release that say how much a vote weighs."""
         return {"mass": self.mass, "list_cap": self.degree_bound, "taper": self.taper}
 
     @property
@@ -112,7 +115,10 @@ class BoundedVotes(PoissonVotes):
         return self.says.filled({"q": f"{self.sampling_rate:.6g}", "D": self.degree_bound})
 
     def beside(self) -> tuple[Guarantee, ...]:
-        """The same run when an edge goes; no utility reads a list, so that the choice moves with the buckets only."""
+        """Return the guarantee of the same run for an edge.
+
+        No utility reads a list, so the choice moves with the buckets only.
+        """
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         moved = bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
@@ -124,13 +130,19 @@ class BoundedVotes(PoissonVotes):
 class CappedVotes(PoissonVotes):
     """`PoissonVotes` under node-remove, one way: training nodes vote, all others receive (Theorem R).
 
-    d_w counts receivers whose edge to the voter w is in both ends' lists. (a) Optional: receivers whose number of
-    voters + N(0, T_0 / mu_a^2) exceeds H receive nothing. (b) K_w = max(d_w + N(0, sigma^2) + 1 + z sigma, m), sigma =
-    sqrt(T) / mu_d. (c) Votes weigh 1 / sqrt(max(d_w, K_w)); a receiver reads its own bucket alone. T_0 is the most
-    receivers of a voter, T the most voters of a receiver: numbers of ids or a schema's bound; after (a) T is at most H
-    + z_a sqrt(T_0) / mu_a, which a receiver that is no hub exceeds with probability UNLIKELY delta.
+    d_w counts receivers whose edge to the voter w is in both ends' lists.
 
-    A voter that leaves moves training, (a) and (c); a receiver (b) and, by S B, (c). So epsilon is the larger of two.
+    (a) Optional: receivers whose number of voters + N(0, T_0 / mu_a^2) exceeds H are hubs and receive no votes.
+    (b) K_w = max(d_w + N(0, sigma^2) + 1 + z sigma, m), with sigma = sqrt(T) / mu_d.
+    (c) Votes weigh 1 / sqrt(max(d_w, K_w)); a receiver reads its own bucket alone.
+
+    T_0 is the most receivers of a voter, T the most voters of a receiver: a number of ids or a schema's bound. After
+    (a) T is at most H + z_a sqrt(T_0) / mu_a, which a receiver that is no hub exceeds with probability UNLIKELY delta.
+
+    A voter that leaves moves training, (a) and (c). A receiver that leaves moves (b) and, by S B, (c). So epsilon is
+    the larger of the two.
+
+    Guarantee: node-remove (epsilon, delta)-DP, scope joint.
     """
 
     relation: ClassVar[Relation] = PER_NODE.relation
@@ -139,7 +151,7 @@ class CappedVotes(PoissonVotes):
 
     kind: Literal["capped-votes"] = "capped-votes"  # type: ignore[assignment]
     degree_bound: Count = Field(description="D, public: most edges of a node")
-    by_schema: bool = Field(description="Whether D is a schema's bound, and not the number of other ids")
+    by_schema: bool = Field(description="True if D is a schema's bound, false if it is the number of other ids")
     margin: NotNegative = Field(description="z, public: standard deviations between a noisy degree and its cap")
     degrees_ratio: Noise | None = Field(description="Noise std of degrees / (sqrt(T) noise multiplier); None: no votes")
     hubs_ratio: Noise | None = Field(default=None, description="Same of stage (a), for T_0; None: there is none")
@@ -157,36 +169,36 @@ class CappedVotes(PoissonVotes):
 
     @property
     def votes_mu(self) -> float:
-        """Of what a voter moves after the last step: its votes, and who is a hub."""
+        """mu of all that a voter moves after the last step: its votes, and the flags of hubs."""
         return 0.0 if self.votes_ratio is None else math.hypot(self._mu(self.votes_ratio), self._mu(self.hubs_ratio))
 
     @property
     def received_mu(self) -> float:
-        """Of what a receiver moves: voters' degrees, and the votes of those above their caps."""
+        """mu of all that a receiver moves: voters' degrees, and the votes of voters above their caps."""
         if self.votes_ratio is None:
             return 0.0
         return math.hypot(self._mu(self.degrees_ratio), self.moved_by_receivers * self._mu(self.votes_ratio))
 
     @property
     def delta_left(self) -> float:
-        """What of delta the composition may use for a receiver, which all unlikely events are about."""
+        """The part of delta that the composition of a receiver may use; the unlikely events take the rest."""
         if self.votes_ratio is None:
             return self.delta
         return self.delta * (1 - UNLIKELY * (1 if self.hubs_ratio is None else 2))
 
     @property
     def most_sent(self) -> int:
-        """T_0: receivers of a voter."""
+        """T_0: the most receivers of a voter."""
         return max(1, min(self.degree_bound, (self.num_protected or self.num_roots) - self.num_roots))
 
     @property
     def hubs_noise(self) -> float | None:
-        """Noise std of the numbers of voters in stage (a)."""
+        """Noise std of the numbers of voters in stage (a); None without that stage."""
         return None if self.hubs_ratio is None else math.sqrt(self.most_sent) / self._mu(self.hubs_ratio)
 
     @property
     def most_edges(self) -> int:
-        """T: voters of a receiver that is no hub, but for a probability of UNLIKELY delta."""
+        """T: the most voters of a receiver that is no hub, except with probability UNLIKELY delta."""
         most = min(self.degree_bound, self.num_roots)
         if self.hubs_noise is None or self.hub_limit is None:
             return most
@@ -195,12 +207,12 @@ class CappedVotes(PoissonVotes):
 
     @property
     def degrees_noise(self) -> float:
-        """sigma"""
+        """sigma: noise std of the degrees of voters."""
         return math.sqrt(self.most_edges) / self._mu(self.degrees_ratio)
 
     @property
     def moved_by_receivers(self) -> float:
-        """S: by how much a receiver that leaves moves the buckets, in B."""
+        """S: sensitivity of the buckets, in B, to a receiver that leaves."""
         return capped_receiver_votes(
             degree_bound=self.most_edges,
             margin=self.margin,
@@ -209,6 +221,7 @@ class CappedVotes(PoissonVotes):
         )
 
     def _epsilon_under(self, relation: VotesRelation) -> float:
+        """Return the larger epsilon of a voter's and a receiver's side."""
         from dpgraph.families.votes.epsilon import released_epsilon
 
         mu = math.hypot(self.mean_mu, self.received_mu)
@@ -216,15 +229,16 @@ class CappedVotes(PoissonVotes):
         return max(super()._epsilon_under(relation), receiver)
 
     def rdp(self, orders: Orders) -> np.ndarray:
+        """Raise UserError: unlikely events are charged to delta."""
         raise UserError(f"mechanism={self.kind}: unlikely events are charged to delta: no Renyi divergence is stated")
 
     def beside(self) -> tuple[Guarantee, ...]:
-        """Nothing is stated of other relations."""
+        """Return no guarantee under other relations."""
         return ()
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """Hubs and degrees before the votes, which read them."""
+        """All releases in their order: hubs and degrees come before the votes, which read them."""
         found = list(super().releases)
         if self.votes_ratio is None:
             return tuple(found)
@@ -233,6 +247,7 @@ class CappedVotes(PoissonVotes):
 
     @property
     def before_votes(self) -> tuple[Release, ...]:
+        """Releases of hubs, if there is such a stage, and of degrees."""
         root = math.sqrt(self.most_edges)
         degrees = Release(kind=DEGREES, noise=self.degrees_noise, sensitivity=root, count=1, margin=self.margin)
         if self.hubs_noise is None:
@@ -251,7 +266,10 @@ class CappedVotes(PoissonVotes):
 
 
 class _ForStrangers(PoissonVotes):
-    """Scope and refusals of both; lists are the owners' own, whether the named name the owner or not."""
+    """Scope and restrictions of both mechanisms for strangers.
+
+    Lists are the owners' own, whether or not the named nodes name the owner.
+    """
 
     @model_validator(mode="after")
     def _no_choice(self) -> Self:
@@ -261,10 +279,11 @@ class _ForStrangers(PoissonVotes):
 
     @property
     def scope(self) -> Scope:
+        """Strangers, unless predictions read the raw graph."""
         return Scope.STRANGERS if self.inference is PredictionInput.OWN_RECORD else self.inference.scope
 
     def _null(self, epsilon: float) -> Guarantee:
-        """Node-null, in the view of all others, neighbours included."""
+        """Return the node-null guarantee towards all others, neighbours included."""
         stated = replace(self._stated, relation=Relation.NODE_NULL)
         given = "what others see is what they read, and not others' buckets or noisy degrees"
         return self._proved(stated, epsilon, given, scope=self.inference.scope)
@@ -273,58 +292,70 @@ class _ForStrangers(PoissonVotes):
 class BoundedStrangerVotes(BoundedVotes, _ForStrangers):
     """`BoundedVotes` read over two hops, in the view of strangers (Theorem R4).
 
-    Votes weigh g(d) of the own list's length d. Buckets of all others move by at most B when a node leaves that is in
-    as many lists as it lists; and by (1 + kappa)^2 / (8 kappa) B, or (1 - kappa) B, when a record becomes null.
+    Votes weigh g(d) of the length d of the owner's list. When a node leaves that is in as many lists as it lists, the
+    buckets of all others move by at most B. When a record becomes null they move by (1 + kappa)^2 / (8 kappa) B, or (1
+    - kappa) B.
+
+    Guarantee: node-remove (epsilon, delta)-DP, scope strangers.
     """
 
     says: ClassVar[Statement] = STRANGER_VOTES
     kind: Literal["bounded-stranger-votes"] = "bounded-stranger-votes"  # type: ignore[assignment]
 
     def beside(self) -> tuple[Guarantee, ...]:
-        """An edge, and a record that becomes null: both in the view of all others."""
+        """Return the guarantees for an edge and for a record that becomes null, both towards all others."""
         moved = bounded_null_votes(self.taper)
         less = self if self.votes_ratio is None else self.model_copy(update={"votes_ratio": self.votes_ratio / moved})
         return *super().beside(), self._null(less._epsilon_under("node-null"))
 
 
 class CappedStrangerVotes(CappedVotes, _ForStrangers):
-    """`CappedVotes` read over two hops, in the view of strangers (Theorem R4): lists need not be mutual.
+    """`CappedVotes` read over two hops, in the view of strangers (Theorem R4). Lists need not be mutual.
 
-    A record that becomes null moves training and, of a voter, (a) and its own votes: a voter's part of epsilon. Nobody
-    else reads the list of a receiver, not even the count of (a), which is of voters' lists.
+    A record that becomes null moves training and, if it is a voter's, (a) and its own votes: the voter's part of
+    epsilon. Only a receiver itself reads its list; even the count of (a) is over the lists of voters.
+
+    Guarantee: node-remove (epsilon, delta)-DP, scope strangers.
     """
 
     says: ClassVar[Statement] = CAPPED_STRANGER_VOTES
     kind: Literal["capped-stranger-votes"] = "capped-stranger-votes"  # type: ignore[assignment]
 
     def beside(self) -> tuple[Guarantee, ...]:
+        """Return the guarantee for a record that becomes null, towards all others."""
         return (self._null(PoissonVotes._epsilon_under(self, "node-null")),)
 
 
 def bounded_votes(request: Asked) -> BoundedVotes:
+    """Build the mechanism of variant `node-remove`."""
     return BoundedVotes(**_bounded(request))
 
 
 def bounded_stranger_votes(request: Asked) -> BoundedStrangerVotes:
+    """Build the mechanism of variant `node-remove-strangers`."""
     return BoundedStrangerVotes(**_bounded(request))
 
 
 def _bounded(request: Asked) -> dict[str, Any]:
+    """Return the fields of votes under a schema."""
     return {**votes_fields(request), "degree_bound": request.privacy.degree_bound, "taper": request.privacy.taper}
 
 
 def capped_votes(request: Asked) -> CappedVotes:
+    """Build the mechanism of variant `node-remove-capped`."""
     return CappedVotes(**_capped(request))
 
 
 def capped_stranger_votes(request: Asked) -> CappedStrangerVotes:
+    """Build the mechanism of variant `node-remove-capped-strangers`."""
     return CappedStrangerVotes(**_capped(request))
 
 
 def _capped(request: Asked) -> dict[str, Any]:
+    """Return the fields of votes with noisy caps; receivers pay for the degrees, voters for the hubs."""
     privacy = request.privacy
     ids = request.counts.num_protected or request.num_train
-    shares = (privacy.hub_share or 0.0,)  # of what voters pay; degrees are for receivers to pay
+    shares = (privacy.hub_share or 0.0,)  # shares of the voters' budget; receivers pay for the degrees
     return {
         **votes_fields(request, shares, len(NOISE_READERS)),
         "degree_floor": privacy.degree_floor,
