@@ -1,4 +1,4 @@
-"""GAP (Sajadmanesh et al., 2023), ProGAP (Sajadmanesh and Gatica-Perez, 2024) and DPDGC (Chien et al., 2023)."""
+"""Specifications of GAP, ProGAP (Sajadmanesh et al., 2023 and 2024) and DPDGC (Chien et al., 2023)."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ from dpgraph.problems.base import Size
 
 
 class AggregatesModel(UndroppedMlp):
+    """Networks of GAP and ProGAP."""
+
     encoder_layers: Annotated[int, Field(ge=1, le=1000, description="Layers of GAP's encoder; ProGAP has none")] = 1
     aggregations: Annotated[
         int, Field(ge=1, le=100, description="K, noisy sums over neighbours, one after the other")
@@ -46,6 +48,8 @@ class AggregatesModel(UndroppedMlp):
 
 
 class AggregatesPrivacy(Privacy):
+    """Budget of GAP and ProGAP."""
+
     variant: Literal["rigorous", "node-remove", "published", "edge"] = Field(
         default="rigorous",
         description="rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; "
@@ -77,16 +81,22 @@ class AggregatesPrivacy(Privacy):
 
 
 class AggregatesCell(NetworkCell):
+    """A cell of GAP or ProGAP."""
+
     model: AggregatesModel
     training: RootBatches
     privacy: AggregatesPrivacy
 
 
 class DgcModel(UndroppedMlp):
+    """Networks of DPDGC."""
+
     encoder_layers: Annotated[int, Field(ge=1, le=1000, description="Layers of the MLP of own records")] = 1
 
 
 class DgcPrivacy(Privacy):
+    """Budget of DPDGC."""
+
     variant: Literal["rigorous", "published"] = Field(
         default="rigorous",
         description="rigorous (node-null: a node's vector is added to D of its list, and D + 1 roots of a step of the "
@@ -105,13 +115,15 @@ class DgcPrivacy(Privacy):
         both = (self.sums_share, self.embedding_share)
         if (both[0] is None) != (both[1] is None):
             expected = "null" if both[0] is None else "a number"
-            raise ValueError(f"embedding_share={both[1]}: expected {expected} beside sums_share={both[0]}")
+            raise ValueError(f"embedding_share={both[1]}: expected {expected} with sums_share={both[0]}")
         if both[0] is not None and both[1] is not None and both[0] + both[1] >= 1:
             raise ValueError(f"embedding_share={both[1]}: expected less than 1 - sums_share = {1 - both[0]:g}")
         return self
 
 
 class DpDgcCell(NetworkCell):
+    """A cell of DPDGC."""
+
     model: DgcModel
     training: RootBatches
     privacy: DgcPrivacy
@@ -126,19 +138,25 @@ LINES: dict[str, Dashes] = {
 
 
 def gap_look(cell: Any) -> Look:
+    """Return the look of GAP, dashed by variant."""
     return Look(OLIVE, "s", LINES[cell.privacy.variant])
 
 
 def progap_look(cell: Any) -> Look:
+    """Return the look of ProGAP, dashed by variant."""
     return Look(BROWN, "^", LINES[cell.privacy.variant])
 
 
 def dgc_look(cell: Any) -> Look:
+    """Return the look of DPDGC, dashed by variant."""
     return Look(SLATE, "D", LINES[cell.privacy.variant])
 
 
 def dgc_seconds(cell: Any, size: Size) -> float:
-    """Of a perceptron on single records, sums over all entries in the other steps, and noise on all vectors."""
+    """Return the predicted seconds of a run of DPDGC.
+
+    Perceptron steps on single records; in the other steps, sums over all entries and noise on all vectors.
+    """
     model, training = cell.model, cell.training
     parameters = (size.features + 2 * model.width + size.classes) * model.width
     steps = 0 if training.steps == "max" else training.steps
@@ -148,7 +166,7 @@ def dgc_seconds(cell: Any, size: Size) -> float:
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Of perceptrons on single records, and K sums over all entries."""
+    """Return the predicted seconds of a run: perceptrons on single records, and K sums over all entries."""
     model, training = cell.model, cell.training
     first = (model.aggregations * model.width + size.features) * model.width
     rest = (model.aggregations + 1) * model.width * size.classes
@@ -161,12 +179,12 @@ SENT = OWN_RECORD | {ReadBy.RELEASED}
 
 
 def scored_on_sums(cell: Any) -> ScoreReads:
-    """Return the record of a node and its noisy sums, to which validation nodes send as all others do."""
+    """Return what a score reads: a record and its noisy sums, to which validation nodes send as all others do."""
     return ScoreReads(SENT, Public.NO, protected="who send to others and are protected")
 
 
 def scored_on_sums_of_edges(cell: Any) -> ScoreReads:
-    """Return the same for variants that protect edges alone."""
+    """Return the same for the variant that protects edges alone."""
     return ScoreReads(SENT, Public.BY_RELATION)
 
 
@@ -197,6 +215,7 @@ BUDGETS: dict[str, dict[str, Any]] = {
 
 
 def contract(budgets: dict[str, dict[str, Any]], model: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the cells that the tests put through the contract of methods."""
     shared = {"model": model, "training": {"sampling_rate": 0.5}}
     return {
         variant: {**shared, "privacy": {"variant": variant, "epsilon": 6.0, **budget}}

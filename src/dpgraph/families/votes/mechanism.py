@@ -41,9 +41,7 @@ class BucketReader:
     """A public rule by which a node reads buckets."""
 
     shrinkage: float  # kappa: a bucket of mass m counts m / (m^2 + (kappa noise std)^2)
-    strength: (
-        float  # beta: weight of the reading, times 1 / sqrt(d + 1), next to the own prediction; 0: own prediction alone
-    )
+    strength: float  # beta: weight of the reading, times 1 / sqrt(d + 1); 0: own prediction alone
 
 
 # readers that a choice is made among; `dpgraph fit` takes the first one where there is no choice

@@ -61,9 +61,7 @@ class PreparedVotes(PreparedTrees):
         self._degrees, self._votes = order.release_noise("degrees"), order.release_noise("votes")
         self._choice = order.generator("choice of the reader")
         self._reader_noise = order.release_noise("steps of the reader")
-        self.final: torch.nn.Module | None = (
-            None  # network after the last step, iterates averaged, whose predictions vote
-        )
+        self.final: torch.nn.Module | None = None  # network whose predictions vote: that of the last step, or averaged
         self.reader: BucketReader | None = None
         self.learnt: LearntReader | None = None  # learnt from `reader` on
         self.released: np.ndarray | None = None  # (N, C + 1) buckets of the last round
