@@ -1,4 +1,7 @@
-"""Steps over shuffled lots: one clipped (or unclipped) mean gradient a lot."""
+"""Prepared steps over lots: shuffled lots (Igamberdiev and Habernal, App. F), and noisy principal components.
+
+The latter are those of Abadi et al. (2016), section 4.1.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,9 @@ from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Procedure, R
 
 @dataclass(frozen=True)
 class LotSchedule:
-    """Each epoch cuts a fresh permutation of all records into lots of `size`, the last one maybe smaller.
+    """Lots of `size` records, cut from a fresh permutation in each epoch; the last lot may be smaller.
 
-    A function of names and step alone: a resumed run goes on in the middle of its epoch.
+    They depend on names and step alone, so a resumed run continues in the middle of its epoch.
     """
 
     num_records: int
@@ -44,10 +47,11 @@ class LotSchedule:
 
     @cached_property
     def per_epoch(self) -> int:
+        """Number of lots in an epoch."""
         return math.ceil(self.num_records / self.size)
 
     def lot(self, step: int) -> np.ndarray:
-        """Positions of the records of step 0, 1, ..."""
+        """Return the positions of the records of step 0, 1, ..."""
         self.counts["draws"] += 1
         epoch, place = divmod(step, self.per_epoch)
         if epoch not in self._permutations:
@@ -58,7 +62,7 @@ class LotSchedule:
 
 @dataclass
 class LotStep:
-    """One clipped mean gradient of a lot, noised; clip norm inf: it is not clipped. Nothing is divided."""
+    """One clipped mean gradient of a lot, noised and not divided; with clip norm inf it is not clipped."""
 
     network: Network
     optimizer: torch.optim.Optimizer
@@ -71,6 +75,7 @@ class LotStep:
     done: int = 0
 
     def start_at(self, step: int) -> None:
+        """Continue at this step."""
         self.done = step
 
     def __call__(self) -> int:
@@ -82,6 +87,7 @@ class LotStep:
         return len(positions)
 
     def _mean_gradient(self, positions: np.ndarray) -> list[Tensor]:
+        """Return the mean gradient of the records at these positions."""
         if has_closed_form(self.network):
             parts = gradient_sum(self.network, self.records, positions, self.features, self.labels, self._inputs)
             return [part / len(positions) for part in parts]
@@ -101,14 +107,14 @@ class LotStep:
 
 
 def clipped(gradient: list[Tensor], clip_norm: float) -> list[Tensor]:
-    """All tensors as one vector of norm at most `clip_norm`; zero where any entry is not finite."""
+    """Return all tensors as one vector of norm at most `clip_norm`; zero if any entry is not finite."""
     norm = torch.stack([torch.linalg.vector_norm(part, dtype=torch.float64) for part in gradient]).norm()
     factor = torch.clamp_max(clip_norm / norm, 1).to(gradient[0].dtype)
     return [torch.where(torch.isfinite(norm), part * factor, 0) for part in gradient]
 
 
 class PreparedLots(PreparedStep):
-    """Lots, clip norm and noise; `step` adds the network."""
+    """Lots, clip norm and noise of the mechanism; `step` adds the network."""
 
     def __init__(self, order: Order) -> None:
         super().__init__(order)
@@ -123,6 +129,7 @@ class PreparedLots(PreparedStep):
         self._step: LotStep | None = None
 
     def step(self, network: Network, optimizer: torch.optim.Optimizer) -> LotStep:
+        """Return the step that trains `network`."""
         data = self.data
         self.trains(network)
         self._step = LotStep(
@@ -131,6 +138,7 @@ class PreparedLots(PreparedStep):
         return self._step
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran, from the step itself."""
         step = self._step
         if step is None:
             return procedure(self.mechanism, (), None, 0.0, 0)
@@ -149,14 +157,14 @@ class PreparedLots(PreparedStep):
         return procedure(self.mechanism, (term,), step.noise, 1.0, resumed_at)
 
 
-SENSITIVITY = 1.0  # of the sum of x x' over records of length at most 1, when one of them becomes null
-ROWS = 1 << 13  # records at once
+SENSITIVITY = 1.0  # sensitivity of the sum of x x' over records of length at most 1, one of which becomes null
+ROWS = 1 << 13  # number of records at once
 
 
 class PreparedComponents(PreparedTrees):
     """The noisy matrix of second moments, its leading eigenvectors, and steps that read projected records.
 
-    The matrix reads training records only. Those of other splits are projected by the same vectors, each by itself.
+    The matrix reads training records only. The same vectors project every other record, each alone.
     """
 
     def __init__(self, order: Order) -> None:
@@ -176,17 +184,27 @@ class PreparedComponents(PreparedTrees):
         )
 
     def due(self, stream: str, draws: int) -> int | None:
+        """Return how many numbers a stream has drawn after so many draws."""
         return draws * self.matrix.size if stream == "components" else super().due(stream, draws)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran, with the release of the components."""
         return super().ran(resumed_at).model_copy(update={"releases": (self.components,)})
 
 
 def noisy_moments(records: np.ndarray, std: float, noise: ReleaseNoise) -> np.ndarray:
-    """(F, F) float64: sum of x x' over `records` (n, F), each scaled to length 1, with noise of `std`; symmetric.
+    """Return the noisy sum of x x' over records, each scaled to length 1; symmetric.
 
     Every entry gets its own noise; the mean with the transposed matrix is post-processing. A record that is zero or not
-    finite adds nothing.
+    finite adds 0.
+
+    Args:
+        records: (n, F)
+        std: Noise std of every entry.
+        noise: Source of the noise.
+
+    Returns:
+        (F, F) float64
     """
     size = records.shape[1]
     total = np.zeros((size, size))
@@ -198,10 +216,11 @@ def noisy_moments(records: np.ndarray, std: float, noise: ReleaseNoise) -> np.nd
 
 
 def leading(matrix: np.ndarray, count: int) -> np.ndarray:
-    """(F, k) eigenvectors of the largest eigenvalues, largest first."""
+    """Return (F, k) eigenvectors of the largest eigenvalues, largest first."""
     return np.linalg.eigh(matrix)[1][:, ::-1][:, :count].copy()
 
 
 def _projected(data: PrivateData, vectors: np.ndarray) -> PrivateData:
+    """Return the data with records projected onto the vectors."""
     onto = torch.from_numpy(vectors).to(data.features.device, data.features.dtype)
     return replace(data, features=data.features @ onto)

@@ -1,4 +1,4 @@
-"""DP-SGD over lots of independent records: the MNIST baseline of Igamberdiev and Habernal, App. F."""
+"""Specification of DP-SGD over lots of independent records: the MNIST baseline of Igamberdiev and Habernal, App. F."""
 
 from __future__ import annotations
 
@@ -32,10 +32,13 @@ LOOKS = {
 
 
 def look(cell: Any) -> Look:
+    """Return the look of a cell, by variant and optimiser."""
     return LOOKS.get((cell.privacy.variant, cell.training.optimizer)) or adapted(ANY, cell)
 
 
 class LotsPrivacy(Privacy):
+    """Budget of DP-SGD over lots."""
+
     variant: Literal["rigorous", "components", "published", "released"] = Field(
         default="rigorous",
         description="rigorous (Poisson lots, each record clipped), components (the same on noisy principal components, "
@@ -62,7 +65,7 @@ class LotsPrivacy(Privacy):
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Of a perceptron on all features, or on as many components."""
+    """Return the predicted seconds of a perceptron on all features, or on the components."""
     model, training = cell.model, cell.training
     first = (cell.privacy.components or size.features) * model.width
     rest = max(0, model.encoder_layers + model.decoder_layers - 2) * model.width**2 + model.width * size.classes
@@ -71,6 +74,8 @@ def seconds(cell: Any, size: Size) -> float:
 
 
 class DpLotsCell(NetworkCell):
+    """A cell of DP-SGD over lots."""
+
     model: MlpModel
     training: RecordBatches
     privacy: LotsPrivacy

@@ -1,4 +1,4 @@
-"""GAT as Velickovic et al. (2018) train it: the whole graph in each step, without privacy."""
+"""Training of the GAT of Velickovic et al. (2018): the whole graph in each step, without privacy."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from dpgraph.families.plain.train import UndroppedPredictor
 
 
 def network_of(job: Job, num_features: int, masks: torch.Generator | None) -> AttentionNetwork:
+    """Return the two-layer network of a run; `masks` draws its dropout."""
     model, generator = job.cell.model, torch_generator(*job.names("parameters"))
     classes, drop = job.graph.num_classes, Dropout(model.dropout, masks)
     sizes = (num_features, model.width, model.heads, model.output_heads, classes)
@@ -29,19 +30,21 @@ def network_of(job: Job, num_features: int, masks: torch.Generator | None) -> At
 
 @dataclass(frozen=True)
 class PartPredictor:
-    """Logits of `nodes` alone."""
+    """A predictor of `nodes` alone."""
 
     whole: UndroppedPredictor
     nodes: Tensor
 
     def logits(self, network: Any, features: Tensor) -> Tensor:
+        """Return (n, classes) logits of `nodes`."""
         return self.whole.logits(network, features)[self.nodes]
 
 
 class AdditiveGat:
-    """Mean cross-entropy of the training nodes, or of batches of them, with dropout; stopped early where asked for."""
+    """Mean cross-entropy of the training nodes, or of batches of them, with dropout and optional early stopping."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         bench, graph = set_up(job, network_of), job.graph
         network, features = bench.network, bench.features
         edges, rows = closed_edges(graph, job.device), sparse_rows(features)

@@ -1,4 +1,4 @@
-"""DP-GNN by residual clipping (ours, docs/privacy.md, Theorem 3)."""
+"""Specification of residual clipping (ours, docs/privacy.md, Theorem 3)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ OWN_ONLY = {1: Look(GREY, "d", (0, (2, 0.8))), 2: Look(GREY, "p", (0, (3, 0.8)))
 
 
 def look(cell: Any) -> Look:
+    """Return black diamonds; grey where neighbours add no gradient."""
     base = LOOKS.get((cell.model.architecture, cell.model.hops), ANY)
     if cell.privacy.neighbour_clip_ratio == 0:
         base = OWN_ONLY.get(cell.model.hops, ANY)
@@ -34,13 +35,17 @@ def look(cell: Any) -> Look:
 
 
 class HopModel(TreeModel):
+    """Networks with one or two hops."""
+
     hops: Annotated[int, Field(ge=1, le=2, description="r, layers of message passing")] = 1
 
 
 class ResidualPrivacy(TreePrivacy):
+    """Budget of residual clipping."""
+
     variant: Literal["rigorous"] = "rigorous"
     neighbour_clip_ratio: Annotated[float, Field(ge=0)] = Field(
-        default=0.1, description="C_n / C_s: what neighbours may add, C_s = clip_norm; 0: nothing"
+        default=0.1, description="C_n / C_s: what neighbours may add, C_s = clip_norm; 0: no gradient"
     )
     neighbour_sampling_rate: Annotated[float, Field(gt=0, le=1)] | None = Field(
         default=None, description="q2: rate of the batch of neighbour terms; null: as that of self terms"
@@ -48,6 +53,8 @@ class ResidualPrivacy(TreePrivacy):
 
 
 class DpResidualCell(DpGnnCell):
+    """A cell of residual clipping."""
+
     model: HopModel
     privacy: ResidualPrivacy  # type: ignore[assignment]
 
@@ -64,6 +71,7 @@ CONTRACT: dict[str, dict[str, Any]] = {
 
 
 def attack(hops: int, terms: Terms) -> AttackCase:
+    """Return how audits attack a depth of trees, with or without the term of neighbours."""
     return AttackCase(
         reads="trees",
         hops=hops,

@@ -1,4 +1,4 @@
-"""Accountants of steps on bounded trees, by name: one joint clip norm, a private one, and residual clipping."""
+"""Accountants of steps on bounded trees, by name: proved ones, and Theorem 1 of Daigavane et al. (2022)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def double_mixture(
     *, affected_roots: Roots, q: par.Rate, sigma_over_clip: par.OverClip, steps: par.Steps, delta: float,
     own_root_removed: OwnRootRemoved = True,
 ) -> float:  # fmt: skip
-    """Return the epsilon of T steps in which a record changes R roots: docs/privacy.md, Theorem 2."""
+    """Return the epsilon of T steps in which a record changes R roots, by Theorem 2 (docs/privacy.md, 3.2)."""
     return epsilon_on_roots(
         roots=affected_roots, rate=q, noise=sigma_over_clip, steps=steps, delta=delta,
         own_root_removed=own_root_removed,
@@ -59,7 +59,7 @@ def private_quantile(
     eps_quantile: Annotated[float, par.price("price of the privately chosen clip norm, pure DP")], delta: float,
     own_root_removed: OwnRootRemoved = True,
 ) -> float:  # fmt: skip
-    """Return the epsilon of Theorem 2 composed with a clip norm that is chosen privately: docs/privacy.md, 7.1."""
+    """Return the epsilon of Theorem 2 composed with a privately chosen clip norm (docs/privacy.md, 7.1)."""
     return epsilon_on_roots(
         roots=affected_roots, rate=q, noise=sigma_over_clip, steps=steps, delta=delta,
         own_root_removed=own_root_removed, choice=eps_quantile,
@@ -81,7 +81,7 @@ def residual_clipping(
     neighbour_to_self_clip: ClipRatio, sigma_over_self_clip: OverSelfClip, steps: par.Steps, delta: float,
     q_neighbour: Annotated[float, par.rate("Poisson rate of the neighbour terms (default: q_self)")] | None = None,
 ) -> float:  # fmt: skip
-    """Return the epsilon of residual clipping with two independent batches: docs/privacy.md, Theorem 3."""
+    """Return the epsilon of residual clipping with two independent batches, by Theorem 3 (docs/privacy.md, 4)."""
     from dpgraph.privacy.accountants.composition import composed_epsilon
     from dpgraph.privacy.accountants.double_mixture import residual_pair
 
@@ -104,7 +104,7 @@ def residual_one_batch(
     *, affected_roots: Roots, q: par.Rate, neighbour_to_self_clip: ClipRatio, sigma_over_self_clip: OverSelfClip,
     steps: par.Steps, delta: float,
 ) -> float:  # fmt: skip
-    """Return the epsilon of residual clipping with one batch for both terms, draws revealed: docs/privacy.md, 4."""
+    """Return the epsilon of residual clipping with one batch for both terms, draws revealed (docs/privacy.md, 4)."""
     from dpgraph.privacy.accountants.composition import composed_epsilon
     from dpgraph.privacy.accountants.double_mixture import residual_one_batch_pair
 
@@ -115,7 +115,12 @@ def residual_one_batch(
 
 
 def tree_size(*, max_degree: int, hops: int) -> int:
-    """N(K, r) = sum of K^i over i = 0..r: nodes of a tree of depth r; also the roots one node can reach."""
+    """Return N(K, r), the sum of K^i over i = 0..r: nodes of a tree of depth r, and the roots that one node can reach.
+
+    Args:
+        max_degree: K.
+        hops: r.
+    """
     return sum(max_degree**depth for depth in range(hops + 1))
 
 
@@ -174,6 +179,7 @@ def hypergeometric_rdp(
 def _step(
     num_train: int, batch_size: int, max_degree: int, hops: int, noise_multiplier: float, orders: tuple[float, ...]
 ) -> dict[str, Any]:
+    """Return the arguments of Theorem 1 for one step; raise UserError if they take too long."""
     check_batch(batch_size, num_train)
     affected = tree_size(max_degree=max_degree, hops=hops)
     terms = MOST_EVALUATED // len(orders)
@@ -184,7 +190,7 @@ def _step(
 
 
 def check_batch(batch_size: int, num_train: int) -> None:
-    """Raises UserError for a batch of more than all."""
+    """Raise UserError for a batch larger than the training set."""
     if batch_size > num_train:
         raise invalid("batch_size", batch_size, f"at most num_train = {num_train}")
 
@@ -192,7 +198,16 @@ def check_batch(batch_size: int, num_train: int) -> None:
 def published_theorem1(
     *, reach: int, steps: int, delta: float, remark: str, unmet: tuple[str, ...], **batches: Any
 ) -> Guarantee:
-    """Theorem 1 of Daigavane et al. at N(K, r) = `reach`, as in the released code; `batches` as in `theorem1_rdp`."""
+    """Return the guarantee that Theorem 1 of Daigavane et al. claims, evaluated as in the released code.
+
+    Args:
+        reach: N(K, r).
+        steps: T.
+        delta: The delta of the guarantee.
+        remark: An assumption to state.
+        unmet: Premises that the run does not meet.
+        batches: Further arguments of `theorem1_rdp`.
+    """
     from dpgraph.privacy.accountants.renyi import theorem1_epsilon
 
     epsilon = theorem1_epsilon(affected_roots=reach, steps=steps, delta=delta, **batches)

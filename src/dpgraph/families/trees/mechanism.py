@@ -1,6 +1,7 @@
-"""DP learning on bounded trees with a proof: Poisson batches, residual clipping, batches of fixed size.
+"""Mechanisms on bounded trees with a proof: Poisson batches, residual clipping, batches of fixed size, records alone.
 
-All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) and clip at public norms.
+All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) and clip at public norms. The proofs are
+Theorem 2, Theorem 3 and, at the number of roots that do change, Theorem 1 of Daigavane et al.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class StableTrees(base.NoisySteps):
 
     @property
     def changed_trees(self) -> int:
-        """N(K, r) + D N(K, r - 1), trees that one record changes whatever nodes are the roots; 1 without hops."""
+        """N(K, r) + D N(K, r - 1): trees that one record changes, whichever nodes are roots; 1 without hops."""
         if self.hops == 0:
             return 1
         degree, cap = self.max_degree or 0, self.list_cap or 0
@@ -67,16 +68,22 @@ class StableTrees(base.NoisySteps):
 
     @property
     def affected_roots(self) -> int:
-        """R: the changed trees of training nodes, of which there are num_roots, plus one for a non-root."""
+        """R: changed trees of the num_roots training nodes, plus one for a record that is no root."""
         return min(self.changed_trees, self.num_roots + 1)
 
     @property
     def reach(self) -> int:
-        """N(K, r): what the paper counts."""
+        """N(K, r): the number of roots that the paper counts."""
         return tree_size(max_degree=self.max_degree or 0, hops=self.hops)
 
     def _published(self, rate: float, batch_size: int, noise: float) -> Guarantee:
-        """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
+        """Return Theorem 1 of the paper at this noise; without hops, the released code's own accountant of DP-MLP.
+
+        Args:
+            rate: q.
+            batch_size: m.
+            noise: Noise std over the clip norm: 2 N(K, r) lambda.
+        """
         run: dict[str, Any] = {"steps": self.closed()[0], "delta": self.delta}
         if self.hops == 0:
             return base.published_mlp(rate=rate, noise=noise, unmet=self._unmet(base.RELEASED_MLP), **run)
@@ -91,7 +98,7 @@ class StableTrees(base.NoisySteps):
         )
 
     def _stated(self, statement: Statement, **numbers: object) -> Statement:
-        """With R; assumptions on lists are omitted without hops."""
+        """Return the statement with R; without hops it has no assumptions on lists."""
         if self.hops == 0:
             kept = tuple(text for text in statement.assumptions if text not in double_mixture.statement.assumptions)
             statement = replace(statement, assumptions=kept)
@@ -99,22 +106,24 @@ class StableTrees(base.NoisySteps):
 
     @property
     def lists(self) -> Lists:
+        """Kind of the lists."""
         return Lists.STABLE if self.hops else Lists.NONE
 
     def _trees(self) -> dict[str, Any]:
-        """Fields of a term over the sampler's trees."""
+        """Return the fields of a term over the sampler's trees."""
         return {"lists": self.lists, "hops": self.hops, "max_degree": self.max_degree, "list_cap": self.list_cap}
 
 
 class PoissonTrees(PoissonBatches, StableTrees):
-    """Poisson batches of bounded trees, one joint clip norm: the rigorous DP-GNN, and with hops=0 DP-MLP.
+    """Poisson batches of bounded trees, one joint clip norm: the proved DP-GNN, and with hops=0 DP-MLP (Theorem 2).
 
-    Each step takes every root with probability `sampling_rate`, clips each root's whole gradient to the public norm C,
-    sums, adds N(0, (noise_multiplier * C)^2) and divides by sampling_rate * num_roots. With the stable sampler one node
-    changes at most `affected_roots` roots, its own included: docs/privacy.md, Lemma 1 (sampler) and Theorem 2.
+    Each step takes every root with probability `sampling_rate` and clips each root's whole gradient to the public norm
+    C. It adds N(0, (noise_multiplier * C)^2) to their sum and divides by sampling_rate * num_roots. By Lemma 1, with
+    the stable sampler one node changes at most `affected_roots` roots, its own included.
 
-    A node that is no root changes one term fewer and has no term of its own: on both sides at most R - 1 affected
-    roots, norms at most those of the pair (R, R - 1), which therefore dominates. Fewer than R affected roots likewise.
+    A node that is no root changes one term fewer and has no term of its own. So at most R - 1 roots change on both
+    sides, with norms at most those of the pair (R, R - 1), which therefore dominates. The same holds for fewer than R
+    roots.
 
     Guarantee: node-null (epsilon, delta)-DP of all parameters ever released. Raises UserError where the theorem does
     not hold.
@@ -124,15 +133,17 @@ class PoissonTrees(PoissonBatches, StableTrees):
 
     @property
     def dominating_pair(self) -> MixturePair:
-        """Of one step, in units of the clip norm."""
+        """Dominating pair of one step, in units of the clip norm."""
         return self._pair(self.affected_roots, self.closed()[1])
 
     def rdp(self, orders: Orders) -> np.ndarray:
+        """Return the Renyi divergences of all steps at `orders`."""
         from dpgraph.privacy.accountants.composition import pair_rdp
 
         return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee of Theorem 2."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
 
         steps, _ = self.closed()
@@ -142,27 +153,29 @@ class PoissonTrees(PoissonBatches, StableTrees):
         )
 
     def published(self) -> Guarantee:
+        """Return the guarantee that the paper's Theorem 1 claims at this noise."""
         batch = whole_batch(rate=self.sampling_rate, num_roots=self.num_roots)
         return self._published(self.sampling_rate, batch, self.closed()[1])
 
     @property
     def shape(self) -> base.Shape:
+        """What a step does, for the comparison with what ran."""
         return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        """Return the clipped sum of a step."""
         return (self._term(clip_norms, **self._trees(), rate=self.sampling_rate),)
 
 
 class ResidualTrees(PoissonBatches, StableTrees):
-    """Residual clipping: two independent Poisson batches per step, so that only what neighbours add is charged.
+    """Residual clipping with two independent Poisson batches per step: only what neighbours add is charged (Theorem 3).
 
-    Each step draws S1 at rate `sampling_rate` and S2 at rate `neighbour_rate`, and releases the sum over S1 of the self
-    gradients clipped at C_s, plus that over S2 of what the neighbours add, clipped at C_n = neighbour_clip * C_s, plus
-    N(0, (noise_multiplier * C_s)^2). A self gradient reads the root's own record only. docs/privacy.md, Theorem 3; one
-    batch for both terms is another mechanism, for which this bound is false (accountant residual_one_batch).
+    Each step draws S1 at rate `sampling_rate` and S2 at rate `neighbour_rate`. It releases the sum over S1 of the self
+    gradients clipped at C_s, plus the sum over S2 of what neighbours add, clipped at C_n = neighbour_clip * C_s, plus
+    N(0, (noise_multiplier * C_s)^2). A self gradient reads the root's own record only. One batch for both terms is
+    another mechanism, for which this bound is false (accountant residual_one_batch).
 
-    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released. neighbour_clip = 0 costs what
-    DP-MLP does.
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released. neighbour_clip = 0 costs what DP-MLP does.
     """
 
     kind: Literal["residual-trees"] = "residual-trees"
@@ -176,13 +189,14 @@ class ResidualTrees(PoissonBatches, StableTrees):
             raise invalid("hops", self.hops, "an integer >= 1")
 
     def rdp(self, orders: Orders) -> np.ndarray:
+        """Return the Renyi divergences of all steps at `orders`."""
         from dpgraph.privacy.accountants.composition import pair_rdp
 
         return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
 
     @property
     def dominating_pair(self) -> MixturePair:
-        """Of one step, in units of C_s."""
+        """Dominating pair of one step, in units of C_s."""
         from dpgraph.privacy.accountants.double_mixture import residual_pair
 
         _, noise = self.closed()
@@ -195,11 +209,12 @@ class ResidualTrees(PoissonBatches, StableTrees):
         )
 
     def with_rate(self, sampling_rate: float) -> ResidualTrees:
-        """Both rates scaled by the same factor, the second one at most 1."""
+        """Return the mechanism with both rates scaled by the same factor, the second one at most 1."""
         neighbour_rate = min(1.0, self.neighbour_rate * sampling_rate / self.sampling_rate)
         return self._with(sampling_rate=sampling_rate, neighbour_rate=neighbour_rate)
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee of Theorem 3."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
 
         steps, _ = self.closed()
@@ -212,14 +227,16 @@ class ResidualTrees(PoissonBatches, StableTrees):
         return self._proved(self._stated(residual_clipping.statement, **numbers), epsilon)
 
     def published(self) -> Guarantee:
+        """Return no guarantee: no paper has published this mechanism."""
         return self._none("published", "no paper has published this mechanism", "two independent Poisson batches")
 
     @property
     def shape(self) -> base.Shape:
+        """What a step does, for the comparison with what ran."""
         return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
-        """`clip_norms` is C_s alone: C_n follows."""
+        """Return the clipped sums of a step; `clip_norms` is C_s alone, from which C_n follows."""
         own = self._term(clip_norms, loss=Loss.SELF, lists=Lists.NONE, hops=self.hops, rate=self.sampling_rate)
         if self.neighbour_clip == 0:
             return (own,)
@@ -230,19 +247,23 @@ class ResidualTrees(PoissonBatches, StableTrees):
 class FixedSizeStableTrees(FixedBatches, StableTrees):
     """Batches of fixed size over stable trees, one joint clip norm: what the paper's own theorem can prove.
 
-    `noise_multiplier` is lambda: noise std / (2 C R), R = `affected_roots`. Theorem 1 of Daigavane et al. holds at this
-    R under node-null, where N and the batches' law are the same on both sides; it reveals how many affected roots are
-    drawn, so it is loose (docs/privacy.md, section 3.3). Without hops nothing but the own term changes, and null is a
-    zero: the sum moves by C, not 2C.
+    `noise_multiplier` is lambda = noise std / (2 C R), R = `affected_roots`. Theorem 1 of Daigavane et al. holds at
+    this R under node-null, where N and the law of the batches are the same on both sides. It reveals how many affected
+    roots are drawn, so it is loose (docs/privacy.md, 3.3). Without hops only the own term changes, and null is a zero:
+    the sum moves by C, not 2C.
+
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released.
     """
 
     kind: Literal["fixed-size-stable-trees"] = "fixed-size-stable-trees"
 
     @property
     def noise_std_over_clip(self) -> float | None:
+        """Noise std over the clip norm: 2 R lambda."""
         return None if self.noise_multiplier is None else 2 * self.affected_roots * self.noise_multiplier
 
     def rdp(self, orders: Orders) -> np.ndarray:
+        """Return the Renyi divergences of all steps at `orders`."""
         from dpgraph.privacy.accountants.renyi import theorem1_rdp
 
         return self.closed()[0] * theorem1_rdp(
@@ -256,6 +277,7 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
         return noise if self.hops else 2 * noise
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee of Theorem 1 at R."""
         from dpgraph.privacy.accountants.renyi import theorem1_least_epsilon
 
         steps, _ = self.closed()
@@ -267,14 +289,17 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
         )
 
     def published(self) -> Guarantee:
+        """Return the guarantee that the paper claims at this noise."""
         noise = 2 * self.affected_roots * self.closed()[1]
         return self._published(self.batch_size / self.num_roots, self.batch_size, noise)
 
     @property
     def shape(self) -> base.Shape:
+        """What a step does, for the comparison with what ran."""
         return base.Shape(lists=self.lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        """Return the clipped sum of a step."""
         return (self._term(clip_norms, **self._trees(), batch_size=self.batch_size),)
 
 
@@ -288,11 +313,12 @@ REMOVED_RECORDS = replace(
 
 
 class RemovedRecords(PoissonTrees):
-    """`PoissonTrees` without hops, under node-remove: a root's gradient and a node's prediction read own features.
+    """DP-MLP under node-remove: a root's gradient and a node's prediction read own features, and no edge.
 
-    A node that leaves takes its record and all edges at it; the place of its id stays empty, and counts in `num_roots`,
+    A node that leaves takes its record and all its edges. The place of its id stays empty; it counts in `num_roots`,
     batches and divisor as a null record does. No other record is read through an edge, so both sides of a step are
-    those of node-null: the Poisson-subsampled Gaussian, R = 1 (docs/privacy.md, 3.2, removal without hops).
+    those of node-null: the Poisson-subsampled Gaussian, Theorem 2 with R = 1 (docs/privacy.md, 3.2, removal without
+    hops).
 
     Guarantee: node-remove (epsilon, delta)-DP of all parameters ever released, and of the predictions of others. Raises
     UserError with hops, or where predictions read the graph.
@@ -307,14 +333,14 @@ class RemovedRecords(PoissonTrees):
         if self.hops != 0:
             raise invalid("hops", self.hops, "0: with hops an edge is read, and node-remove is not stated")
         if self.inference is PredictionInput.RAW_GRAPH:
-            raise invalid("inference", self.inference, "its own record or nothing, under node-remove")
+            raise invalid("inference", self.inference, "its own record or no record, under node-remove")
         return self
 
     def _stated(self, statement: Statement, **numbers: object) -> Statement:
         return REMOVED_RECORDS.filled(numbers)
 
     def beside(self) -> tuple[Guarantee, ...]:
-        """The same run when one record becomes null: the same pair."""
+        """Return the node-null guarantee of the same run: the same pair."""
         rigorous = self.rigorous()
         if rigorous.relation is Relation.NONE:
             return ()
@@ -322,27 +348,31 @@ class RemovedRecords(PoissonTrees):
 
 
 def stable_lists(request: Asked) -> dict[str, Any]:
-    """Fields of trees over the stable sampler's lists; no K and D without hops."""
+    """Return the fields of trees over the stable sampler's lists; K and D are None without hops."""
     hops, privacy = request.cell.model.hops, request.privacy
     cap = privacy.list_cap if privacy.list_cap is not None else privacy.max_degree
     return {"hops": hops, "max_degree": privacy.max_degree if hops else None, "list_cap": cap if hops else None}
 
 
 def poisson_trees(request: Asked) -> PoissonTrees:
+    """Build the mechanism of variant `rigorous`."""
     return PoissonTrees(**request.common(request.num_train), **stable_lists(request), sampling_rate=request.rate)
 
 
 def fixed_size_trees(request: Asked) -> FixedSizeStableTrees:
+    """Build the mechanism of variant `rigorous-fixed-size`."""
     return FixedSizeStableTrees(
         **request.common(request.num_train), **stable_lists(request), batch_size=request.batch_size
     )
 
 
 def removed_records(request: Asked) -> RemovedRecords:
+    """Build the mechanism of DP-MLP under node-remove."""
     return RemovedRecords(**request.common(request.num_train), hops=request.cell.model.hops, sampling_rate=request.rate)
 
 
 def residual_trees(request: Asked) -> ResidualTrees:
+    """Build the mechanism of residual clipping."""
     privacy, second = request.privacy, request.privacy.neighbour_sampling_rate
     return ResidualTrees(
         **request.common(request.num_train),

@@ -1,4 +1,4 @@
-"""Steps over ego trees: DP-GNN, DP-MLP, residual clipping, Poisson lots, and DP-GNN as published."""
+"""Prepared steps over ego trees: DP-GNN, DP-MLP, residual clipping, Poisson lots, and DP-GNN as published."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dpgraph.privacy.public_numbers import expected_batch, noise_std
 
 @dataclass(frozen=True)
 class Losses:
-    """What a method brings: losses of roots, and what their neighbours add to them."""
+    """Losses of a method: those of roots, and what neighbours add to them."""
 
     root: RootLosses = root_losses
     neighbours: RootLosses = neighbour_losses
@@ -35,7 +35,10 @@ class Losses:
 
 @dataclass(frozen=True)
 class PreparedTerm:
-    """One term before its network is known; no clip norm: percentiles of the network's initial gradient norms."""
+    """One term of a step, before its network is known.
+
+    Without a clip norm, percentiles of the network's initial gradient norms are taken.
+    """
 
     loss: Loss
     trees: EgoTrees
@@ -44,7 +47,7 @@ class PreparedTerm:
 
 
 class PreparedTrees(PreparedStep):
-    """Terms, noise and divisor; `step` adds the network and the losses."""
+    """Terms, noise and divisor of the mechanism; `step` adds the network and the losses."""
 
     def __init__(self, order: Order) -> None:
         super().__init__(order)
@@ -87,7 +90,7 @@ class PreparedTrees(PreparedStep):
 
     @property
     def generators(self) -> dict[str, Generator]:
-        """All that a step draws from: a checkpoint keeps their states."""
+        """Generators that a step draws from; a checkpoint keeps their states."""
         return {"batches": self.batches, "noise": self.noise.generator}
 
     def _poisson(self, rate: float) -> Sampler:
@@ -97,11 +100,17 @@ class PreparedTrees(PreparedStep):
         return FixedSizeSampler(len(self.data.graph.train_nodes), size)
 
     def _term(self, trees: EgoTrees, sampler: Sampler, clip_norm: float | None, loss: Loss = Loss.FULL) -> PreparedTerm:
-        """Batches of every term come from one generator, one after the other: they are independent."""
+        """Return a term. Batches of all terms come from one generator, one after the other: they are independent."""
         return PreparedTerm(loss, trees, Draws(sampler, self.batches), clip_norm)
 
     def step(self, network: Network, optimizer: torch.optim.Optimizer, losses: Losses | None = None) -> PrivateStep:
-        """The step that a method runs, with its network and losses."""
+        """Return the step that a method runs.
+
+        Args:
+            network: The network to train.
+            optimizer: Its optimiser.
+            losses: Losses of the method; None: cross entropy of roots.
+        """
         self.trains(network, self.noise.draws)
         self._losses = losses or Losses()
         clip_norms: list[ClipNorms] = []
@@ -125,9 +134,10 @@ class PreparedTrees(PreparedStep):
         return self._step
 
     def captured(self) -> CapturedStep | None:
-        """The step as one program with batches of its own, for a GPU; None on a CPU, and where it cannot be captured.
+        """Return the step as one captured program for a GPU; None on a CPU, or where it cannot be captured.
 
-        Its draws and its noise are counted in the objects that `ran` reads, and it takes all numbers from them.
+        It draws its own batches. Its draws and noise are counted in the objects that `ran` reads, which also give all
+        its numbers.
         """
         step = self._step
         if step is None or step.features.device.type not in DEVICES or why_not_captured(step):
@@ -135,10 +145,10 @@ class PreparedTrees(PreparedStep):
         return CapturedStep(step, self._key())
 
     def _percentiles(self, network: Network, trees: EgoTrees) -> ClipNorms:
-        """Clip norm per parameter group: the percentile of the initial gradient norms over all training roots.
+        """Return the clip norm of each parameter group: a percentile of the initial gradient norms.
 
-        Section 6 of Daigavane et al. It reads private data and is not charged to the budget: one reason why the
-        published variant has no rigorous epsilon.
+        Section 6 of Daigavane et al., over all training roots. It reads private data and is not charged to the budget:
+        one reason why the published variant has no proved epsilon.
         """
         positions = np.arange(trees.num_roots)
         norms = gradient_norms(network, trees, positions, self.data.features, self.data.labels)
@@ -151,12 +161,13 @@ class PreparedTrees(PreparedStep):
 
     @property
     def accounted_clip_norms(self) -> tuple[float, ...]:
-        """Percentiles are what they were found to be; all other clip norms are the cell's."""
+        """Clip norms of the cell; percentiles as they were found."""
         if self._step is None or isinstance(self._step.terms[0].clip_norms, float | int):
             return self.public_clip_norms
         return tuple(self._step.terms[0].clip_norms.values())
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran, from the step itself."""
         step = self._step
         if step is None:
             return procedure(self.mechanism, (), None, 0.0, 0)
@@ -174,7 +185,7 @@ class PreparedTrees(PreparedStep):
 
 
 def stable_trees(order: Order, mechanism: PoissonTrees | FixedSizeStableTrees | ResidualTrees) -> EgoTrees:
-    """Trees of the training nodes over the lists of the stable sampler; each node alone without hops."""
+    """Return trees of the training nodes over lists of the stable sampler; each node alone without hops."""
     graph, roots = order.data.graph, order.data.graph.train_nodes
     if mechanism.max_degree is None or mechanism.list_cap is None:
         return _alone(order, mechanism.hops)
@@ -183,11 +194,13 @@ def stable_trees(order: Order, mechanism: PoissonTrees | FixedSizeStableTrees | 
 
 
 def _alone(order: Order, hops: int) -> EgoTrees:
+    """Return trees of single nodes."""
     graph = order.data.graph
     return pack_ego_trees(empty_edge_lists(graph), graph.train_nodes, hops, order.device)
 
 
 def _algorithm_1(order: Order, mechanism: FixedBatchTrees) -> EgoTrees:
+    """Return trees over lists that Algorithm 1 of the paper samples."""
     graph, roots = order.data.graph, order.data.graph.train_nodes
     if mechanism.max_degree is None:
         return _alone(order, mechanism.hops)
@@ -196,7 +209,7 @@ def _algorithm_1(order: Order, mechanism: FixedBatchTrees) -> EgoTrees:
 
 
 def _stds(network: Network, noise_over_clip: float, clip_norms: ClipNorms) -> tuple[float, ...]:
-    """One for each parameter: groups differ."""
+    """Return one noise std for each parameter; groups differ."""
     if isinstance(clip_norms, float | int):
         raise TypeError("expected a clip norm for each group")
     return tuple(
@@ -208,7 +221,7 @@ def _stds(network: Network, noise_over_clip: float, clip_norms: ClipNorms) -> tu
 
 
 def _read(term: ClippedTerm, losses: Losses, resumed_at: int) -> ClippedSum:
-    """What a term of the step that ran is: from its trees, sampler, draws, clip norms and loss."""
+    """Return a term of the step that ran: its trees, sampler, draws, clip norms and loss."""
     lists, sampler = term.trees.lists, term.draws.sampler
     norms = term.clip_norms
     loss = Loss.FULL

@@ -1,4 +1,4 @@
-"""GNNs and MLPs on ego trees: without privacy, and DP-GNN and DP-MLP (Daigavane et al., Algorithms 1 to 5)."""
+"""Specifications of GNNs and MLPs on ego trees, without privacy and as DP-GNN and DP-MLP (Daigavane et al.)."""
 
 from __future__ import annotations
 
@@ -28,32 +28,44 @@ from dpgraph.privacy.relation import Relation
 
 
 class TreeModel(Model):
+    """Networks on ego trees."""
+
     architecture: Literal["mlp", "gcn", "gin", "gat"] = "gcn"
 
 
 class PlainTreeModel(TreeModel):
+    """Networks on ego trees without privacy, which may have dropout."""
+
     DROPPED: ClassVar[tuple[str, ...]] = ("mlp", "gcn", "gin", "gat")
 
 
 class PlainTreeTraining(StoppedTraining):
+    """Training without privacy, which may stop early."""
+
     max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"
     )
 
 
 class PlainGnn(NetworkCell):
+    """A cell of method gnn."""
+
     model: PlainTreeModel
     training: PlainTreeTraining
     privacy: None = None
 
 
 class PlainMlp(NetworkCell):
+    """A cell of method mlp."""
+
     model: MlpModel
     training: PlainTreeTraining
     privacy: None = None
 
 
 class DpTreePrivacy(TreePrivacy):
+    """Budget of DP-GNN."""
+
     variant: Literal["rigorous", "rigorous-fixed-size", "published"] = Field(
         default="rigorous",
         description="rigorous (stable sampler, Poisson batches, public joint clip norm, double-mixture accountant), "
@@ -64,6 +76,8 @@ class DpTreePrivacy(TreePrivacy):
 
 
 class DpGnnCell(NetworkCell):
+    """A cell of DP-GNN."""
+
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
         "privacy": ("clip_norm", "clip_percentile"),
@@ -77,15 +91,19 @@ MlpVariant = Literal["rigorous", "node-remove", "rigorous-fixed-size", "publishe
 
 
 class DpMlpPrivacy(DpTreePrivacy):
+    """Budget of DP-MLP."""
+
     variant: MlpVariant = Field(  # type: ignore[assignment]
         default="rigorous",
-        description="As of dp-gnn; node-remove: as rigorous, stated for a node that leaves with its edges, of which "
-        "nothing here reads any; published: noise std / C and the accountant of the released code; published-text: "
+        description="As for dp-gnn; node-remove: as rigorous, stated for a node that leaves with its edges, which "
+        "no step reads; published: noise std / C and the accountant of the released code; published-text: "
         "noise std / 2 C and Theorem 1, as the paper's text has it with N(K, 0) = 1",
     )
 
 
 class DpMlp(DpGnnCell):
+    """A cell of DP-MLP."""
+
     model: MlpModel  # type: ignore[assignment]
     training: RecordBatches
     privacy: DpMlpPrivacy
@@ -113,7 +131,10 @@ PRIVATE_SUMMARY = "DP-SGD or DP-Adam on ego trees, node-level privacy; the cell'
 
 
 def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
-    """Cells that the tests put through the contract of methods; other architectures with the first variant."""
+    """Return the cells that the tests put through the contract of methods.
+
+    The first variant comes with all architectures.
+    """
     cells: dict[str, dict[str, Any]] = {}
     for hop in hops:
         variants = tuple(VARIANTS if hop else MLP_VARIANTS) if private else (None,)
@@ -127,7 +148,7 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
                 }
                 if variant is not None:
                     cells[name]["privacy"] = {"variant": variant, "epsilon": 6.0, "max_degree": 3, "list_cap": 3}
-    if not private:  # as a baseline is trained; stops before the last step
+    if not private:  # a baseline that stops before the last step
         for hop in hops:
             plain: dict[str, Any] = cells[f"{hop}-none"]
             stopping = {"weight_decay": 0.01, "patience": 1, "stop_on": "accuracy", "sampling_rate": 1.0}
@@ -144,6 +165,7 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
 
 
 def attacks(hops: int) -> tuple[AttackCase, ...]:
+    """Return how audits attack each variant."""
     proved = AttackCase(
         reads="trees",
         hops=hops,
