@@ -192,7 +192,7 @@ class EmbeddedAggregates(CappedAggregates):
         return {**super().streams, **own, "noise": second, "batches": second}
 
     def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
-        """Return what is accounted for: each of the two terms has its own noise."""
+        """Return the accounted procedure, in which each of the two terms has its own noise."""
         (clip_norm,) = clip_norms
         first = noise_std(noise_over_clip=self.embedding_noise, clip_norm=clip_norm)
         stated = super().procedure(clip_norms)

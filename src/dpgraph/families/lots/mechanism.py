@@ -149,7 +149,7 @@ class ShuffledLots(FixedLots):
 
     @property
     def shape(self) -> Shape:
-        """What a step does, for the comparison with what ran."""
+        """The shape of a step, which is compared with the one that ran."""
         return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.STEP)
 
 
@@ -176,7 +176,7 @@ class UnclippedLots(FixedLots):
 
     @property
     def shape(self) -> Shape:
-        """What a step does, for the comparison with what ran."""
+        """The shape of a step, which is compared with the one that ran."""
         return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.NOTHING)
 
 

@@ -159,7 +159,7 @@ class PoissonTrees(PoissonBatches, StableTrees):
 
     @property
     def shape(self) -> base.Shape:
-        """What a step does, for the comparison with what ran."""
+        """The shape of a step, which is compared with the one that ran."""
         return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
@@ -232,7 +232,7 @@ class ResidualTrees(PoissonBatches, StableTrees):
 
     @property
     def shape(self) -> base.Shape:
-        """What a step does, for the comparison with what ran."""
+        """The shape of a step, which is compared with the one that ran."""
         return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
@@ -295,7 +295,7 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
 
     @property
     def shape(self) -> base.Shape:
-        """What a step does, for the comparison with what ran."""
+        """The shape of a step, which is compared with the one that ran."""
         return base.Shape(lists=self.lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:

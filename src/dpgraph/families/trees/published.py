@@ -99,7 +99,7 @@ class FixedBatchTrees(FixedBatches):
 
     @property
     def shape(self) -> base.Shape:
-        """What a step does, for the comparison with what ran."""
+        """The shape of a step, which is compared with the one that ran."""
         lists = Lists.ALGORITHM_1 if self.hops else Lists.NONE
         return base.Shape(lists=lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT_GROUPS)
 

@@ -92,5 +92,5 @@ class PoissonLots(PoissonBatches, Lots):
 
     @property
     def shape(self) -> Shape:
-        """What a step does, for the comparison with what ran."""
+        """The shape of a step, which is compared with the one that ran."""
         return Shape(lists=Lists.NONE, batches=Batches.POISSON, clipped=Clipped.ROOT)

@@ -223,7 +223,7 @@ def claimed_curve(epsilons: np.ndarray) -> np.ndarray:
 
 
 FEATURES, SHARE = 40, 0.2
-ROUNDED = 1e-6  # of float32 rows, and of rounding to a grid
+ROUNDED = 1e-6  # error of float32 rows and of rounding to a grid
 ODD_RECORDS = (0, 1, 2)  # a long record, one with numbers that are none, one of a single feature
 
 
@@ -274,7 +274,7 @@ def votes_mean(trials: int) -> AuditResult:
     squares = 0.0
     for seed in range(trials):
         step, mean = _prepared(graph, seed)
-        # of the mechanism, and not of what ran
+        # stated by the mechanism, whatever ran
         accounted = next(one.noise for one in step.accounted().releases if one.kind == "mean of the rows")
         squares += float((((mean.released - summed(graph)) / accounted) ** 2).sum())
     score = quantile(squares, trials * FEATURES)

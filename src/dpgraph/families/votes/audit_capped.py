@@ -27,7 +27,7 @@ from dpgraph.families.votes.removed_mechanism import CappedVotes
 
 SIZE, MARGIN, FLOOR = 24, 1.0, 3
 VARIANT = "node-remove-capped"
-VOTER, RECEIVER = 0, 3  # of these nodes a record goes; every fourth node receives
+VOTER, RECEIVER = 0, 3  # nodes that leave; every fourth node receives
 TITLE = "votes with noisy caps when a node leaves with all its edges"
 
 

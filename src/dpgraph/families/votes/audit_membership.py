@@ -29,7 +29,7 @@ from dpgraph.privacy.calibration import Calibration
 FRIENDS, OTHERS, FEATURES, CLASSES = 8, 12, 3, 2
 CHANGED, EMPTY, LABEL = 0, 1, 1  # the node whose record is null on the other side; a null node; the former's class
 SIZE = 2 + 2 * FRIENDS + OTHERS
-EPSILON, DELTA = 1.0, 1e-3  # of the raw graph's parameters
+EPSILON, DELTA = 1.0, 1e-3  # guarantee of the parameters of runs that read the raw graph
 RUNS = 40  # trials per whole training with predictions on the raw graph
 TITLE = "who is there, from what all others predict"
 

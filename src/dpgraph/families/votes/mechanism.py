@@ -198,7 +198,7 @@ class PoissonVotes(PoissonLots):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """All releases in the order in which they are made; the mean comes before the steps."""
+        """Releases in the order in which they are made; the mean comes before the steps."""
         made = (
             (MEAN, self._std(self.mean_ratio), 1),
             *self.rounds * [(BUCKETS, self._std(self.votes_ratio), 1)],

@@ -238,7 +238,7 @@ class CappedVotes(PoissonVotes):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """All releases in their order: hubs and degrees come before the votes, which read them."""
+        """Releases in their order: hubs and degrees come before the votes, which read them."""
         found = list(super().releases)
         if self.votes_ratio is None:
             return tuple(found)
