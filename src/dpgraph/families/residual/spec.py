@@ -47,9 +47,6 @@ class ResidualPrivacy(TreePrivacy):
     neighbour_clip_ratio: Annotated[float, Field(ge=0)] = Field(
         default=0.1, description="C_n / C_s: what neighbours may add, C_s = clip_norm; 0: no gradient"
     )
-    neighbour_sampling_rate: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        default=None, description="q2: rate of the batch of neighbour terms; null: as that of self terms"
-    )
 
 
 class DpResidualCell(DpGnnCell):

@@ -373,11 +373,10 @@ def removed_records(request: Asked) -> RemovedRecords:
 
 def residual_trees(request: Asked) -> ResidualTrees:
     """Build the mechanism of residual clipping."""
-    privacy, second = request.privacy, request.privacy.neighbour_sampling_rate
     return ResidualTrees(
         **request.common(request.num_train),
         **stable_lists(request),
         sampling_rate=request.rate,
-        neighbour_rate=request.rate if second is None else second,
-        neighbour_clip=privacy.neighbour_clip_ratio,
+        neighbour_rate=request.rate,
+        neighbour_clip=request.privacy.neighbour_clip_ratio,
     )
