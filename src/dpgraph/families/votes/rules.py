@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.votes.caps import best_caps
+from dpgraph.families.votes.caps import VoteCaps, best_caps
 from dpgraph.privacy.public_numbers import gaussian_mu, usual_delta
 from dpgraph.problems.base import Size
 
@@ -182,13 +182,8 @@ def votes_with_caps_for_strangers(size: Size, epsilon: float | None) -> Setting:
     variant = {"variant": "node-remove-capped-strangers"}
     if found.signal * math.sqrt(1 + receivers) < STRANGERS_NEED[_few_words(size)]:
         return _merged(own_records(size, epsilon), **variant)
-    share = round(1 - training - found.hub_share, 6)
-    setting = own_records(size, epsilon, 1 - training)
-    shares: dict[str, Any] = {"votes_share": round(share - setting["privacy"]["mean_share"], 6), "vote_mass": MASS}
-    shares |= {"degrees_share": found.degrees_share, "cap_margin": found.margin, "degree_floor": found.floor}
-    if found.hub_share:
-        shares |= {"hub_share": found.hub_share, "hub_limit": found.hub_limit}
-    return _merged(setting, **variant, **shares, **_stranger_reader(size))
+    setting = _with_caps(size, epsilon, found, training)
+    return _merged(setting, **variant, vote_mass=MASS, **_stranger_reader(size))
 
 
 def votes_with_schema_for_strangers(size: Size, epsilon: float | None) -> Setting:
@@ -221,19 +216,29 @@ def _one_way(size: Size, epsilon: float | None, degree_bound: int | None) -> Set
     """Return the settings of one-way votes with caps, or of own records if the signal is too small."""
     mu, training = _mu(size, epsilon), _training(size, epsilon)
     found = best_caps(size, mu, degree_bound, training)
-    extra: dict[str, Any] = {} if degree_bound is None else {"degree_bound": degree_bound}
+    extra: Setting = {"variant": "node-remove-capped"}
+    if degree_bound is not None:
+        extra["degree_bound"] = degree_bound
     needed, slope, most = WEAK_RECORDS if _few_words(size) else STRONG_RECORDS
     if found.signal < needed:
-        return _merged(own_records(size, epsilon), variant="node-remove-capped", **extra)
-    share = round(1 - training - found.hub_share, 6)
+        return _merged(own_records(size, epsilon), **extra)
+    strength = round(min(slope * found.signal, most), 3)
+    return _merged(_with_caps(size, epsilon, found, training), **extra, vote_mass=LITTLE_MASS, strength=strength)
+
+
+def _with_caps(size: Size, epsilon: float | None, found: VoteCaps, training: float) -> Setting:
+    """Return the settings of training and of votes with these caps; votes get what the other shares leave."""
     setting = own_records(size, epsilon, 1 - training)
-    mean = setting["privacy"]["mean_share"]
-    extra |= {"votes_share": round(share - mean, 6), "vote_mass": LITTLE_MASS}
-    extra |= {"strength": round(min(slope * found.signal, most), 3), "degrees_share": found.degrees_share}
-    extra |= {"cap_margin": found.margin, "degree_floor": found.floor}
-    if found.hub_share:
-        extra |= {"hub_share": found.hub_share, "hub_limit": found.hub_limit}
-    return _merged(setting, variant="node-remove-capped", **extra)
+    share = round(1 - training - found.hub_share, 6)
+    hubs = {"hub_share": found.hub_share, "hub_limit": found.hub_limit} if found.hub_share else {}
+    return _merged(
+        setting,
+        votes_share=round(share - setting["privacy"]["mean_share"], 6),
+        degrees_share=found.degrees_share,
+        cap_margin=found.margin,
+        degree_floor=found.floor,
+        **hubs,
+    )
 
 
 def _mu(size: Size, epsilon: float | None) -> float:
