@@ -84,7 +84,7 @@ class NodeAggregates(PoissonLots):
 
     @property
     def release_mu(self) -> float:
-        """mu of all K sums together."""
+        """The mu of all K sums together."""
         return math.sqrt(self.aggregations) / self.sums_noise
 
     def rigorous(self) -> Guarantee:

@@ -48,7 +48,7 @@ class ComponentLots(PoissonLots):
 
     @property
     def release_mu(self) -> float:
-        """mu of the matrix."""
+        """The mu of the matrix."""
         return 1 / self.components_noise
 
     @property
@@ -89,7 +89,7 @@ class FixedLots(FixedBatches, Lots):
 
     @property
     def rate(self) -> float:
-        """q = L / N."""
+        """Rate q = L / N."""
         return self.batch_size / self.num_roots
 
     @property

@@ -272,7 +272,7 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
 
     @property
     def proved_multiplier(self) -> float:
-        """lambda of Theorem 1, whose roots move the sum by 2C each; without hops the only one moves it by C."""
+        """The lambda of Theorem 1, whose roots move the sum by 2C each; without hops the only one moves it by C."""
         _, noise = self.closed()
         return noise if self.hops else 2 * noise
 

@@ -33,7 +33,7 @@ class Lots(NoisySteps):
 
     @property
     def rate(self) -> float:
-        """q = L / N."""
+        """Rate q = L / N."""
         raise NotImplementedError
 
     def published(self) -> Guarantee:
@@ -60,12 +60,12 @@ class PoissonLots(PoissonBatches, Lots):
 
     @property
     def rate(self) -> float:
-        """q."""
+        """Rate q."""
         return self.sampling_rate
 
     @property
     def release_mu(self) -> float:
-        """mu of all Gaussian releases besides the steps; 0: there are none."""
+        """The mu of all Gaussian releases besides the steps; 0: there are none."""
         return 0.0
 
     def rdp(self, orders: Orders) -> np.ndarray:

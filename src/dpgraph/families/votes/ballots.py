@@ -36,8 +36,7 @@ class Ballots:
     def from_lists(cls, ptr: np.ndarray, idx: np.ndarray, votes: np.ndarray, degree_floor: int) -> Ballots:
         """Return ballots from lists by owner, without duplicates, the owner's own id and ids out of range.
 
-        Leaving ids out depends on one record alone and is no release. An error would release
-        a fact about a record.
+        Leaving an id out depends on one record alone and is no release. An error would be one.
 
         Args:
             ptr: (N + 1,) start of each owner's list in `idx`.

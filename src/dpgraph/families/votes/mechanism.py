@@ -109,22 +109,22 @@ class PoissonVotes(PoissonLots):
 
     @property
     def mean_mu(self) -> float:
-        """mu of the mean of the rows; 0 if it is not released."""
+        """The mu of the mean of the rows; 0 if it is not released."""
         return self._mu(self.mean_ratio)
 
     @property
     def release_mu(self) -> float:
-        """mu of all Gaussian releases together, steps left out."""
+        """The mu of all Gaussian releases together, steps left out."""
         return math.hypot(self.mean_mu, self.votes_mu, self.reader_mu)
 
     @property
     def reader_mu(self) -> float:
-        """mu of all steps of the learnt reader together; 0 if none is learnt."""
+        """The mu of all steps of the learnt reader together; 0 if none is learnt."""
         return math.sqrt(self.reader_steps) * self._mu(self.reader_ratio)
 
     @property
     def votes_mu(self) -> float:
-        """mu of the buckets of all rounds, with all that is released on their account."""
+        """The mu of the buckets of all rounds, with all that is released on their account."""
         return math.sqrt(self.rounds) * self._mu(self.votes_ratio)
 
     def rdp(self, orders: Orders) -> np.ndarray:

@@ -169,12 +169,12 @@ class CappedVotes(PoissonVotes):
 
     @property
     def votes_mu(self) -> float:
-        """mu of all that a voter moves after the last step: its votes, and the flags of hubs."""
+        """The mu of all that a voter moves after the last step: its votes, and the flags of hubs."""
         return 0.0 if self.votes_ratio is None else math.hypot(self._mu(self.votes_ratio), self._mu(self.hubs_ratio))
 
     @property
     def received_mu(self) -> float:
-        """mu of all that a receiver moves: voters' degrees, and the votes of voters above their caps."""
+        """The mu of all that a receiver moves: voters' degrees, and the votes of voters above their caps."""
         if self.votes_ratio is None:
             return 0.0
         return math.hypot(self._mu(self.degrees_ratio), self.moved_by_receivers * self._mu(self.votes_ratio))
