@@ -250,7 +250,7 @@ def test_rounds_and_hops_that_are_not_proved_or_not_there_are_refused(changed: d
     (CappedVotes, {"degree_bound": 9, "by_schema": True, "margin": 1.0, "degrees_ratio": 1.0}),
 ])  # fmt: skip
 def test_mechanisms_without_a_proof_for_rounds_refuse_them(kind: Any, more: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=r"rounds=[02]: expected an integer >= 1, and 1 where nobody votes or under"):
+    with pytest.raises(UserError, match=r"rounds=[02]: expected an integer >= 1, and 1 without votes or under"):
         kind(**MECHANISM | {"rounds": 2} | more)
 
 
@@ -285,7 +285,7 @@ def test_renyi_divergences_cover_every_part() -> None:
         ({"degree_floor": 0}, "degree_floor=0"),
         ({"choice_epsilon": 0.1}, "readers=1: expected an integer > 1 exactly with choice_epsilon > 0"),
         ({"readers": 3}, "readers=3"),
-        ({"choice_epsilon": 0.1, "readers": 3, "votes_ratio": None}, "choice_epsilon=0.1: expected 0 where nobody"),
+        ({"choice_epsilon": 0.1, "readers": 3, "votes_ratio": None}, "choice_epsilon=0.1: expected 0 without votes"),
         ({"delta": 0.006}, "num_protected = 0.005"),
     ],
 )
