@@ -90,7 +90,6 @@ def test_what_the_noise_of_a_method_of_its_own_depends_on():
     for name, parts in (
         ("dp-gnn-1-rigorous", {"privacy": {"max_degree": 2}}),
         ("dp-residual-1-rigorous", {"privacy": {"neighbour_clip_ratio": 0.2}}),
-        ("dp-residual-1-rigorous", {"privacy": {"choice_epsilon": 0.2}}),
         ("dp-subgraph-3-cut", {"training": {"num_splits": 4}}),
         ("dp-lots-0-rigorous", {"training": {"sampling_rate": 0.4}}),
     ):

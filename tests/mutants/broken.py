@@ -16,13 +16,13 @@ from dpgraph.engine.preparation.base import Order, PrivateData
 from dpgraph.engine.sampling.batches import PoissonSampler
 from dpgraph.engine.sampling.edge_lists import EdgeLists, full_edge_lists, sample_edge_lists
 from dpgraph.engine.sampling.ego import EgoTrees, pack_ego_trees
-from dpgraph.families.aggregates.sums import Senders
+from dpgraph.families.aggregates.prepared import Senders
 from dpgraph.families.subgraphs.audit import _network
 from dpgraph.families.subgraphs.steps import Privatizer
 from dpgraph.families.units.sampling import Units, cluster_units
 from dpgraph.families.votes.ballots import Ballots, BoundedBallots, CappedBallots
-from dpgraph.families.votes.readers import READERS
-from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes
+from dpgraph.families.votes.mechanism import READERS
+from dpgraph.families.votes.removed_mechanism import BoundedStrangerVotes
 from dpgraph.privacy.procedure import Lists
 
 

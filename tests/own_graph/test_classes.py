@@ -12,7 +12,8 @@ from scipy.stats import chisquare
 
 from dpgraph.core.errors import UserError
 from dpgraph.data.records import TRAIN
-from dpgraph.families.votes.mechanism import CappedVotes, PoissonVotes
+from dpgraph.families.votes.mechanism import PoissonVotes
+from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.own_graph import classes
 from dpgraph.own_graph.arrays import from_arrays
 from dpgraph.own_graph.classes import ClassSelection, noisy_counts, select_classes, two_sided_geometric, uniform_below

@@ -18,7 +18,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.core.progress import progress
 from dpgraph.engine.training import loop
 from dpgraph.families.votes.epsilon import released_errors
-from dpgraph.families.votes.readers import READERS, BucketReader
+from dpgraph.families.votes.mechanism import READERS, BucketReader
 from dpgraph.families.votes.rules import always_votes, own_records, votes
 from dpgraph.own_graph import secret
 from dpgraph.own_graph.arrays import from_arrays

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from dpgraph.cli import main
 from dpgraph.core.errors import UserError
 from dpgraph.data.records import TRAIN
-from dpgraph.families.votes.mechanism import CappedVotes
+from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.own_graph import secret, training
 from dpgraph.own_graph.arrays import from_arrays
 from dpgraph.own_graph.budget import PublicNumbers, budgeted

@@ -12,8 +12,7 @@ from scipy.stats import norm
 
 from dpgraph.cli import main
 from dpgraph.core.errors import UserError
-from dpgraph.families.votes.epsilon import released_epsilon
-from dpgraph.families.votes.trade_off import TradeOff
+from dpgraph.families.votes.epsilon import TradeOff, released_epsilon
 from dpgraph.own_graph import risk
 from dpgraph.own_graph.budget import PublicNumbers, budgeted, planned
 from dpgraph.own_graph.classes import ClassSelection

@@ -201,10 +201,10 @@ def test_residual_cells() -> None:
         num_roots=140, sampling_rate=0.1, neighbour_rate=0.1, neighbour_clip=0.1, steps=30, hops=1, max_degree=4,
         list_cap=4, delta=1 / 1400, noise_multiplier=None,
     )  # fmt: skip
-    chosen = cell("dp-residual", 2, {"neighbour_clip_ratio": 0.02, "neighbour_sampling_rate": 0.5})
+    chosen = cell("dp-residual", 2, {"neighbour_clip_ratio": 0.02})
     mechanism = mechanism_for(chosen, 140)
     assert isinstance(mechanism, ResidualTrees)
-    assert (mechanism.neighbour_clip, mechanism.neighbour_rate, mechanism.sampling_rate) == (0.02, 0.5, 0.1)
+    assert (mechanism.neighbour_clip, mechanism.neighbour_rate, mechanism.sampling_rate) == (0.02, 0.1, 0.1)
     answer = calibrate(chosen, 140)
     assert 7.9 < (answer.statement.rigorous.epsilon or 0) <= 8
 
@@ -307,10 +307,6 @@ def of_variant(cell: Cell, variant: str) -> Cell:
         (
             lambda: cell(privacy={"neighbour_clip_ratio": 0.2}),
             r"^cell: privacy\.neighbour_clip_ratio=0\.2: unknown key",
-        ),
-        (
-            lambda: cell("dp-mlp", 0, privacy={"neighbour_sampling_rate": 0.2}),
-            r"^cell: privacy\.neighbour_sampling_rate=0\.2: unknown key",
         ),
     ],
 )

@@ -12,9 +12,8 @@ from pydantic import ValidationError
 
 from dpgraph.core.errors import UserError
 from dpgraph.families.registry import specs
-from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees, ResidualTrees
+from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees, RemovedRecords, ResidualTrees
 from dpgraph.families.trees.published import FixedBatchTrees, PrintedRecords
-from dpgraph.families.trees.removed_mechanism import RemovedRecords
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.accountants.renyi import theorem1_epsilon, theorem1_rdp
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 from dpgraph.privacy.accountants.composition import PureDp, composed_epsilon, gaussian_pair
@@ -20,6 +23,13 @@ def test_pure_dp_alone_and_composed() -> None:
     """Alone the pair is (eps, 0)-DP; after a Gaussian of almost no loss nothing but eps is left."""
     epsilon = composed_epsilon(gaussian_pair(1e-4), steps=1, delta=1e-9, once=PureDp(0.5))
     assert epsilon == pytest.approx(0.5, rel=5e-3)
+
+
+def test_renyi_divergence_of_randomised_response() -> None:
+    p = np.array([0.9, 0.1])
+    orders = np.array([1.5, 2.0, 30.0])
+    expected = [np.log(np.sum(p**a * p[::-1] ** (1 - a))) / (a - 1) for a in orders]
+    np.testing.assert_allclose(PureDp(math.log(9)).rdp(orders), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

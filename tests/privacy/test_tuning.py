@@ -125,12 +125,11 @@ def selected(rdp: np.ndarray, mean: float, delta: float) -> float:
     return float(np.min(paid + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)))
 
 
-# What a run pays once: the release of all rows, the choice of inference, two epochs of two parts for three steps.
+# What a run pays once: the release of all rows, two epochs of two parts for three steps.
 RANKED = PoissonPagerank(
     num_roots=70, steps=40, delta=2e-3, top_k=4, release="gaussian", release_noise=math.sqrt(140) / 0.5,
     noise_multiplier=7.42, sampling_rate=0.25, column_cap=1,
 )  # fmt: skip
-CHOOSING = RESIDUAL.model_copy(update={"choice_epsilon": 0.5})
 CUT = CutSubgraphs(num_roots=100, num_splits=2, steps=3, delta=1e-5, noise_multiplier=10.0)
 
 
@@ -141,27 +140,13 @@ def of_rows() -> np.ndarray:
     )
 
 
-def of_choice() -> np.ndarray:
-    """50 steps, 7 affected roots, and randomised response of epsilon 0.5."""
-    orders, yes, no = np.array(ORDERS), -math.log1p(math.exp(-0.5)), -math.log1p(math.exp(0.5))
-    chosen = np.logaddexp(orders * yes + (1 - orders) * no, orders * no + (1 - orders) * yes) / (orders - 1)
-    return (
-        50
-        * pair_rdp(
-            residual_pair(affected_roots=7, self_rate=0.1, neighbour_rate=0.2, neighbour_clip=0.1, noise_std=4.0),
-            ORDERS,
-        )
-        + chosen
-    )
-
-
 def of_parts() -> np.ndarray:
     """Two epochs, each Gaussian of sensitivity 2 C."""
     return np.array(ORDERS) * 2 * (2 / 10.0) ** 2 / 2
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 5])
-@pytest.mark.parametrize(("mechanism", "one_run"), [(RANKED, of_rows), (CHOOSING, of_choice), (CUT, of_parts)])
+@pytest.mark.parametrize(("mechanism", "one_run"), [(RANKED, of_rows), (CUT, of_parts)])
 def test_seeds_are_whole_runs(mechanism: Any, one_run: Any, seeds: int) -> None:
     """S times the divergences of one run, one-off costs too: more than one run with S times the steps."""
     paid = paid_epsilon(mechanism, "geometric", mean_runs=10, delta=mechanism.delta, repeats=seeds)

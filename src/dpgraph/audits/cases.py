@@ -168,7 +168,6 @@ class Settings:
     teleport: float = 0.25
     release_noise: float = 1.0
     values_epsilon: float | None = None
-    choice_epsilon: float | None = None
     components_noise: float = 4.0
     model: dict[str, Any] = field(default_factory=dict)
 
@@ -190,7 +189,6 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
     }
     if kind.residual:
         privacy |= {"neighbour_clip_ratio": settings.ratio if kind.neighbours else 0.0}
-        privacy |= {"neighbour_sampling_rate": settings.second_rate, "choice_epsilon": settings.choice_epsilon}
     if kind.components:
         privacy |= {"components": 1, "components_noise": settings.components_noise}
     value: dict[str, Any] = {
@@ -251,6 +249,8 @@ def mechanism_of(kind: Kind, settings: Settings, num_train: int) -> NoisySteps:
     closed: dict[str, Any] = {"noise_multiplier": multiplier(kind, settings, num_train)}
     if kind.release in RELEASED:
         closed["release_noise"] = settings.release_noise
+    if kind.residual and settings.second_rate:  # cells have one rate for both terms
+        closed["neighbour_rate"] = settings.second_rate
     if kind.release == "exponential-values":
         closed["values_epsilon"] = settings.values_epsilon or settings.release_noise
     return type(open_)(**{**dict(open_), **closed})

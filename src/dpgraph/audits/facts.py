@@ -15,16 +15,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import chi2, norm
 
-from dpgraph.audits import cases, theory
+from dpgraph.audits import cases
 from dpgraph.audits.graphs import directed_graph
 from dpgraph.audits.probes import Seen, observe, probe_graph
 from dpgraph.audits.result import Audit, AuditResult
-from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.engine.preparation.base import expected
-from dpgraph.engine.sampling.edge_lists import EdgeLists
-from dpgraph.families.lots.components import PreparedComponents
+from dpgraph.families.lots.prepared import PreparedComponents
 from dpgraph.families.pagerank.prepared import PreparedRows
-from dpgraph.families.trees.prepared import PreparedTrees
 
 LEVEL = 5.5  # standard deviations: 4e-8
 SETTINGS = cases.Settings(
@@ -56,8 +53,6 @@ def facts_of(kind: cases.Kind, size: int) -> list[Fact]:
         facts += release_facts(kind)
     if kind.components:
         facts += component_facts(kind)
-    if kind.two_terms and kind.hops == 1:
-        facts += choice_facts(kind)
     return facts
 
 
@@ -214,27 +209,6 @@ def component_facts(kind: cases.Kind) -> Iterator[Fact]:
         yield Fact("components: symmetric", 0.0 if (noise == noise.T).all() else np.inf)
     yield from _noise(seen[0], "components")
     yield Fact("components of two cells of two learning rates", _correlation(*seen))
-
-
-def choice_facts(kind: cases.Kind) -> Iterator[Fact]:
-    """Measure how often the choice of inference finds a count of S / 2 positive, S = N(K, r) + D N(K, r - 1)."""
-    epsilon, tries, size = 2.0, 300, 40
-    settings = replace(SETTINGS, choice_epsilon=epsilon)
-    split = np.where(np.arange(size) < size // 2, TRAIN, VALIDATION)
-    graph = directed_graph([], [], np.ones((size, 2)), np.ones(size), split)
-    sensitivity = theory.affected_roots(settings.max_degree, settings.list_cap, kind.hops, 10**6)
-    right = np.zeros(size, dtype=np.int64)
-    right[size // 2 : size // 2 + sensitivity // 2] = 1
-
-    def predict(lists: EdgeLists | None) -> np.ndarray:
-        return right if lists is not None else np.zeros(size, dtype=np.int64)
-
-    positive = 0
-    for one in cases.prepared_steps(kind, settings, graph, range(tries)):
-        choice = expected(one, PreparedTrees).choice
-        positive += choice is not None and choice.reads_neighbours(predict)
-    chance = 1 - math.exp(-epsilon * (sensitivity // 2) / sensitivity) / 2
-    yield Fact("choice of inference", (positive - tries * chance) / math.sqrt(tries * chance * (1 - chance)))
 
 
 def facts(trials: int) -> AuditResult:

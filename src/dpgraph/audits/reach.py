@@ -25,8 +25,7 @@ from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.weighted_rows import RowNetwork
 from dpgraph.engine.preparation.base import expected
-from dpgraph.families.lots.components import PreparedComponents
-from dpgraph.families.lots.prepared import PreparedLots
+from dpgraph.families.lots.prepared import PreparedComponents, PreparedLots
 from dpgraph.families.pagerank.prepared import PreparedRows
 from dpgraph.families.subgraphs.audit import KEY, OTHERS, WIDTH, crowd
 from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of

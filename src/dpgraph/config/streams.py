@@ -24,7 +24,6 @@ PAIRED = frozenset(
         "masks",
         "dropout",
         "edge lists",
-        "edge lists of the choice",
         "partition",
         "training share",
         "kept nodes",

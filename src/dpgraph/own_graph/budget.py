@@ -12,8 +12,9 @@ import numpy as np
 from dpgraph.config.cell import LARGE
 from dpgraph.config.expansion import merged
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.families.votes.epsilon import moved_parts, released_epsilon
-from dpgraph.families.votes.mechanism import CappedVotes, PoissonVotes
+from dpgraph.families.votes.epsilon import TradeOff, moved_parts, released_epsilon
+from dpgraph.families.votes.mechanism import PoissonVotes
+from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.families.votes.rules import (
     always_votes,
     own_graph_cell,
@@ -23,7 +24,6 @@ from dpgraph.families.votes.rules import (
     votes_with_schema,
 )
 from dpgraph.families.votes.sensitivity import edge_votes
-from dpgraph.families.votes.trade_off import TradeOff
 from dpgraph.own_graph.classes import ClassSelection
 from dpgraph.own_graph.risk import check_advantage, epsilon_for, with_classes
 from dpgraph.planning.resolve import calibrate, resolve

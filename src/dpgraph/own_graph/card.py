@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from dpgraph import __version__
+from dpgraph.families.votes.epsilon import FALSE_ALARMS, TradeOff
 from dpgraph.families.votes.mechanism import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
-from dpgraph.families.votes.trade_off import FALSE_ALARMS, TradeOff
 from dpgraph.own_graph.budget import Budgeted, PublicNumbers, delta_warnings
 from dpgraph.own_graph.edge_features import feature_premises
 from dpgraph.own_graph.graph import OwnGraph

@@ -28,7 +28,7 @@ from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.own_graphs import RULE, RULES, rule_for
 from dpgraph.families.registry import method, outside_of, spec, specs
-from dpgraph.families.votes.trade_off import TradeOff
+from dpgraph.families.votes.epsilon import TradeOff
 from dpgraph.own_graph.budget import (
     ASKED,
     KINDS,

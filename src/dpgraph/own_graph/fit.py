@@ -16,8 +16,8 @@ import numpy as np
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.files import check_out, make_private, write_rows
 from dpgraph.data.records import TRAIN
-from dpgraph.families.votes.mechanism import CappedVotes
-from dpgraph.families.votes.readers import READERS
+from dpgraph.families.votes.mechanism import READERS
+from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.families.votes.sensitivity import vote_norm
 from dpgraph.own_graph.audited import audited, audits_of
 from dpgraph.own_graph.budget import (

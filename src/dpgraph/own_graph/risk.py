@@ -9,8 +9,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from dpgraph.core.errors import UserError, invalid
+from dpgraph.families.votes.epsilon import FALSE_ALARMS, TradeOff
 from dpgraph.families.votes.rules import CHOICE, RECORDS_OF_CHOICE
-from dpgraph.families.votes.trade_off import FALSE_ALARMS, TradeOff
 from dpgraph.own_graph.classes import ClassSelection
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.public_numbers import gaussian_mu

@@ -18,9 +18,9 @@ from dpgraph.engine.training.steps import PrivateStep
 from dpgraph.families.registry import spec, trainer_of
 from dpgraph.families.trees.prepared import Losses
 from dpgraph.families.votes.learnt import LearntReader
-from dpgraph.families.votes.mechanism import CappedVotes
+from dpgraph.families.votes.mechanism import BucketReader
 from dpgraph.families.votes.prepared import PreparedVotes
-from dpgraph.families.votes.readers import BucketReader
+from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.families.votes.rows import RowMean
 from dpgraph.own_graph.budget import Budgeted
 from dpgraph.own_graph.graph import OwnGraph

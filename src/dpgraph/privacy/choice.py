@@ -1,4 +1,4 @@
-"""Choices by noisy counts: a yes or no by the Laplace mechanism, one of several by the exponential mechanism."""
+"""The exponential mechanism: one of several ways is chosen, the better ones with the larger probability."""
 
 from __future__ import annotations
 
@@ -14,21 +14,8 @@ from dpgraph.core.errors import invalid
 class Choice(NamedTuple):
     """A choice that was drawn, and the epsilon it was drawn with."""
 
-    place: int  # of what was chosen; of a yes or no: 1 or 0
+    place: int  # of what was chosen
     epsilon: float
-
-
-def noisily_positive(*, count: float, sensitivity: float, epsilon: float, generator: np.random.Generator) -> Choice:
-    """Draw whether `count` + Laplace(sensitivity / epsilon) > 0.
-
-    Guarantee: (epsilon, 0)-DP if one record changes `count` by at most `sensitivity`, a public number. Sampled in
-    floating point, without protection against attacks on it.
-    """
-    if not 0 < sensitivity < math.inf:
-        raise invalid("sensitivity", sensitivity, "a finite number > 0")
-    if not 0 < epsilon < math.inf:
-        raise invalid("choice_epsilon", epsilon, "a finite number > 0")
-    return Choice(int(count + generator.laplace(scale=sensitivity / epsilon) > 0), epsilon)
 
 
 class Chooser(Protocol):

@@ -308,7 +308,7 @@ def test_the_private_gradient_cannot_be_solved_from_two_cells(other):
 
 def test_what_is_private_belongs_to_one_cell_and_the_rest_is_paired():
     one, two = cell_of(), cell_of(learning_rate=0.1)
-    for role in ("noise", "batches", "lots", "release", "choice of inference", "anything new"):
+    for role in ("noise", "batches", "lots", "release", "choice of the reader", "anything new"):
         assert stream(one, role, 0) != stream(two, role, 0)
     for role in PAIRED:
         assert stream(one, role, 0) == stream(two, role, 0)
@@ -323,7 +323,7 @@ def test_runs_of_one_initialisation_have_noise_and_batches_of_their_own():
     plain = cell_of()
     task = plain.task.model_copy(update={"split": "random-60-20-20"})
     cell = plain.model_copy(update={"task": task, "seeds_per_split": 2})
-    for role in ("noise", "batches", "lots", "release", "choice of inference", "anything new"):
+    for role in ("noise", "batches", "lots", "release", "choice of the reader", "anything new"):
         assert len({stream(cell, role, seed) for seed in range(4)}) == 4
     for role in PAIRED:
         assert stream(cell, role, 0) == stream(cell, role, 2) != stream(cell, role, 1)

@@ -6,7 +6,7 @@ from tests.mutants.bugs.shorthand import edit
 
 EMBEDDING = "dpgraph.families.aggregates.embedding:"
 PREPARED = "dpgraph.families.aggregates.prepared:"
-SUMS = "dpgraph.families.aggregates.sums:"
+SUMS = "dpgraph.families.aggregates.prepared:"
 AGGREGATES = "dpgraph.families.aggregates.mechanism:"
 MECHANISMS_EMBEDDING = "dpgraph.families.aggregates.embedding_mechanism:"
 OF_AGGREGATES = "tests/families/aggregates/test_aggregates.py::"

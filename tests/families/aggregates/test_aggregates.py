@@ -14,15 +14,14 @@ from dpgraph.data.records import TEST, TRAIN
 from dpgraph.engine.models.dense import ACTIVATIONS, Mlp
 from dpgraph.engine.training.noise import ReleaseNoise
 from dpgraph.families.aggregates.networks import HopsNetwork
-from dpgraph.families.aggregates.prepared import Sums, with_record
-from dpgraph.families.aggregates.stages import Stages, equal_parts
-from dpgraph.families.aggregates.sums import Senders
+from dpgraph.families.aggregates.prepared import Senders, Sums, with_record
+from dpgraph.families.aggregates.train import Stages, equal_parts
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.procedure import NotAsAccounted
-from tests.contract.cells import CELLS, changed
+from tests.contract.cells import changed
 from tests.contract.conftest import toy_graph
 
 CPU = torch.device("cpu")
@@ -306,8 +305,8 @@ def test_stages_divide_the_steps(toy):
     assert equal_parts(7, 3) == [3, 2, 2]
     job = prepared(toy, "dp-progap-rigorous")
     assert method("dp-progap").run(job, lambda step, logits: {}).notes["stages"] == [2, 2, 2]
-    job = prepared(toy, "dp-gap-rigorous", training={"encoder_share": 0.3})
-    assert method("dp-gap").run(job, lambda step, logits: {}).notes["stages"] == [2, 4]
+    job = prepared(toy, "dp-gap-rigorous", training={"steps": 5, "evaluations": 1})
+    assert method("dp-gap").run(job, lambda step, logits: {}).notes["stages"] == [2, 3]
     short = prepared(toy, "dp-progap-rigorous", training={"steps": 2, "evaluations": 1})
     with pytest.raises(UserError, match=r"^steps=2: expected at least 3"):
         method("dp-progap").run(short, lambda step, logits: {})
@@ -344,4 +343,3 @@ def test_a_network_over_blocks_reads_each_block_by_its_own_perceptron():
 
 def test_training_nodes_are_those_of_the_split(toy):
     assert (toy.split == TRAIN).sum() == 40
-    assert CELLS["dp-gap-rigorous"].training.encoder_share == 0.5

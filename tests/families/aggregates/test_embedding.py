@@ -11,8 +11,8 @@ from dpgraph.core.errors import UserError
 from dpgraph.engine.models.dense import ACTIVATIONS, Mlp
 from dpgraph.families.aggregates.embedding import ListEmbedding, clipped_sums, rows_of
 from dpgraph.families.aggregates.networks import SkipNetwork
-from dpgraph.families.aggregates.stages import Stages
-from dpgraph.families.aggregates.sums import Senders
+from dpgraph.families.aggregates.prepared import Senders
+from dpgraph.families.aggregates.train import Stages
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate
@@ -167,10 +167,10 @@ def test_the_two_kinds_of_steps_have_noise_and_batches_of_their_own(toy):
 
 def test_full_batches_are_one_gaussian_mechanism(toy):
     """mu^2 = T1 (2 D + 1)^2 / s1^2 + 1 / s2^2 + T2 / s^2, of which the shares are what they are asked to be."""
-    job = prepared(toy, "dp-dgc-rigorous", training={"sampling_rate": 1.0, "encoder_share": 0.34})
+    job = prepared(toy, "dp-dgc-rigorous", training={"sampling_rate": 1.0, "steps": 5, "evaluations": 1})
     mechanism, noise = job.mechanism, job.mechanism.noise_multiplier
-    assert mechanism.parts == (2, 4)
-    parts = [2 * 7**2 / mechanism.embedding_noise**2, 1 / mechanism.sums_noise**2, 4 / noise**2]
+    assert mechanism.parts == (2, 3)
+    parts = [2 * 7**2 / mechanism.embedding_noise**2, 1 / mechanism.sums_noise**2, 3 / noise**2]
     assert np.array(parts) / sum(parts) == pytest.approx([0.3, 0.4, 0.3])
     epsilon = gaussian_epsilon(mu=math.sqrt(sum(parts)), delta=mechanism.delta)
     assert mechanism.rigorous().epsilon == pytest.approx(epsilon, rel=1e-9)

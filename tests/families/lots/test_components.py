@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dpgraph.core.errors import UserError
 from dpgraph.engine.training.noise import ReleaseNoise
 from dpgraph.families.jobs import make_jobs
-from dpgraph.families.lots.components import leading, noisy_moments
+from dpgraph.families.lots.prepared import leading, noisy_moments
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate
 from dpgraph.privacy.procedure import NotAsAccounted

@@ -14,7 +14,7 @@ from dpgraph.data.records import TRAIN
 from dpgraph.engine.methods.assembly import set_up
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.lots.mechanism import ShuffledLots
-from dpgraph.families.lots.steps import LotSchedule, clipped
+from dpgraph.families.lots.prepared import LotSchedule, clipped
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate, resolve
 from tests.contract.conftest import toy_graph

@@ -11,7 +11,7 @@ from dpgraph.engine.models.dense import apply_layer
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.propagation import Spreading
 from dpgraph.families.jobs import make_jobs
-from dpgraph.families.plain.propagation.train import Nodes, corrected, smoothed, spread_layers
+from dpgraph.families.plain.train import Nodes, corrected, smoothed, spread_layers
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate
 from tests.contract.cells import CELLS, changed

@@ -11,7 +11,7 @@ LEARNT = "dpgraph.families.votes.learnt:"
 PREPARED = "dpgraph.families.votes.prepared:"
 STRANGERS = "dpgraph.families.votes.strangers:"
 VOTES = "dpgraph.families.votes.epsilon:"
-STRANGER_VOTES = "dpgraph.families.votes.strangers_mechanism:"
+STRANGER_VOTES = "dpgraph.families.votes.removed_mechanism:"
 MECHANISMS_VOTES = "dpgraph.families.votes.mechanism:"
 VOTE_SENSITIVITY = "dpgraph.families.votes.sensitivity:"
 OF_LEARNT = "tests/own_graph/test_learnt.py::"
@@ -38,7 +38,7 @@ BUGS = (
     ),
     edit(
         "copies of an id vote",
-        BALLOTS + "Ballots.of",
+        BALLOTS + "Ballots.from_lists",
         "not ascending.all()",
         "False",
         OF_VOTES + "test_lists_are_sets_of_ids_of_others",
@@ -262,7 +262,7 @@ BUGS = (
     ),
     edit(
         "degrees above their caps are free",
-        VOTE_SENSITIVITY + "capped_votes",
+        VOTE_SENSITIVITY + "capped_receiver_votes",
         "above / (2 * degree_floor)",
         "0 * above / (2 * degree_floor)",
         OF_VOTES_TESTS + "test_how_many_caps_are_exceeded_is_bounded_in_probability",

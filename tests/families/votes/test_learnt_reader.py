@@ -24,8 +24,9 @@ from dpgraph.families.votes.audit_learnt import learnt_from, votes_learnt
 from dpgraph.families.votes.ballots import Ballots
 from dpgraph.families.votes.epsilon import votes_epsilon
 from dpgraph.families.votes.learnt import CLIP, LearntReader, ReaderSteps, gradient_sum
-from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
+from dpgraph.families.votes.mechanism import PoissonVotes
 from dpgraph.families.votes.prepared import PreparedVotes
+from dpgraph.families.votes.removed_mechanism import BoundedVotes, CappedVotes
 from dpgraph.families.votes.train import notes
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
@@ -157,7 +158,7 @@ def each_gradient(lists: tuple[frozenset[int], ...], released: np.ndarray, reade
     size = len(lists)
     ptr = np.concatenate([[0], np.cumsum([len(one) for one in lists])])
     ids = np.array([node for one in lists for node in sorted(one)], dtype=np.int64)
-    ballots = Ballots.of(ptr, ids, np.ones(size, dtype=bool), 2)
+    ballots = Ballots.from_lists(ptr, ids, np.ones(size, dtype=bool), 2)
     cast = ballots.ballots(LABELS_OF_FIVE[:size], VOTES_OF_FIVE[:size], 0.3)
     read = ballots.read(released, cast, 0.3, 1.0, 1.0) / np.sqrt(ballots.degrees + 1.0)[:, None]
     alone = ([node] for node in range(size))

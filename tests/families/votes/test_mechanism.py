@@ -16,9 +16,15 @@ from scipy.special import ndtri
 from dpgraph.core.errors import UserError
 from dpgraph.families.votes.ballots import Ballots, BoundedBallots, CappedBallots
 from dpgraph.families.votes.epsilon import gaussian_and_choice_epsilon, votes_epsilon
-from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
-from dpgraph.families.votes.readers import READERS
-from dpgraph.families.votes.sensitivity import bounded_edge_votes, capped_votes, edge_votes, replaced_votes, vote_norm
+from dpgraph.families.votes.mechanism import READERS, PoissonVotes
+from dpgraph.families.votes.removed_mechanism import BoundedVotes, CappedVotes
+from dpgraph.families.votes.sensitivity import (
+    bounded_edge_votes,
+    capped_receiver_votes,
+    edge_votes,
+    replaced_votes,
+    vote_norm,
+)
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.privacy.accountants.composition import ComposedPair, PureDp, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
@@ -45,7 +51,7 @@ def buckets(lists: list[set[int]], votes: np.ndarray, floor: int, null: int | No
     present = np.arange(size) != (size if null is None else null)
     ids = [sorted(one) if node != null else [] for node, one in enumerate(lists)]
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in ids])])
-    ballots = Ballots.of(ptr, np.array([one for row in ids for one in row], dtype=np.int64), present, floor)
+    ballots = Ballots.from_lists(ptr, np.array([one for row in ids for one in row], dtype=np.int64), present, floor)
     return ballots.buckets(votes * (present * ballots.weights)[:, None])
 
 
@@ -243,7 +249,7 @@ def test_rounds_and_hops_that_are_not_proved_or_not_there_are_refused(changed: d
     (CappedVotes, {"degree_bound": 9, "by_schema": True, "margin": 1.0, "degrees_ratio": 1.0}),
 ])  # fmt: skip
 def test_mechanisms_without_a_proof_for_rounds_refuse_them(kind: Any, more: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=r"rounds=[02]: expected an integer >= 1, and 1 where nobody votes or under"):
+    with pytest.raises(UserError, match=r"rounds=[02]: expected an integer >= 1, and 1 without votes or under"):
         kind(**MECHANISM | {"rounds": 2} | more)
 
 
@@ -278,7 +284,7 @@ def test_renyi_divergences_cover_every_part() -> None:
         ({"degree_floor": 0}, "degree_floor=0"),
         ({"choice_epsilon": 0.1}, "readers=1: expected an integer > 1 exactly with choice_epsilon > 0"),
         ({"readers": 3}, "readers=3"),
-        ({"choice_epsilon": 0.1, "readers": 3, "votes_ratio": None}, "choice_epsilon=0.1: expected 0 where nobody"),
+        ({"choice_epsilon": 0.1, "readers": 3, "votes_ratio": None}, "choice_epsilon=0.1: expected 0 without votes"),
         ({"delta": 0.006}, "num_protected = 0.005"),
     ],
 )
@@ -357,7 +363,7 @@ def bounded_sums(lists: list[set[int]], votes: np.ndarray, bound: int, taper: fl
     ids = [sorted(row) for row in lists]
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in ids])])
     flat = np.array([one for row in ids for one in row], dtype=np.int64)
-    plain = Ballots.of(ptr, flat, np.ones(len(lists), dtype=bool), 1)
+    plain = Ballots.from_lists(ptr, flat, np.ones(len(lists), dtype=bool), 1)
     ballots = BoundedBallots.under(plain, bound, taper)
     return ballots.buckets(votes * ballots.weights[:, None])
 
@@ -442,7 +448,7 @@ def test_how_many_caps_are_exceeded_is_bounded_in_probability() -> None:
         caps = degree - fewer + std * random.standard_normal((20_000, 50)) + 1 + margin * std
         above = (degree > caps).sum(axis=1)
         for failure in (0.3, 0.05):
-            most = capped_votes(degree_bound=50, margin=margin, degree_floor=2, failure=failure) * 4
+            most = capped_receiver_votes(degree_bound=50, margin=margin, degree_floor=2, failure=failure) * 4
             assert most == int(most)
             assert (above > most).mean() <= failure + 0.01
             if fewer:
@@ -453,7 +459,7 @@ def one_way(lists: list[set[int]], floor: int, voters: np.ndarray) -> CappedBall
     ids = [sorted(row) for row in lists]
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in ids])])
     flat = np.array([one for row in ids for one in row], dtype=np.int64)
-    plain = Ballots.of(ptr, flat, np.ones(len(lists), dtype=bool), floor)
+    plain = Ballots.from_lists(ptr, flat, np.ones(len(lists), dtype=bool), floor)
     return CappedBallots.one_way(plain, len(lists) - 1, voters)
 
 
@@ -485,7 +491,7 @@ def test_each_side_pays_for_what_it_moves() -> None:
     voter = gaussian_epsilon(mu=math.sqrt(parts.sum()), delta=1e-5)
     degrees = (mechanism.degrees_ratio * noise) ** -2
     assert degrees / parts.sum() == pytest.approx(0.95)
-    moved = capped_votes(degree_bound=mechanism.most_edges, margin=1.5, degree_floor=256, failure=1e-5 / 20)
+    moved = capped_receiver_votes(degree_bound=mechanism.most_edges, margin=1.5, degree_floor=256, failure=1e-5 / 20)
     receiver = gaussian_epsilon(mu=math.sqrt(parts[1] + degrees + moved**2 * parts[2]), delta=0.9e-5)
     assert max(voter, receiver) == pytest.approx(8.0, abs=0.02)
     assert receiver > voter  # at these settings

@@ -24,7 +24,7 @@ from dpgraph.data.registry import entry
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method, spec
 from dpgraph.families.votes.caps import best_caps
-from dpgraph.families.votes.mechanism import CappedVotes
+from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.families.votes.rules import (
     FEW,
     MANY,
@@ -36,7 +36,7 @@ from dpgraph.families.votes.rules import (
     votes_with_schema,
     votes_with_schema_for_strangers,
 )
-from dpgraph.families.votes.sensitivity import capped_votes
+from dpgraph.families.votes.sensitivity import capped_receiver_votes
 from dpgraph.planning.explain import explain
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import load_plan
@@ -205,7 +205,7 @@ def test_caps_are_the_best_of_the_grid(size: Size, bound: int | None, hubs: bool
                 continue
         for margin in (0.5, 1.0, 2.0, 3.0):
             for floor in (8, 64, 256, 1024):
-                moved = capped_votes(degree_bound=reach, margin=margin, degree_floor=floor, failure=delta / 20)
+                moved = capped_receiver_votes(degree_bound=reach, margin=margin, degree_floor=floor, failure=delta / 20)
                 if (left := 0.97 - moved**2 * (1 - training - hub)) < 0.05:
                     continue
                 cap = [max((1 - share) * degree * point + 1 + margin * math.sqrt(reach / left) / mu, floor)

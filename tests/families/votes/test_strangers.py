@@ -13,11 +13,15 @@ import pytest
 from dpgraph.core.errors import UserError
 from dpgraph.families.registry import spec
 from dpgraph.families.votes.ballots import Ballots
-from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes
-from dpgraph.families.votes.readers import BucketReader
+from dpgraph.families.votes.mechanism import BucketReader
+from dpgraph.families.votes.removed_mechanism import (
+    BoundedStrangerVotes,
+    BoundedVotes,
+    CappedStrangerVotes,
+    CappedVotes,
+)
 from dpgraph.families.votes.sensitivity import bounded_null_votes, vote_norm
 from dpgraph.families.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
-from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.relation import PredictionInput
@@ -38,7 +42,7 @@ CELL_CAPPED = {"variant": "node-remove-capped-strangers", "degrees_share": 0.1, 
 def plain(lists: Lists, present: np.ndarray, floor: int = 1) -> Ballots:
     rows = [sorted(row) for row in lists]
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
-    return Ballots.of(ptr, np.array([one for row in rows for one in row], dtype=np.int64), present, floor)
+    return Ballots.from_lists(ptr, np.array([one for row in rows for one in row], dtype=np.int64), present, floor)
 
 
 def symmetric(edges: Any, size: int) -> Lists:

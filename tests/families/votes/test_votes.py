@@ -23,8 +23,8 @@ from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.families.votes.audit import cases, predictions, prepared_votes, worked_out
 from dpgraph.families.votes.ballots import GRID, Ballots, BoundedBallots
+from dpgraph.families.votes.mechanism import READERS, BucketReader
 from dpgraph.families.votes.prepared import ROW_NORM, PreparedVotes
-from dpgraph.families.votes.readers import READERS, BucketReader
 from dpgraph.families.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.families.votes.train import RawNeighbours
 from dpgraph.planning.resolve import calibrate, resolve
@@ -122,8 +122,8 @@ def test_buckets_are_the_sums_of_votes(name: str) -> None:
 
 def test_lists_are_sets_of_ids_of_others() -> None:
     """Duplicates, the own id and ids out of range are left out, in any order; one-way edges stay one-way."""
-    odd = Ballots.of(np.array([0, 6, 6, 7]), np.array([2, 1, 2, 0, -1, 3, 0]), np.ones(3, dtype=bool), 1)
-    plain = Ballots.of(np.array([0, 2, 2, 3]), np.array([1, 2, 0]), np.ones(3, dtype=bool), 1)
+    odd = Ballots.from_lists(np.array([0, 6, 6, 7]), np.array([2, 1, 2, 0, -1, 3, 0]), np.ones(3, dtype=bool), 1)
+    plain = Ballots.from_lists(np.array([0, 2, 2, 3]), np.array([1, 2, 0]), np.ones(3, dtype=bool), 1)
     assert np.array_equal(odd.lists.toarray(), plain.lists.toarray())
     assert odd.lists.toarray().tolist() == [[0, 1, 1], [0, 0, 0], [1, 0, 0]]
     assert odd.degrees.tolist() == [2, 0, 1]
@@ -133,13 +133,15 @@ def test_lists_are_sets_of_ids_of_others() -> None:
 
 def test_weights_have_a_floor() -> None:
     ptr = np.array([0, 0, 1, 9])
-    ballots = Ballots.of(np.append(ptr, [9] * 8), np.array([0, *range(2), *range(3, 9)]), np.ones(11, dtype=bool), 4)
+    ballots = Ballots.from_lists(
+        np.append(ptr, [9] * 8), np.array([0, *range(2), *range(3, 9)]), np.ones(11, dtype=bool), 4
+    )
     assert ballots.degrees[:3].tolist() == [0, 1, 8]
     assert ballots.weights[:3] == pytest.approx([0.5, 0.5, 1 / 3])
 
 
 def test_votes_are_probability_vectors_whatever_they_are_given() -> None:
-    ballots = Ballots.of(np.zeros(7, dtype=np.int64), np.zeros(0, dtype=np.int32), np.arange(6) != 5, 1)
+    ballots = Ballots.from_lists(np.zeros(7, dtype=np.int64), np.zeros(0, dtype=np.int32), np.arange(6) != 5, 1)
     given = np.array(
         [[np.nan, 1.0, 0.0], [np.inf, 0.2, -5.0], [0, 0, 0], [1e300, 1e300, 0], [0.2, 0.3, 0.5], [1, 0, 0]]
     )
@@ -155,7 +157,7 @@ def test_votes_are_probability_vectors_whatever_they_are_given() -> None:
 
 
 def test_a_label_that_is_no_class_does_not_vote() -> None:
-    ballots = Ballots.of(np.zeros(3, dtype=np.int64), np.zeros(0, dtype=np.int32), np.ones(2, dtype=bool), 1)
+    ballots = Ballots.from_lists(np.zeros(3, dtype=np.int64), np.zeros(0, dtype=np.int32), np.ones(2, dtype=bool), 1)
     given = np.array([[0.7, 0.3], [0.7, 0.3]])
     assert np.array_equal(
         ballots.ballots(np.array([5, -1]), given, 0.3), ballots.ballots(np.array([-1, -1]), given, 0.3)
@@ -455,7 +457,9 @@ def test_one_edge_and_a_big_graph_take_memory_in_proportion_to_edges() -> None:
     random = np.random.default_rng(0)
     owners = np.sort(random.integers(0, nodes, entries))
     ptr = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=nodes))])
-    ballots = Ballots.of(ptr, random.integers(0, nodes, entries).astype(np.int32), np.ones(nodes, dtype=bool), 8)
+    ballots = Ballots.from_lists(
+        ptr, random.integers(0, nodes, entries).astype(np.int32), np.ones(nodes, dtype=bool), 8
+    )
     assert ballots.lists.nnz <= entries
     cast = ballots.ballots(np.full(nodes, -1), np.full((nodes, 4), 0.25), 0.3)
     released = ballots.buckets(cast)

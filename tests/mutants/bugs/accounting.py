@@ -12,7 +12,6 @@ TREES = "dpgraph.families.trees.mechanism:"
 PAGERANK_RELEASE = "dpgraph.families.pagerank.release:"
 OF_SOUNDNESS = "tests/engine/methods/test_soundness.py::"
 OF_FACTS = "tests/engine/preparation/test_facts.py::"
-OF_CHOICE = "tests/privacy/test_choice.py::"
 OF_MECHANISMS = "tests/privacy/test_mechanisms.py::"
 OF_PAGERANK_MECHANISMS = "tests/families/pagerank/test_mechanism.py::"
 OF_DECLARED = "tests/privacy/test_declared.py::"
@@ -198,7 +197,7 @@ BUGS = (
     ),
     edit(
         "node-remove is stated of trees with neighbours",
-        "dpgraph.families.trees.removed_mechanism:RemovedRecords._own_records",
+        "dpgraph.families.trees.mechanism:RemovedRecords._own_records",
         "self.hops != 0",
         "self.hops < 0",
         OF_MECHANISMS + "test_whoever_reads_an_edge_has_no_such_statement",
@@ -244,27 +243,6 @@ BUGS = (
         "math.ceil(steps / self.lots_per_epoch)",
         "max(1, steps // self.lots_per_epoch)",
         "tests/families/lots/test_mechanism.py::test_an_epoch_that_has_begun_counts",
-    ),
-    edit(
-        "the choice is free",
-        TREES + "ResidualTrees.rigorous",
-        "PureDp(self.choice_epsilon) if self.choice_epsilon else None",
-        "None",
-        OF_CHOICE + "test_the_price_lies_between_nothing_and_basic_composition",
-    ),
-    edit(
-        "the choice's noise is halved",
-        "dpgraph.privacy.choice:noisily_positive",
-        "sensitivity / epsilon",
-        "sensitivity / epsilon / 2",
-        OF_CHOICE + "test_the_law_of_the_answer",
-    ),
-    edit(
-        "the choice's sensitivity is 1",
-        "dpgraph.families.trees.prepared:PreparedChoice.__init__",
-        "mechanism.choice_sensitivity",
-        "1",
-        "tests/families/residual/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]",
     ),
     edit(
         "rows move by C1",

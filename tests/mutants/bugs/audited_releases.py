@@ -7,7 +7,7 @@ from tests.mutants import broken
 from tests.mutants.bugs.shorthand import edit, swap
 from tests.mutants.planting import Audit, Bug, Edit, Swap
 
-SENDERS, SUMS = "dpgraph.families.aggregates.sums:Senders.", Audit("sums")
+SENDERS, SUMS = "dpgraph.families.aggregates.prepared:Senders.", Audit("sums")
 VECTORS, EMBEDDING = "dpgraph.families.aggregates.embedding:", Audit("embedding")
 CAPPED, BY_OWNERS = SENDERS + "capped", "smallest_in_group(owners, lists.indices, receivers, len(sends), key, PROPOSE)"
 BY_READERS = "smallest_in_group(lists.indices, owners, receivers, len(sends), key, PROPOSE)"

@@ -13,7 +13,7 @@ BASE = "dpgraph.engine.preparation.base:"
 TREES, LOTS, PARTS = (f"dpgraph.families.{name}.prepared:" for name in ("trees", "lots", "subgraphs"))
 ROWS = "dpgraph.families.pagerank.prepared:"
 STEPS, NOISE, KIPF = (f"dpgraph.engine.training.{name}:" for name in ("steps", "noise", "kipf"))
-RELEASE, COMPONENTS = "dpgraph.families.pagerank.release:", "dpgraph.families.lots.components:"
+RELEASE, COMPONENTS = "dpgraph.families.pagerank.release:", "dpgraph.families.lots.prepared:"
 STREAMS = "dpgraph.config.streams:"
 MECHANISMS = "dpgraph.families."
 Cases = Callable[[Any], bool]
@@ -60,8 +60,8 @@ def clips_twice(kind: Any) -> bool:
 
 
 CLIP_DOUBLED = (
-    Edit(TREES + "PreparedTrees._term", "Prepared(loss, trees, Draws(sampler, self.batches), clip_norm)",
-         "Prepared(loss, trees, Draws(sampler, self.batches), clip_norm and 2 * clip_norm)"),
+    Edit(TREES + "PreparedTrees._term", "PreparedTerm(loss, trees, Draws(sampler, self.batches), clip_norm)",
+         "PreparedTerm(loss, trees, Draws(sampler, self.batches), clip_norm and 2 * clip_norm)"),
     Edit(LOTS + "PreparedLots.__init__", "order.privacy.clip_norm", "2 * order.privacy.clip_norm"),
     Edit(PARTS + "PreparedParts.__init__", "order.privacy.clip_norm", "2 * order.privacy.clip_norm"),
     Edit(ROWS + "PreparedRows.closed", "self.clip_norm", "2 * self.clip_norm"),
@@ -160,8 +160,6 @@ BUGS = (
     edit("facts: components of too little noise", COMPONENTS + "noisy_moments",
          "noise.on(total, std, 0.0)", "noise.on(total, std / 1.3, 0.0)",
          facts(lambda kind: kind.components)),
-    edit("facts: choice at sensitivity 1", TREES + "PreparedChoice.__init__", "mechanism.choice_sensitivity", "1",
-         facts(lambda kind: kind.two_terms and kind.hops == 1)),
     Bug("reach: clip norm doubled", CLIP_DOUBLED, reach(clips_twice)),
     swap("reach: whole lists", TREES + "stable_trees", broken.over_whole_lists,
          reach(lambda kind: kind.clipped and kind.ego_trees and kind.hops > 0 and kind.neighbours)),

@@ -83,15 +83,6 @@ BUGS = (
         OF_LOOPS + "test_lists_of_hubs_equal_those_of_array_operations",
     ),
     edit(
-        "the choice counts over uncapped lists",
-        TREES + "PreparedChoice.__init__",
-        "self._noise = order.generator('choice of inference')",
-        "self.lists = __import__('dpgraph.engine.sampling.edge_lists', fromlist=['x'])"
-        ".full_edge_lists(graph, self.nodes)\n"
-        "self._noise = order.generator('choice of inference')",
-        "tests/families/residual/test_inference_choice.py::test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]",
-    ),
-    edit(
         "self terms read their neighbours",
         TREES + "PreparedTrees.__init__",
         "_alone(order, mechanism.hops)",

@@ -100,7 +100,7 @@ BUGS = (
     ),
     edit(
         "components without noise on half of the entries",
-        "dpgraph.families.lots.components:noisy_moments",
+        "dpgraph.families.lots.prepared:noisy_moments",
         "noise.on(total, std, 0.0)",
         "total + np.triu(noise.on(total, std, 0.0) - total)",
         OF_COMPONENTS + "test_noise_is_on_every_entry_before_the_matrix_is_made_symmetric",
@@ -316,7 +316,7 @@ BUGS = (
     ),
     edit(
         "a lot's tensors are clipped alone",
-        "dpgraph.families.lots.steps:clipped",
+        "dpgraph.families.lots.prepared:clipped",
         "torch.stack([torch.linalg.vector_norm(part, dtype=torch.float64) for part in gradient]).norm()",
         "torch.linalg.vector_norm(gradient[0], dtype=torch.float64)",
         "tests/families/lots/test_lots.py::test_a_gradient_that_is_not_finite_contributes_nothing",

@@ -111,7 +111,7 @@ BUGS = (
     ),
     edit(
         "an epoch's lots are those of the last",
-        "dpgraph.families.lots.steps:LotSchedule.lot",
+        "dpgraph.families.lots.prepared:LotSchedule.lot",
         "numpy_generator(*self.names, epoch)",
         "numpy_generator(*self.names)",
         "tests/families/lots/test_lots.py::test_epochs_differ_and_a_lot_is_a_function_of_its_step",

@@ -9,8 +9,6 @@ LEDGER = "tests/engine/preparation/test_ledger.py::"
 REUSE = LEDGER + "test_no_noise_is_used_twice_over_steps_tensors_releases_and_seeds"
 OF_FIT = LEDGER + "test_no_noise_of_a_release_of_fit_is_used_twice"
 EMPTY = LEDGER + "test_empty_batches_batches_of_one_and_absent_classes_are_noised_as_all_others"
-OF_CHOICE = "tests/families/residual/test_inference_choice.py::"
-CHOSEN = OF_CHOICE + "test_the_last_point_uses_the_choice_and_earlier_ones_read_neighbours[True]"
 OF_CLASSES = "tests/own_graph/test_classes.py::"
 BASE, SECRET = "dpgraph.engine.preparation.base:Order.", "dpgraph.own_graph.secret:"
 
@@ -111,13 +109,6 @@ BUGS: tuple[Bug, ...] = (
         "order.secret_key('batches of the device')",
         "order.secret_key('edge lists')",
         LEDGER + "test_batches_of_a_captured_step_come_from_a_secret_stream_of_their_own[dp-mlp-0-rigorous]",
-    ),
-    edit(
-        "noise of the choice of inference from a public stream",
-        "dpgraph.families.trees.prepared:PreparedChoice.__init__",
-        "order.generator('choice of inference')",
-        "order.generator('dropout')",
-        CHOSEN,
     ),
     edit(
         "roots of rows ordered by who has a label",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.bugs.shorthand import edit
 
 CURVE, RISK, BUDGET = (
-    "dpgraph.families.votes.trade_off:TradeOff.",
+    "dpgraph.families.votes.epsilon:TradeOff.",
     "dpgraph.own_graph.risk:",
     "dpgraph.own_graph.budget:",
 )

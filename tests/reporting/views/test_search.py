@@ -392,16 +392,11 @@ def test_the_price_is_that_of_all_seeds_of_a_trial(trials: Callable, monkeypatch
     assert asked == [(10, 8.0, "geometric", 5, 1e-4, 3)]
 
 
-# Each pays something once a run: the release of rows, the choice of inference, two epochs of two parts in three steps.
+# Each pays something once a run: the release of rows, two epochs of two parts in three steps.
 ONCE = {
     "dp-appr-gaussian-rigorous": {
         "kind": "poisson-pagerank", "num_roots": 70, "steps": 40, "delta": 2e-3, "noise_multiplier": 7.42, "top_k": 4,
         "release": "gaussian", "release_noise": math.sqrt(140) / 0.5, "sampling_rate": 0.25, "column_cap": 1,
-    },
-    "dp-residual-1-rigorous": {
-        "kind": "residual-trees", "num_roots": 400, "steps": 10, "delta": 1e-4, "noise_multiplier": 4.0, "hops": 1,
-        "max_degree": 2, "list_cap": 2, "sampling_rate": 0.2, "neighbour_rate": 0.2, "neighbour_clip": 0.1,
-        "choice_epsilon": 0.5,
     },
     "dp-subgraph-3-cut": {
         "kind": "cut-subgraphs", "num_roots": 100, "steps": 3, "delta": 1e-4, "noise_multiplier": 10.0,
@@ -427,7 +422,7 @@ def test_what_a_run_pays_once_is_paid_once_a_seed(trials: Callable, name: str) -
 
 
 def test_a_record_of_another_mechanism_than_the_cells_is_not_accounted(trials: Callable) -> None:
-    cost = tuning_cost(PAID_SEARCH, independent(trials("dp-gcn", "cut")), ONCE["dp-residual-1-rigorous"])
+    cost = tuning_cost(PAID_SEARCH, independent(trials("dp-gcn", "cut")), ONCE["dp-appr-gaussian-rigorous"])
     assert math.isnan(cost.epsilon)
     assert cost.reason.startswith("tuning not accounted: ")
     assert "residual-trees" in cost.reason

@@ -17,7 +17,7 @@ from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.engine.methods.spec import Public, ReadBy, ScoreReads
 from dpgraph.families.registry import spec, specs
 from dpgraph.families.votes.audit import MASS, NORM, prepared_votes
-from dpgraph.families.votes.readers import BucketReader
+from dpgraph.families.votes.mechanism import BucketReader
 from dpgraph.planning.plan import Entry
 from dpgraph.planning.resolve import calibrate, mechanism_for
 from dpgraph.privacy.accountants import tuning
@@ -58,12 +58,10 @@ EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dp-gap node-remove": ((READS,), (READS,)),
     "dp-gap published": ((READS,), (READS,)),
     "dp-gap edge": ((), ()),
-    "dp-gap edge-published": ((), ()),
     "dp-progap rigorous": ((READS,), (READS,)),
     "dp-progap node-remove": ((READS,), (READS,)),
     "dp-progap published": ((READS,), (READS,)),
     "dp-progap edge": ((), ()),
-    "dp-progap edge-published": ((), ()),
     "dp-dgc rigorous": ((READS,), (READS,)),
     "dp-dgc published": ((READS,), (READS,)),
     "dp-votes rigorous": (("validation scores read own lists", READS),) * 2,
@@ -183,11 +181,6 @@ def test_a_relation_that_protects_more_than_training_data_is_never_paid(name: st
         assert reasons(cell)
 
 
-def test_a_choice_that_protects_validation_nodes_is_not_paid() -> None:
-    cell = changed("dp-residual-1-rigorous", task={"setting": "disjoint"}, privacy={"choice_epsilon": 0.3})
-    assert reasons(cell) == [f"{READS}validation nodes, whom the run's own choice protects"]
-
-
 def test_seeds_with_splits_of_their_own_have_no_public_validation_nodes() -> None:
     """A node that judges in one seed trains in another one, so no node but few is outside of all validation parts."""
     cell = changed("dp-mlp-0-rigorous", task={"split": "random-60-15-25"})
@@ -280,7 +273,7 @@ def test_a_recorded_run_without_an_epsilon_is_not_accounted() -> None:
 
 def test_a_variant_named_as_a_papers_may_be_paid() -> None:
     """What counts is whether a single run has a proof, not what its variant is called."""
-    cell = changed("dp-gap-edge-published", privacy={"noise_multiplier": 8.0, "epsilon": None})
+    cell = changed("dp-lots-0-published", privacy={"noise_multiplier": 8.0, "epsilon": None})
     run = mechanism_for(cell, 100, 200)
     cost = tuning_cost(SEARCH, entries(cell), run.model_dump(mode="json"))
     single = run.rigorous().epsilon

@@ -1,7 +1,7 @@
-"""The private part of DPDGC: a vector for each node, learnt from whom it is summed at, and their noisy sums.
+"""The private part of DPDGC: a learnt vector for each node, and the noisy sums of these vectors (Theorem A').
 
-A row of the adjacency matrix is the ids of those who send to a node. They are others' records: every one of D + 1 rows
-may change with a record, which is what is accounted for (docs/privacy.md, Theorem A').
+A row of the adjacency matrix holds the ids of a node's senders, which are parts of others' records. So each of D + 1
+rows may change with one record, and all of them are accounted for (docs/privacy.md, 15.1).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.optimizers import apply_gradient
 from dpgraph.engine.training.steps import Step
 from dpgraph.families.aggregates.embedding_mechanism import EmbeddedAggregates
-from dpgraph.families.aggregates.prepared import PreparedAggregates
-from dpgraph.families.aggregates.sums import Senders
+from dpgraph.families.aggregates.prepared import PreparedAggregates, Senders
 from dpgraph.privacy.procedure import Clipped, ClippedSum, Procedure
 from dpgraph.privacy.public_numbers import noise_std
 from dpgraph.privacy.relation import Relation
 
-SLACK = 1 - 1e-6  # of a limit, for the rounding of its product with a gradient
+SLACK = 1 - 1e-6  # factor on a limit, against the rounding of its product with a gradient
 
 
 class ListEmbedding(nn.Module):
-    """logits = H act(sum of the vectors of the ids + b): vectors (N, h) of norm 1 and b (h,) are learnt, H is fixed.
+    """A classifier of senders: logits = H act(sum of the senders' vectors + b).
 
-    H (classes, h) has orthonormal rows, or columns where there are more classes than h, times sqrt(6 / h).
+    The vectors (N, h) of norm 1 and b (h,) are learnt; H (classes, h) is fixed. It has orthonormal rows, or columns
+    where there are more classes than h, times sqrt(6 / h).
     """
 
     head: Tensor
@@ -52,19 +52,28 @@ class ListEmbedding(nn.Module):
 
     @torch.no_grad()
     def scale(self) -> None:
-        """Vectors to norm 1: a function of what was released."""
+        """Scale all vectors to norm 1, which is a function of what was released."""
         self.weight.copy_(nn.functional.normalize(self.weight, dim=1))
 
     def classify(self, states: Tensor) -> Tensor:
-        """(n, h) float64 -> (n, classes)"""
+        """Return (n, classes) logits of states (n, h) float64."""
         return self.activation(states) @ self.head.T
 
 
 def clipped_sums(network: ListEmbedding, rows: sp.csr_matrix, labels: Tensor, clip_norm: float) -> list[Tensor]:
-    """[(N, h), (h,)] sums of the roots' gradients, each scaled to norm at most `clip_norm`.
+    """Return the sums of the roots' gradients, each scaled to norm at most `clip_norm`.
 
-    `rows` (n, N) has a 1 for each sender. A root's gradient is one vector d (h,), once for each of its senders and once
-    for b: its norm is |d| sqrt(senders + 1). One that is not finite, and that of a root without a label, is 0.
+    A root's gradient is one vector d (h,), once for each of its senders and once for b: its norm is |d| sqrt(senders +
+    1). A gradient that is not finite, and that of a root without a label, is 0.
+
+    Args:
+        network: Vectors and b.
+        rows: (n, N) 1 for each sender of a root.
+        labels: (n,) classes; -1: no label.
+        clip_norm: C.
+
+    Returns:
+        [(N, h), (h,)] sums for the vectors and for b.
     """
     weight, device = network.weight.detach(), network.weight.device
     summed = torch.from_numpy(rows @ weight.double().cpu().numpy()).to(device)
@@ -83,7 +92,7 @@ def clipped_sums(network: ListEmbedding, rows: sp.csr_matrix, labels: Tensor, cl
 
 @dataclass(frozen=True)
 class EmbeddingStep:
-    """Noisy sum of clipped gradients of a Poisson batch of roots, after which vectors are scaled to norm 1 again."""
+    """Noisy sum of clipped gradients of a Poisson batch of roots; then vectors are scaled to norm 1 again."""
 
     network: ListEmbedding
     optimizer: torch.optim.Optimizer
@@ -105,7 +114,7 @@ class EmbeddingStep:
 
 
 def rows_of(senders: Senders, roots: np.ndarray) -> sp.csr_matrix:
-    """(roots, N) a 1 for each node that sends to the root."""
+    """Return (roots, N) 1 for each node that sends to the root."""
     kept = sp.diags(senders.sends.astype(np.float64)) @ senders.lists
     rows = kept.T.tocsr()[roots]
     rows.eliminate_zeros()
@@ -113,7 +122,7 @@ def rows_of(senders: Senders, roots: np.ndarray) -> sp.csr_matrix:
 
 
 class PreparedEmbedding(PreparedAggregates):
-    """Steps of the embedding and of the classifier, with batches and noise of their own, and one noisy sum."""
+    """Steps of the embedding and of the classifier, each with its own batches and noise, and one noisy sum."""
 
     def __init__(self, order: Order) -> None:
         super().__init__(order)
@@ -129,6 +138,7 @@ class PreparedEmbedding(PreparedAggregates):
         self._embedding: EmbeddingStep | None = None
 
     def due(self, stream: str, draws: int) -> int | None:
+        """Return how many numbers a stream has drawn after so many draws."""
         if stream == "noise of the embedding":
             return None if self._embedding is None else draws * size_of(self._embedding.network)
         if stream == "batches of the embedding":
@@ -136,6 +146,7 @@ class PreparedEmbedding(PreparedAggregates):
         return super().due(stream, draws)
 
     def embedding_step(self, network: ListEmbedding, optimizer: torch.optim.Optimizer) -> Step:
+        """Return the step that learns the vectors."""
         rows = rows_of(self.sums.senders, self.roots)
         labels = self.data.labels[torch.from_numpy(self.roots).to(self.data.labels.device)]
         self._embedding = EmbeddingStep(
@@ -144,6 +155,7 @@ class PreparedEmbedding(PreparedAggregates):
         return self._embedding
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran: both kinds of steps, and the sum."""
         classifier, step = super().ran(resumed_at), self._embedding
         if step is None:
             return classifier

@@ -1,8 +1,8 @@
-"""Learnt vectors of nodes, summed over neighbours with noise: DPDGC (docs/privacy.md, 15.1).
+"""Mechanism of DPDGC: learnt vectors of nodes, summed over neighbours with noise (Theorem A', docs/privacy.md, 15.1).
 
-Chien et al. (2023). T1 noisy steps learn a vector for each node, from the labels of those it is summed at; the sums of
-the learnt vectors are released once; T2 noisy steps train a classifier of own records and what was released.
-`noise_multiplier` is noise std / clip norm of the classifier's steps; the other two are public multiples of it.
+Chien et al. (2023). T1 noisy steps learn a vector for each node, from the labels of the nodes that it is summed at. The
+sums of the learnt vectors are released once. T2 noisy steps train a classifier of own records and these sums.
+`noise_multiplier` is the noise std over the clip norm of the classifier's steps; the other two are public multiples.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dpgraph.privacy.statements import Statement
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
 
-EDGE_ROOTS = 4  # whose rows an edge changes: both ends, and whom each sends to instead
+EDGE_ROOTS = 4  # roots whose rows an edge changes: both ends, and the node each sends to instead
 EMBEDDED_SUMS = replace(
     CAPPED_SUMS,
     assumptions=(
@@ -53,10 +53,12 @@ PRINTED_EMBEDDING = replace(
 
 
 class EmbeddedAggregates(CappedAggregates):
-    """T1 steps on ids of senders and labels, one noisy sum of sensitivity sqrt(D), T2 steps on single records.
+    """T1 steps on senders' ids and labels, one noisy sum of sensitivity sqrt(D), T2 steps on single records.
 
     Under node-null at most R = D + 1 roots of a step of the embedding change: the record's own, whose term vanishes,
-    and the D that it sends to; Theorem 2 with this R (docs/privacy.md, Theorem A').
+    and the D that it sends to. Theorem A' applies Theorem 2 with this R.
+
+    Guarantee: node-null (epsilon, delta)-DP, scope joint.
     """
 
     prepared: ClassVar[str] = "dpgraph.families.aggregates.embedding:PreparedEmbedding"
@@ -72,7 +74,7 @@ class EmbeddedAggregates(CappedAggregates):
 
     @property
     def parts(self) -> tuple[int, int]:
-        """Steps of the embedding and of the classifier among the first T."""
+        """T1 and T2: steps of the embedding and of the classifier."""
         steps, _ = self.closed()
         first = min(steps, self.embedding_steps)
         return first, steps - first
@@ -84,10 +86,14 @@ class EmbeddedAggregates(CappedAggregates):
 
     @property
     def affected_roots(self) -> int:
-        """R, the record's own one included; one more than there are where it is no root."""
+        """R: roots whose gradient a record changes, its own included.
+
+        It is one more than there are roots if the record is no root.
+        """
         return min(self.receivers, self.num_roots) + 1
 
     def rdp(self, orders: Orders) -> np.ndarray:
+        """Return the Renyi divergences of both kinds of steps and the sum at `orders`."""
         from dpgraph.privacy.accountants.composition import pair_rdp
 
         (first, second), noise = self.parts, self.closed()[1]
@@ -96,6 +102,7 @@ class EmbeddedAggregates(CappedAggregates):
         return np.asarray(steps + np.asarray(orders) * self.release_mu**2 / 2)
 
     def _epsilon(self) -> float:
+        """Return the epsilon of Theorem A' under node-null."""
         from dpgraph.privacy.accountants.composition import ComposedPair, RepeatedPair, composed_epsilon, gaussian_pair
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
@@ -115,8 +122,11 @@ class EmbeddedAggregates(CappedAggregates):
         )
 
     def published(self) -> Guarantee:
-        """As the released code adds up: Renyi DP of two subsampled Gaussian mechanisms and one Gaussian release, under
-        replacement, with D + 1 changed rows charged as sqrt(D + 1) clip norms."""
+        """Return the guarantee by the count of the released code.
+
+        It adds up the Renyi DP of two subsampled Gaussian mechanisms and one Gaussian release under replacement, and
+        charges D + 1 changed rows as sqrt(D + 1) clip norms.
+        """
         from dpgraph.families.aggregates.epsilon import embedded_epsilon
 
         first, second = self.parts
@@ -142,7 +152,10 @@ class EmbeddedAggregates(CappedAggregates):
         return (UNSTABLE_RECEIVERS, aligned)
 
     def beside(self) -> tuple[Guarantee, ...]:
-        """The same run when an edge goes that is in both ends' lists: two rows lose an id, two others may get one."""
+        """Return the guarantee of the same run for an edge in both ends' lists.
+
+        Two rows lose an id, and two others may get one.
+        """
         from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
@@ -157,6 +170,7 @@ class EmbeddedAggregates(CappedAggregates):
         return (self._proved(replace(self._stated, relation=Relation.EDGE), epsilon),)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        """Return the clipped sums of the embedding and of the classifier."""
         first, second = self.parts
         (own,) = super().terms(clip_norms)
         embedding = ClippedSum(
@@ -174,13 +188,13 @@ class EmbeddedAggregates(CappedAggregates):
 
     @property
     def streams(self) -> dict[str, int | None]:
-        """Each of the two terms has batches and noise of its own."""
+        """Draws of each stream: each of the two terms has its own batches and noise."""
         first, second = self.parts
         own = {"noise of the embedding": first, "batches of the embedding": first}
         return {**super().streams, **own, "noise": second, "batches": second}
 
     def procedure(self, clip_norms: tuple[float, ...]) -> Procedure:
-        """Each of the two terms has noise of its own."""
+        """Return the accounted procedure, in which each of the two terms has its own noise."""
         (clip_norm,) = clip_norms
         first = noise_std(noise_over_clip=self.embedding_noise, clip_norm=clip_norm)
         stated = super().procedure(clip_norms)
@@ -189,3 +203,57 @@ class EmbeddedAggregates(CappedAggregates):
     @property
     def _stated(self) -> Statement:
         return EMBEDDED_SUMS.filled({"q": f"{self.sampling_rate:.6g}", "D": self.receivers, "R": self.affected_roots})
+
+
+def first_half(steps: int) -> int:
+    """Return the number of steps of the first half; both have at least one step if there are two."""
+    return max(1, min(steps - 1, round(0.5 * steps)))
+
+
+def embedded_aggregates(request: MechanismRequest) -> EmbeddedAggregates:
+    """Build the mechanism of variant `rigorous`.
+
+    Without shares, the sum, a step of the embedding and one of the classifier cost the same in full batches: a record
+    moves them by sqrt(D), (2 D + 1) C and C.
+    """
+    receivers = request.privacy.receivers
+    return _embedded(request, step=2 * receivers + 1, released=1.0)
+
+
+def printed_embedded_aggregates(request: MechanismRequest) -> EmbeddedAggregates:
+    """Build the mechanism of variant `published`, with the charges of the released code.
+
+    They are 2 C for a step of the classifier, 2 sqrt(D + 1) C for one of the embedding and sqrt(2 D) for the sum.
+    """
+    receivers = request.privacy.receivers
+    return _embedded(request, step=math.sqrt(receivers + 1), released=math.sqrt(0.5))
+
+
+def _embedded(request: MechanismRequest, step: float, released: float) -> EmbeddedAggregates:
+    """Build the mechanism from what each part is charged.
+
+    Squares of mu are as the shares; T steps at rate q count q^2 T / s^2, which is exact for full batches.
+
+    Args:
+        request: The cell and its public counts.
+        step: Charge of a step of the embedding over one of the classifier.
+        released: Charge of the sum over sqrt(D).
+    """
+    if request.steps is None:
+        raise invalid("steps", "max", "a number: vectors are learnt in a share of that many steps")
+    privacy = request.privacy
+    first = first_half(request.steps)
+    embedding_ratio, sums_ratio = step, released
+    if privacy.sums_share is not None:
+        rest, steps = 1 - privacy.sums_share - privacy.embedding_share, max(1, request.steps - first)
+        embedding_ratio *= math.sqrt(rest / privacy.embedding_share * first / steps)
+        sums_ratio *= math.sqrt(rest / privacy.sums_share / steps) / request.rate
+    return EmbeddedAggregates(
+        **request.common(request.num_train),
+        sampling_rate=request.rate,
+        aggregations=1,
+        receivers=privacy.receivers,
+        sums_ratio=sums_ratio,
+        embedding_steps=first,
+        embedding_ratio=embedding_ratio,
+    )

@@ -1,7 +1,7 @@
-"""Epsilons of GAP and ProGAP as they are printed, and of DPDGC as its code counts: Renyi DP of all parts, added up.
+"""Epsilons that GAP, ProGAP and DPDGC claim: the Renyi DP of all parts, added up.
 
-Sajadmanesh et al. (2023), Theorems on edge-level and node-level privacy; the same sums for ProGAP, whose stages differ
-in what they train only. What is proved is in the mechanisms (docs/privacy.md, Theorems A and A').
+Sajadmanesh et al. (2023), theorems on edge-level and node-level privacy; ProGAP has the same sums, and its stages
+differ in training only. Proofs are in the mechanisms (docs/privacy.md, Theorems A and A').
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, Orders, epsilon_from_
 def node_level_epsilon(
     *, rate: float, noise_multiplier: float, steps: int, aggregations: int, sums_noise: float, delta: float
 ) -> float:
-    """Of `steps` Poisson-subsampled Gaussian steps and K = `aggregations` sums with noise std `sums_noise` times their
-    sensitivity."""
+    """Return the claimed epsilon of subsampled Gaussian steps and K Gaussian sums.
+
+    Args:
+        rate: q.
+        noise_multiplier: Noise std of a step over its clip norm.
+        steps: T.
+        aggregations: K.
+        sums_noise: Noise std of a sum over its sensitivity.
+        delta: The delta of the guarantee.
+    """
 
     def rdp(orders: Orders) -> np.ndarray:
         sums = aggregations * np.asarray(orders) / (2 * sums_noise**2)
@@ -34,8 +42,19 @@ def embedded_epsilon(
     noise_multiplier: float,
     delta: float,
 ) -> float:
-    """Of DPDGC's three parts, each with its noise in units of the sensitivity that its code charges: `embedding_steps`
-    subsampled Gaussian steps, one Gaussian release and `steps` more subsampled steps."""
+    """Return the claimed epsilon of DPDGC: steps of vectors, one Gaussian release, and steps of the classifier.
+
+    All noise is in units of the sensitivity that the released code charges.
+
+    Args:
+        rate: q of all steps.
+        embedding_steps: T1.
+        embedding_noise: Noise of a step of the vectors.
+        sums_noise: Noise of the release.
+        steps: T2.
+        noise_multiplier: Noise of a step of the classifier.
+        delta: The delta of the guarantee.
+    """
 
     def rdp(orders: Orders) -> np.ndarray:
         total = np.asarray(orders) / (2 * sums_noise**2)
@@ -48,5 +67,11 @@ def embedded_epsilon(
 
 
 def edge_level_epsilon(*, aggregations: int, noise: float, delta: float) -> float:
-    """Of K sums with noise std `noise`, an edge moving one row of each by 1, as the papers count."""
+    """Return the claimed epsilon of K sums under edge privacy; an edge moves one row of each by 1.
+
+    Args:
+        aggregations: K.
+        noise: Noise std of a sum.
+        delta: The delta of the guarantee.
+    """
     return epsilon_from_rdp(WIDE_ORDERS, aggregations * np.asarray(WIDE_ORDERS) / (2 * noise**2), delta)

@@ -1,9 +1,9 @@
-"""Noisy sums over neighbours, and steps on own records and these sums: GAP and ProGAP (docs/privacy.md, section 15).
+"""Mechanisms of GAP and ProGAP: noisy sums over neighbours, and steps on own records and these sums (Theorem A).
 
-Sajadmanesh et al. (2023), Sajadmanesh and Gatica-Perez (2024). K times, rows of norm at most 1 are summed over those
-who send to a node, and released with Gaussian noise; all that is trained before, between and after reads one record
-and what was released. `noise_multiplier` of node-level mechanisms is noise std / clip norm of the steps, the noise of
-the sums is a public multiple of it; of edge-level ones it is the noise std of the sums.
+Sajadmanesh et al. (2023), Sajadmanesh and Gatica-Perez (2024); docs/privacy.md, section 15. K times, rows of norm at
+most 1 are summed over a node's senders and released with Gaussian noise. All training before, between and after reads
+one record and releases. `noise_multiplier` is the noise std over the clip norm of the steps for node-level mechanisms,
+whose sums have a public multiple of that noise. For edge-level ones it is the noise std of the sums.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from dpgraph.core.errors import invalid
 from dpgraph.families.trees.records import PoissonLots
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, Noise, NoisySteps
@@ -24,7 +25,7 @@ from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.privacy.statements import PUBLIC, Statement
 
 SUMS = "sums over neighbours"
-SWAPPED_EDGE = math.sqrt(6)  # how far an edge moves capped sums: each end sends to one node less and another more
+SWAPPED_EDGE = math.sqrt(6)  # how far an edge moves capped sums: each end drops one receiver and takes another
 BOTH_ENDS = math.sqrt(2)  # how far it moves sums over whole lists: each end loses the other's row
 CAPPED_SUMS = Statement(
     method="Poisson-subsampled Gaussian steps and Gaussian sums, privacy loss distribution",
@@ -63,14 +64,14 @@ UNSTABLE_RECEIVERS = (
 
 
 class NodeAggregates(PoissonLots):
-    """K noisy sums, each of sensitivity sqrt(D), and T noisy steps on single records: composed adaptively."""
+    """K noisy sums, each of sensitivity sqrt(D), and T noisy steps on single records, composed adaptively."""
 
     prepared: ClassVar[str] = "dpgraph.families.aggregates.prepared:PreparedAggregates"
     counted: ClassVar[Counted] = Counted.EVERYBODY
     lists_kind: ClassVar[Lists]
-    edge_moves: ClassVar[float]  # rows of norm 1, by an edge in both ends' lists
+    edge_moves: ClassVar[float]  # norm by which an edge in both ends' lists moves a sum of rows of norm 1
 
-    kind: str  # type: ignore[assignment]  # of what is made of this class
+    kind: str  # type: ignore[assignment]  # subclasses name it
     aggregations: Count = Field(description="K, noisy sums")
     receivers: Count = Field(description="D, public: to how many nodes a node's row is added")
     sums_ratio: Noise = Field(description="Noise std of a sum / (sqrt(D) noise multiplier); 1: as in the papers")
@@ -82,13 +83,15 @@ class NodeAggregates(PoissonLots):
 
     @property
     def release_mu(self) -> float:
+        """The mu of all K sums together."""
         return math.sqrt(self.aggregations) / self.sums_noise
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee of Theorem A."""
         return self._proved(self._stated, self._epsilon())
 
     def published(self) -> Guarantee:
-        """Renyi DP as in the papers: subsampled steps and K Gaussian mechanisms, whatever the sampler does."""
+        """Return the claimed guarantee: Renyi DP of subsampled steps and K Gaussian sums, for any sampler."""
         from dpgraph.families.aggregates.epsilon import node_level_epsilon
 
         steps, noise = self.closed()
@@ -108,7 +111,7 @@ class NodeAggregates(PoissonLots):
         return ()
 
     def beside(self) -> tuple[Guarantee, ...]:
-        """The same run when an edge goes that is in both ends' lists: it moves the sums only."""
+        """Return the guarantee of the same run for an edge in both ends' lists, which moves the sums only."""
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         mu = self.edge_moves / math.sqrt(self.receivers) * self.release_mu
@@ -117,6 +120,7 @@ class NodeAggregates(PoissonLots):
 
     @property
     def releases(self) -> tuple[Release, ...]:
+        """The K noisy sums."""
         return (
             sums_release(
                 noise=self.sums_noise,
@@ -133,11 +137,13 @@ class NodeAggregates(PoissonLots):
 
 
 class CappedAggregates(NodeAggregates):
-    """A node's row is added to the D nodes of its own list with the smallest public priorities.
+    """Sums in which each node's row goes to the D nodes of its list with the smallest public priorities (Theorem A).
 
-    Under node-null the record takes its own at most D contributions with it, and nobody else's change: sensitivity
-    sqrt(D) (docs/privacy.md, Theorem A). Under node-remove, the papers' relation, neighbours send elsewhere instead,
-    and no D bounds what moves.
+    Under node-null the record takes its own, at most D, contributions with it and changes no others: sensitivity
+    sqrt(D). Under node-remove, the relation of the papers, neighbours send elsewhere instead, and no D bounds what
+    moves.
+
+    Guarantee: node-null (epsilon, delta)-DP, scope joint.
     """
 
     relation: ClassVar[Relation] = CAPPED_SUMS.relation
@@ -157,10 +163,11 @@ class CappedAggregates(NodeAggregates):
 
 
 class BoundedAggregates(NodeAggregates):
-    """Whole lists, which a public schema bounds by D ids; edges count that are in both ends' lists.
+    """Sums over whole lists, which a public schema bounds by D ids; edges in both ends' lists count (Theorem A).
 
-    Removing a node takes its at most D contributions with it and changes no other: sensitivity sqrt(D) under
-    node-remove (docs/privacy.md, Theorem A).
+    Removing a node takes its at most D contributions with it and changes no other: sensitivity sqrt(D).
+
+    Guarantee: node-remove (epsilon, delta)-DP, scope joint.
     """
 
     relation: ClassVar[Relation] = BOUNDED_SUMS.relation
@@ -175,10 +182,12 @@ class BoundedAggregates(NodeAggregates):
 
 
 class EdgeAggregates(NoisySteps):
-    """K noisy sums over whole lists; features and labels are not protected, so that steps cost nothing.
+    """K noisy sums over whole lists under edge privacy. Features and labels are public, so steps are free.
 
     `noise_multiplier` is the noise std of a sum of rows of norm at most 1. An edge in both ends' lists moves two of
-    them: sensitivity sqrt(2), where the papers count 1, as of a directed edge.
+    them: sensitivity sqrt(2), where the papers count 1, that of a directed edge.
+
+    Guarantee: edge (epsilon, delta)-DP by Gaussian DP of the sums, scope joint.
     """
 
     relation: ClassVar[Relation] = EDGE_SUMS.relation
@@ -191,17 +200,21 @@ class EdgeAggregates(NoisySteps):
     aggregations: Count = Field(description="K, noisy sums")
 
     def _mu(self, moved: float) -> float:
+        """Return mu of all K sums, each of which an edge moves by `moved`."""
         return moved * math.sqrt(self.aggregations) / self.closed()[1]
 
     def rdp(self, orders: tuple[float, ...]) -> np.ndarray:
+        """Return the Renyi divergences of the sums at `orders`."""
         return np.asarray(orders) * self._mu(BOTH_ENDS) ** 2 / 2
 
     def rigorous(self) -> Guarantee:
+        """Return the edge guarantee by Gaussian DP."""
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         return self._proved(EDGE_SUMS.filled(), gaussian_epsilon(mu=self._mu(BOTH_ENDS), delta=self.delta))
 
     def published(self) -> Guarantee:
+        """Return the claimed guarantee, in which an edge moves one row."""
         from dpgraph.families.aggregates.epsilon import edge_level_epsilon
 
         epsilon = edge_level_epsilon(aggregations=self.aggregations, noise=self.closed()[1], delta=self.delta)
@@ -211,6 +224,7 @@ class EdgeAggregates(NoisySteps):
 
     @property
     def releases(self) -> tuple[Release, ...]:
+        """The K noisy sums."""
         noise = self.closed()[1] / BOTH_ENDS
         return (
             sums_release(noise=noise, sensitivity=BOTH_ENDS, count=self.aggregations, cap=None, lists=Lists.UNBOUNDED),
@@ -218,6 +232,48 @@ class EdgeAggregates(NoisySteps):
 
 
 def sums_release(*, noise: float, sensitivity: float, count: int, cap: int | None, lists: Lists) -> Release:
-    """K noisy sums; `noise` in units of the sensitivity. Audits work all of it out again."""
+    """Return the release of `count` noisy sums.
+
+    Args:
+        noise: Noise std in units of the sensitivity.
+        sensitivity: How far the protected unit moves a sum.
+        count: K.
+        cap: D; None: lists have no bound.
+        lists: Kind of the lists.
+    """
     fields: dict[str, Any] = {} if cap is None else {"list_cap": cap}
     return Release(kind=SUMS, noise=noise, sensitivity=sensitivity, count=count, lists=lists, **fields)
+
+
+def capped_aggregates(request: MechanismRequest) -> CappedAggregates:
+    """Build the mechanism of variants `rigorous` and `published`."""
+    return CappedAggregates(**_node_level(request), receivers=request.privacy.receivers)
+
+
+def bounded_aggregates(request: MechanismRequest) -> BoundedAggregates:
+    """Build the mechanism of variant `node-remove`."""
+    return BoundedAggregates(**_node_level(request), receivers=request.privacy.degree_bound)
+
+
+def edge_aggregates(request: MechanismRequest) -> EdgeAggregates:
+    """Build the mechanism of variant `edge`."""
+    return EdgeAggregates(**request.common(request.num_train), aggregations=request.cell.model.aggregations)
+
+
+def _node_level(request: MechanismRequest) -> dict[str, Any]:
+    """Return the fields that both node-level mechanisms have.
+
+    With a share of the budget, the squares of mu of sums and steps are as their shares. T steps at rate q count q^2 T /
+    s^2, which is exact for full batches. The accountant composes what ran.
+    """
+    share, aggregations, ratio = request.privacy.sums_share, request.cell.model.aggregations, 1.0
+    if share is not None:
+        if request.steps is None:
+            raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
+        ratio = math.sqrt(aggregations * (1 - share) / share / request.steps) / request.rate
+    return {
+        **request.common(request.num_train),
+        "sampling_rate": request.rate,
+        "aggregations": aggregations,
+        "sums_ratio": ratio,
+    }

@@ -13,10 +13,10 @@ from dpgraph.engine.sampling.ego import EgoBatch
 
 
 class HopsNetwork(nn.Module):
-    """One MLP for each block of columns, their states side by side, and a head over these.
+    """One MLP for each block of columns, and a head over their concatenated states.
 
-    The classification module of GAP and a stage of ProGAP, both with concatenation; ProGAP scales the states to norm 1
-    before the head. It reads single rows, so that every parameter is applied once for each root.
+    This is the classification module of GAP, and a stage of ProGAP, which scales the states to norm 1 before the head.
+    It reads single rows, so every parameter is applied once for each root.
     """
 
     hops = 0
@@ -28,13 +28,15 @@ class HopsNetwork(nn.Module):
 
     @property
     def groups(self) -> dict[str, list[nn.Module]]:
+        """Layers by parameter group."""
         return {"bases": owners(self.bases), "head": owners(self.head)}
 
     def forward(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
-        """`features` (N, sum of the blocks) of all nodes -> logits (B, classes) of the roots."""
+        """Return (B, classes) logits of the roots from `features` (N, sum of the blocks) of all nodes."""
         return self.classify(features[batch.nodes], dense)
 
     def classify(self, rows: Tensor, dense: Dense = apply_layer) -> Tensor:
+        """Return (n, classes) logits of rows (n, sum of the blocks)."""
         states = [base(part, 0, dense) for base, part in zip(self.bases, rows.split(self.blocks, dim=1), strict=True)]
         joined = torch.cat(states, dim=1)
         if self.normalised:
@@ -43,11 +45,10 @@ class HopsNetwork(nn.Module):
 
 
 class SkipNetwork(nn.Module):
-    """own = MLP(x); h = MLP([own, z]) + own + z; logits = head(h), each after an activation.
+    """LINKX (Lim et al. 2021) over own records x and received sums z.
 
-    LINKX (Lim et al. 2021) over own records x and what was received, z.
-
-    It reads single rows, so that every parameter is applied once for each root.
+    own = MLP(x); h = MLP([own, z]) + own + z; logits = head(h), each after an activation. It reads single rows, so
+    every parameter is applied once for each root.
     """
 
     hops = 0
@@ -60,13 +61,15 @@ class SkipNetwork(nn.Module):
 
     @property
     def groups(self) -> dict[str, list[nn.Module]]:
+        """Layers by parameter group."""
         return {"own": owners(self.own), "mixing": owners(self.mixing), "head": owners(self.head)}
 
     def forward(self, batch: EgoBatch, features: Tensor, dense: Dense = apply_layer) -> Tensor:
-        """`features` (N, sum of the blocks) of all nodes -> logits (B, classes) of the roots."""
+        """Return (B, classes) logits of the roots from `features` (N, sum of the blocks) of all nodes."""
         return self.classify(features[batch.nodes], dense)
 
     def classify(self, rows: Tensor, dense: Dense = apply_layer) -> Tensor:
+        """Return (n, classes) logits of rows (n, sum of the blocks)."""
         records, received = rows.split(self.blocks, dim=1)
         own, activation = self.own(records, 0, dense), self.own.activation
         joined = activation(torch.cat([own, received], dim=1))

@@ -1,21 +1,27 @@
-"""The private part of a run of GAP or ProGAP: steps on own records and what was released, and the noisy sums."""
+"""The private part of a run of GAP or ProGAP: noisy sums, and steps on own records and released sums (Theorem A).
+
+A node's list is part of its record: it says to which nodes the node sends. Every row of the arrays here belongs to one
+record; only `Senders.received` mixes records.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.engine.preparation.base import Order, PreparedStep
+from dpgraph.engine.preparation.rows import unit_rows
 from dpgraph.engine.sampling.batches import PoissonSampler
-from dpgraph.engine.sampling.edge_lists import empty_edge_lists
+from dpgraph.engine.sampling.edge_lists import PROPOSE, empty_edge_lists, smallest_in_group
 from dpgraph.engine.sampling.ego import pack_ego_trees
 from dpgraph.engine.training.noise import ReleaseNoise
 from dpgraph.engine.training.steps import PlainStep, Step
@@ -27,15 +33,71 @@ from dpgraph.families.aggregates.mechanism import (
     NodeAggregates,
     sums_release,
 )
-from dpgraph.families.aggregates.sums import Senders
 from dpgraph.families.trees.prepared import PreparedTrees
-from dpgraph.families.votes.ballots import GRID
+from dpgraph.families.votes.ballots import GRID, Ballots, BoundedBallots
 from dpgraph.privacy.procedure import Lists, Procedure, Release
 from dpgraph.privacy.relation import Relation
 
 
-class Summing(Protocol):
-    """What both levels prepare."""
+@dataclass(frozen=True)
+class Senders:
+    """Lists as sets of other nodes' ids, and the nodes that send."""
+
+    lists: sp.csr_matrix  # (N, N) 1 where the owner sends to the node
+    sends: np.ndarray  # (N,) bool: nodes with a record
+
+    @classmethod
+    def whole(cls, ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray) -> Senders:
+        """Return senders that send to their whole lists, cleaned as by `Ballots.from_lists`.
+
+        Args:
+            ptr: (N + 1,) start of each owner's list in `idx`.
+            idx: ids, in any order.
+            sends: (N,) bool: nodes with a record.
+        """
+        return cls(Ballots.from_lists(ptr, idx, sends, 1).lists, sends)
+
+    @classmethod
+    def capped(cls, ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray, receivers: int, key: int) -> Senders:
+        """Return senders that send to the D = `receivers` nodes of their lists with the smallest priorities.
+
+        Priorities are pseudorandom functions of the public (key, owner, member): a uniform choice without replacement,
+        by each owner alone.
+        """
+        lists = cls.whole(ptr, idx, sends).lists
+        owners = np.repeat(np.arange(len(sends), dtype=np.int32), np.diff(lists.indptr))
+        kept = smallest_in_group(owners, lists.indices, receivers, len(sends), key, PROPOSE)
+        ends = np.concatenate([[0], np.cumsum(np.bincount(owners[kept], minlength=len(sends)))])
+        return cls(sp.csr_matrix((lists.data[kept], lists.indices[kept], ends), shape=lists.shape), sends)
+
+    @classmethod
+    def bounded(cls, ptr: np.ndarray, idx: np.ndarray, sends: np.ndarray, receivers: int) -> Senders:
+        """Return senders over edges that are in both ends' lists.
+
+        Raises:
+            UserError: A list breaks the schema of the guarantee.
+        """
+        return cls(BoundedBallots.under(Ballots.from_lists(ptr, idx, sends, 1), receivers, 0.0).lists, sends)
+
+    def received(self, rows: np.ndarray) -> np.ndarray:
+        """Return the sum that each node receives: the rows of all nodes that send to it, each scaled to norm 1.
+
+        A row that is zero or not finite, and that of a node without a record, counts 0. Rounding is towards zero, so
+        that no norm exceeds 1.
+
+        Args:
+            rows: (N, d)
+
+        Returns:
+            (N, d) float64
+        """
+        unit = unit_rows(rows)
+        unit[~self.sends] = 0
+        return np.asarray(self.lists.T @ (np.trunc(unit * GRID) / GRID))
+
+
+class PreparedSums(Protocol):
+    """Noisy sums and steps, which node level and edge level prepare."""
 
     sums: Sums
 
@@ -43,9 +105,9 @@ class Summing(Protocol):
 
 
 def with_record(graph: Graph) -> np.ndarray:
-    """(N,) bool: nodes that send. The null record has no training label and no feature, and must not send.
+    """Return (N,) bool: nodes that send. The null record has no training label and no feature, and must not send.
 
-    The list is not asked, so that the loss of an edge silences nobody.
+    Lists do not decide it, so the loss of an edge silences no node.
     """
     labelled = (np.asarray(graph.split) == TRAIN) & (np.asarray(graph.labels) >= 0)
     return np.asarray((np.asarray(graph.features) != 0).any(axis=1)) | labelled
@@ -57,32 +119,34 @@ class Sums:
     def __init__(self, senders: Callable[[], Senders], std: float, most: int, noise: ReleaseNoise) -> None:
         self._senders, self._std, self.most, self._noise = senders, std, most, noise
         self._found: Senders | None = None
-        self.numbers = 0  # that were released
+        self.numbers = 0  # released so far
 
     @property
     def count(self) -> int:
+        """Number of released sums."""
         return len(self._noise.stds)
 
     @property
     def std(self) -> float:
-        """Return the least noise of a sum that was released."""
+        """Least noise std of a released sum."""
         return min(self._noise.stds, default=self._std)
 
     @property
     def senders(self) -> Senders:
+        """Senders, computed at the first sum."""
         if self._found is None:
             self._found = self._senders()
         return self._found
 
     def release(self, rows: np.ndarray) -> np.ndarray:
-        """(N, d) float64: to each node, the rows of those who send to it, with N(0, std^2) on every number."""
+        """Return (N, d) float64: for each node, the sum of its senders' rows, with N(0, std^2) on every number."""
         summed = self.senders.received(rows)
         self.numbers += summed.size
         return self._noise.on(summed, self._std, 1 / GRID)
 
 
 class PreparedAggregates(PreparedTrees):
-    """Node level: noisy sums, and steps over own records and whatever public or own columns are beside them."""
+    """Node level: noisy sums, and steps over own records and further public or released columns."""
 
     def __init__(self, order: Order) -> None:
         mechanism = order.mechanism
@@ -104,15 +168,19 @@ class PreparedAggregates(PreparedTrees):
         self.sums = Sums(senders, std, mechanism.aggregations, order.release_noise("sums over neighbours"))
 
     def due(self, stream: str, draws: int) -> int | None:
+        """Return how many numbers a stream has drawn after so many draws."""
         return self.sums.numbers if stream == SUMS else super().due(stream, draws)
 
     def step_on(self, features: Tensor, network: Any, optimizer: torch.optim.Optimizer) -> Step:
-        """The private step of a network that reads `features` (N, F): each row a node's own record and what was
-        released, no other record."""
+        """Return the private step of a network that reads `features` (N, F).
+
+        Each row must hold a node's own record and releases alone.
+        """
         self.data = replace(self.data, features=features)
         return self.step(network, optimizer)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran: the steps and the released sums."""
         made: tuple[Release, ...] = ()
         if self.sums.count:
             longest = int(np.diff(self.sums.senders.lists.indptr).max(initial=0))  # private: stated if it is too long
@@ -146,13 +214,15 @@ class PreparedEdgeAggregates(PreparedStep):
         )
 
     def due(self, stream: str, draws: int) -> int | None:
+        """Return how many numbers a stream has drawn after so many draws."""
         return self.sums.numbers if stream == SUMS else super().due(stream, draws)
 
     def step_on(self, features: Tensor, network: Any, optimizer: torch.optim.Optimizer) -> Step:
+        """Return the step of a network that reads `features` (N, F), without noise."""
         return PlainStep(network, optimizer, self.trees, features, self.data.labels, self.sampler, self.batches)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
-        """Steps are free once the sums are there; before, nothing has been done."""
+        """Return what ran: steps are free once the sums are released, and none counts before."""
         made: tuple[Release, ...] = ()
         if self.sums.count:
             noise = self.sums.std / BOTH_ENDS
@@ -172,4 +242,5 @@ class PreparedEdgeAggregates(PreparedStep):
         )
 
     def notes(self) -> dict[str, Any]:
+        """Return the notes of a record."""
         return {"batches": "none", "edge_lists": "own record"}

@@ -1,9 +1,9 @@
-"""GAP (Sajadmanesh et al., 2023), ProGAP (Sajadmanesh and Gatica-Perez, 2024) and DPDGC (Chien et al., 2023)."""
+"""Specifications of GAP, ProGAP (Sajadmanesh et al., 2023 and 2024) and DPDGC (Chien et al., 2023)."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -20,14 +20,18 @@ from dpgraph.engine.methods.spec import (
     Variant,
     own_record,
 )
-from dpgraph.families.aggregates.embedding_mechanism import EmbeddedAggregates
-from dpgraph.families.aggregates.mechanism import BoundedAggregates, CappedAggregates, EdgeAggregates
-from dpgraph.families.aggregates.variants import (
+from dpgraph.families.aggregates.embedding_mechanism import (
+    EmbeddedAggregates,
+    embedded_aggregates,
+    printed_embedded_aggregates,
+)
+from dpgraph.families.aggregates.mechanism import (
+    BoundedAggregates,
+    CappedAggregates,
+    EdgeAggregates,
     bounded_aggregates,
     capped_aggregates,
     edge_aggregates,
-    embedded,
-    printed_embedded,
 )
 from dpgraph.families.own_graphs import (
     RULE,
@@ -41,28 +45,25 @@ from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
-EDGE_LEVEL = ("edge", "edge-published")
-
 
 class AggregatesModel(UndroppedMlp):
+    """Networks of GAP and ProGAP."""
+
     encoder_layers: Annotated[int, Field(ge=1, le=1000, description="Layers of GAP's encoder; ProGAP has none")] = 1
     aggregations: Annotated[
         int, Field(ge=1, le=100, description="K, noisy sums over neighbours, one after the other")
     ] = 2
-    base_layers: Annotated[int, Field(ge=1, le=100, description="Layers of the MLP of each hop")] = 1
-
-
-class GapTraining(RootBatches):
-    encoder_share: Annotated[float, Field(gt=0, lt=1, description="Share of the steps that trains the encoder")] = 0.5
 
 
 class AggregatesPrivacy(Privacy):
-    variant: Literal["rigorous", "node-remove", "published", "edge", "edge-published"] = Field(
+    """Budget of GAP and ProGAP."""
+
+    variant: Literal["rigorous", "node-remove", "published", "edge"] = Field(
         default="rigorous",
         description="rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; "
         "needs a public bound on degrees), published (as rigorous, under the papers' accountant and their relation, "
         "which is not proved), edge (features and labels are not protected; noise_multiplier is the noise std of the "
-        "sums), edge-published (the same, an edge counted as directed)",
+        "sums)",
     )
     receivers: Annotated[int, Field(ge=1, le=LARGE)] = Field(
         default=100, description="D: nodes that a node sends to (variants rigorous and published)"
@@ -82,45 +83,28 @@ class AggregatesPrivacy(Privacy):
         if (self.degree_bound is not None) != bounded:
             expected = "a number" if bounded else "null"
             raise ValueError(f"degree_bound={self.degree_bound}: expected {expected} for variant {self.variant}")
-        if self.variant in EDGE_LEVEL and self.sums_share is not None:
+        if self.variant == "edge" and self.sums_share is not None:
             raise ValueError(f"sums_share={self.sums_share}: expected null for variant {self.variant}")
         return self
 
 
-class DpProGapCell(NetworkCell):
-    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
-        **NetworkCell.NOISE_IGNORES,
-        "model": (*NetworkCell.NOISE_IGNORES["model"], "base_layers"),
-    }
+class AggregatesCell(NetworkCell):
+    """A cell of GAP or ProGAP."""
 
     model: AggregatesModel
     training: RootBatches
     privacy: AggregatesPrivacy
 
 
-class DpGapCell(DpProGapCell):
-    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
-        **DpProGapCell.NOISE_IGNORES,
-        "training": (*NetworkCell.NOISE_IGNORES["training"], "encoder_share"),
-    }
-
-    training: GapTraining
-
-
 class DgcModel(UndroppedMlp):
+    """Networks of DPDGC."""
+
     encoder_layers: Annotated[int, Field(ge=1, le=1000, description="Layers of the MLP of own records")] = 1
-    base_layers: Annotated[
-        int, Field(ge=1, le=100, description="Layers of the MLP of own records and what was sent")
-    ] = 1
-
-
-class DgcTraining(RootBatches):
-    encoder_share: Annotated[float, Field(gt=0, lt=1, description="Share of the steps that learns nodes' vectors")] = (
-        0.5
-    )
 
 
 class DgcPrivacy(Privacy):
+    """Budget of DPDGC."""
+
     variant: Literal["rigorous", "published"] = Field(
         default="rigorous",
         description="rigorous (node-null: a node's vector is added to D of its list, and D + 1 roots of a step of the "
@@ -139,17 +123,17 @@ class DgcPrivacy(Privacy):
         both = (self.sums_share, self.embedding_share)
         if (both[0] is None) != (both[1] is None):
             expected = "null" if both[0] is None else "a number"
-            raise ValueError(f"embedding_share={both[1]}: expected {expected} beside sums_share={both[0]}")
+            raise ValueError(f"embedding_share={both[1]}: expected {expected} with sums_share={both[0]}")
         if both[0] is not None and both[1] is not None and both[0] + both[1] >= 1:
             raise ValueError(f"embedding_share={both[1]}: expected less than 1 - sums_share = {1 - both[0]:g}")
         return self
 
 
 class DpDgcCell(NetworkCell):
-    NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = DpProGapCell.NOISE_IGNORES
+    """A cell of DPDGC."""
 
     model: DgcModel
-    training: DgcTraining
+    training: RootBatches
     privacy: DgcPrivacy
 
 
@@ -158,34 +142,39 @@ LINES: dict[str, Dashes] = {
     "rigorous": "-",
     "published": DASHED,
     "edge": DASH_DOT,
-    "edge-published": DASH_DOT,
 }
 
 
 def gap_look(cell: Any) -> Look:
+    """Return the look of GAP, dashed by variant."""
     return Look(OLIVE, "s", LINES[cell.privacy.variant])
 
 
 def progap_look(cell: Any) -> Look:
+    """Return the look of ProGAP, dashed by variant."""
     return Look(BROWN, "^", LINES[cell.privacy.variant])
 
 
 def dgc_look(cell: Any) -> Look:
+    """Return the look of DPDGC, dashed by variant."""
     return Look(SLATE, "D", LINES[cell.privacy.variant])
 
 
 def dgc_seconds(cell: Any, size: Size) -> float:
-    """Of a perceptron on single records, sums over all entries in the other steps, and noise on all vectors."""
+    """Return the predicted seconds of a run of DPDGC.
+
+    Perceptron steps on single records; in the other steps, sums over all entries and noise on all vectors.
+    """
     model, training = cell.model, cell.training
     parameters = (size.features + 2 * model.width + size.classes) * model.width
     steps = 0 if training.steps == "max" else training.steps
-    learnt = training.encoder_share * steps * (100 * size.entries + 50 * size.nodes) * model.width
+    learnt = steps / 2 * (100 * size.entries + 50 * size.nodes) * model.width
     step = training.roots_per_step(size.train_nodes) * 6 * parameters
     return loop_seconds(training, step, 2 * size.nodes * parameters) + learnt / 1e9
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Of perceptrons on single records, and K sums over all entries."""
+    """Return the predicted seconds of a run: perceptrons on single records, and K sums over all entries."""
     model, training = cell.model, cell.training
     first = (model.aggregations * model.width + size.features) * model.width
     rest = (model.aggregations + 1) * model.width * size.classes
@@ -198,12 +187,12 @@ SENT = OWN_RECORD | {ReadBy.RELEASED}
 
 
 def scored_on_sums(cell: Any) -> ScoreReads:
-    """Return the record of a node and its noisy sums, to which validation nodes send as all others do."""
+    """Return what a score reads: a record and its noisy sums, to which validation nodes send as all others do."""
     return ScoreReads(SENT, Public.NO, protected="who send to others and are protected")
 
 
 def scored_on_sums_of_edges(cell: Any) -> ScoreReads:
-    """Return the same for variants that protect edges alone."""
+    """Return the same for the variant that protects edges alone."""
     return ScoreReads(SENT, Public.BY_RELATION)
 
 
@@ -212,20 +201,17 @@ VARIANTS = {
     "node-remove": Variant(BoundedAggregates, bounded_aggregates, scored_on_sums),
     "published": Variant(CappedAggregates, capped_aggregates, scored_on_sums, target="published"),
     "edge": Variant(EdgeAggregates, edge_aggregates, scored_on_sums_of_edges),
-    "edge-published": Variant(EdgeAggregates, edge_aggregates, scored_on_sums_of_edges, target="published"),
 }
 
 
 node_level = partial(AttackCase, reads="records", sums=True, batches=Batches.POISSON, clipping=Clipped.ROOT)
-edge_level = partial(
-    AttackCase, reads="sums", sums=True, batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.EDGE
-)
 ATTACKS = (
     node_level(variant="rigorous", relation=Relation.NODE_NULL),
     node_level(variant="node-remove", relation=Relation.NODE_REMOVE),
     node_level(variant="published", relation=Relation.NODE_NULL),
-    edge_level(variant="edge"),
-    edge_level(variant="edge-published"),
+    AttackCase(
+        variant="edge", reads="sums", sums=True, batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.EDGE
+    ),
 )
 SMALL: dict[str, Any] = {"architecture": "mlp", "hops": 0, "width": 8}
 BUDGETS: dict[str, dict[str, Any]] = {
@@ -233,11 +219,11 @@ BUDGETS: dict[str, dict[str, Any]] = {
     "node-remove": {"degree_bound": 50},
     "published": {"receivers": 3},
     "edge": {},
-    "edge-published": {},
 }
 
 
 def contract(budgets: dict[str, dict[str, Any]], model: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the cells that the tests put through the contract of methods."""
     shared = {"model": model, "training": {"sampling_rate": 0.5}}
     return {
         variant: {**shared, "privacy": {"variant": variant, "epsilon": 6.0, **budget}}
@@ -261,7 +247,7 @@ SPECS = (
         "dp-gap",
         "GAP: an encoder of own records, noisy sums of its states over neighbours, and a classifier of both.",
         "dpgraph.families.aggregates.train:Gap",
-        DpGapCell,
+        AggregatesCell,
         CONTRACT,
         VARIANTS,
         ATTACKS,
@@ -274,7 +260,7 @@ SPECS = (
         "dp-progap",
         "ProGAP: stages that read one more noisy sum each, of the states of the stage before it.",
         "dpgraph.families.aggregates.train:ProGap",
-        DpProGapCell,
+        AggregatesCell,
         CONTRACT,
         VARIANTS,
         ATTACKS,
@@ -290,8 +276,8 @@ SPECS = (
         DpDgcCell,
         contract(DGC_BUDGETS, SMALL),
         {
-            "rigorous": Variant(EmbeddedAggregates, embedded, scored_on_sums),
-            "published": Variant(EmbeddedAggregates, printed_embedded, scored_on_sums, target="published"),
+            "rigorous": Variant(EmbeddedAggregates, embedded_aggregates, scored_on_sums),
+            "published": Variant(EmbeddedAggregates, printed_embedded_aggregates, scored_on_sums, target="published"),
         },
         tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
         look=dgc_look,

@@ -1,4 +1,4 @@
-"""DP-SGD over lots of independent records: the MNIST baseline of Igamberdiev and Habernal, App. F."""
+"""Specification of DP-SGD over lots of independent records: the MNIST baseline of Igamberdiev and Habernal, App. F."""
 
 from __future__ import annotations
 
@@ -8,17 +8,36 @@ from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RecordBatches
 from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
+from dpgraph.engine.methods.looks import ANY, VERMILION, WINE, Look, adapted
 from dpgraph.engine.methods.spec import AttackCase, CanarySettings, MethodSpec, Variant, scored_on_own_records
-from dpgraph.families.lots.look import look
-from dpgraph.families.lots.mechanism import ComponentLots, ShuffledLots, UnclippedLots
-from dpgraph.families.lots.variants import component_lots, poisson_lots, shuffled_lots, unclipped_lots
+from dpgraph.families.lots.mechanism import (
+    ComponentLots,
+    ShuffledLots,
+    UnclippedLots,
+    component_lots,
+    poisson_lots,
+    shuffled_lots,
+    unclipped_lots,
+)
 from dpgraph.families.trees.records import PoissonLots
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
+LOOKS = {
+    ("published", "sgd"): Look(VERMILION, "s", (0, (2.5, 1.2))),
+    ("rigorous", "sgd"): Look(WINE, "h", "-"),
+}
+
+
+def look(cell: Any) -> Look:
+    """Return the look of a cell, by variant and optimiser."""
+    return LOOKS.get((cell.privacy.variant, cell.training.optimizer)) or adapted(ANY, cell)
+
 
 class LotsPrivacy(Privacy):
+    """Budget of DP-SGD over lots."""
+
     variant: Literal["rigorous", "components", "published", "released"] = Field(
         default="rigorous",
         description="rigorous (Poisson lots, each record clipped), components (the same on noisy principal components, "
@@ -45,7 +64,7 @@ class LotsPrivacy(Privacy):
 
 
 def seconds(cell: Any, size: Size) -> float:
-    """Of a perceptron on all features, or on as many components."""
+    """Return the predicted seconds of a perceptron on all features, or on the components."""
     model, training = cell.model, cell.training
     first = (cell.privacy.components or size.features) * model.width
     rest = max(0, model.encoder_layers + model.decoder_layers - 2) * model.width**2 + model.width * size.classes
@@ -54,6 +73,8 @@ def seconds(cell: Any, size: Size) -> float:
 
 
 class DpLotsCell(NetworkCell):
+    """A cell of DP-SGD over lots."""
+
     model: MlpModel
     training: RecordBatches
     privacy: LotsPrivacy

@@ -1,4 +1,4 @@
-"""DP-SGD over lots of independent records: the MNIST baseline of Igamberdiev and Habernal, App. F."""
+"""Training by DP-SGD over lots of independent records: the MNIST baseline of Igamberdiev and Habernal, App. F."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class DpLots:
     """
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         if not isinstance(job.prepared, PreparedLots):
             return run_loop(tree_run(job), observe)
         bench, prepared = set_up(job), job.prepared

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from dpgraph.families.trees.accountant import double_mixture
-from dpgraph.families.trees.published_accountant import check_batch
+from dpgraph.families.trees.accountant import check_batch, double_mixture
 from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference
 from dpgraph.privacy.accountants.steps import MOST_MOMENTS, moments

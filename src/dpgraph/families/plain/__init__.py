@@ -1,1 +1,1 @@
-"""Baselines without privacy that read the raw graph, and those that read nothing."""
+"""Baselines without privacy that read the raw graph, and those that read no record."""

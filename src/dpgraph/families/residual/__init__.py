@@ -1,1 +1,1 @@
-"""Residual clipping on ego trees: what neighbours add is clipped and charged apart (ours)."""
+"""Residual clipping on ego trees: what neighbours add is clipped and charged separately (ours)."""

@@ -1,6 +1,7 @@
-"""DP learning on bounded trees with a proof: Poisson batches, residual clipping, batches of fixed size.
+"""Mechanisms on bounded trees with a proof: Poisson batches, residual clipping, batches of fixed size, records alone.
 
-All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) and clip at public norms.
+All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) and clip at public norms. The proofs are
+Theorem 2, Theorem 3 and, at the number of roots that do change, Theorem 1 of Daigavane et al.
 """
 
 from __future__ import annotations
@@ -12,12 +13,17 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.trees.accountant import double_mixture, residual_clipping, tree_size
-from dpgraph.families.trees.published_accountant import HYPERGEOMETRIC, published_theorem1
-from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.families.trees.accountant import (
+    HYPERGEOMETRIC,
+    double_mixture,
+    published_theorem1,
+    residual_clipping,
+    tree_size,
+)
+from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
-from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, Release
+from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
 from dpgraph.privacy.public_numbers import whole_batch
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
@@ -25,6 +31,9 @@ from dpgraph.privacy.statements import Statement
 if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import MixturePair
     from dpgraph.privacy.accountants.renyi import Orders
+from pydantic import model_validator
+
+from dpgraph.privacy.relation import PredictionInput
 
 THEOREM_1_PROVED = replace(
     double_mixture.statement,
@@ -50,7 +59,7 @@ class StableTrees(base.NoisySteps):
 
     @property
     def changed_trees(self) -> int:
-        """N(K, r) + D N(K, r - 1), trees that one record changes whatever nodes are the roots; 1 without hops."""
+        """N(K, r) + D N(K, r - 1): trees that one record changes, whichever nodes are roots; 1 without hops."""
         if self.hops == 0:
             return 1
         degree, cap = self.max_degree or 0, self.list_cap or 0
@@ -58,16 +67,22 @@ class StableTrees(base.NoisySteps):
 
     @property
     def affected_roots(self) -> int:
-        """R: the changed trees of training nodes, of which there are num_roots, plus one for a non-root."""
+        """R: changed trees of the num_roots training nodes, plus one for a record that is no root."""
         return min(self.changed_trees, self.num_roots + 1)
 
     @property
     def reach(self) -> int:
-        """N(K, r): what the paper counts."""
+        """N(K, r): the number of roots that the paper counts."""
         return tree_size(max_degree=self.max_degree or 0, hops=self.hops)
 
     def _published(self, rate: float, batch_size: int, noise: float) -> Guarantee:
-        """Theorem 1 read at this noise: std = 2 C N(K, r) lambda; DP-MLP: the released code's own accountant."""
+        """Return Theorem 1 of the paper at this noise; without hops, the released code's own accountant of DP-MLP.
+
+        Args:
+            rate: q.
+            batch_size: m.
+            noise: Noise std over the clip norm: 2 N(K, r) lambda.
+        """
         run: dict[str, Any] = {"steps": self.closed()[0], "delta": self.delta}
         if self.hops == 0:
             return base.published_mlp(rate=rate, noise=noise, unmet=self._unmet(base.RELEASED_MLP), **run)
@@ -82,7 +97,7 @@ class StableTrees(base.NoisySteps):
         )
 
     def _stated(self, statement: Statement, **numbers: object) -> Statement:
-        """With R; assumptions on lists are omitted without hops."""
+        """Return the statement with R; without hops it has no assumptions on lists."""
         if self.hops == 0:
             kept = tuple(text for text in statement.assumptions if text not in double_mixture.statement.assumptions)
             statement = replace(statement, assumptions=kept)
@@ -90,22 +105,24 @@ class StableTrees(base.NoisySteps):
 
     @property
     def lists(self) -> Lists:
+        """Kind of the lists."""
         return Lists.STABLE if self.hops else Lists.NONE
 
     def _trees(self) -> dict[str, Any]:
-        """Fields of a term over the sampler's trees."""
+        """Return the fields of a term over the sampler's trees."""
         return {"lists": self.lists, "hops": self.hops, "max_degree": self.max_degree, "list_cap": self.list_cap}
 
 
 class PoissonTrees(PoissonBatches, StableTrees):
-    """Poisson batches of bounded trees, one joint clip norm: the rigorous DP-GNN, and with hops=0 DP-MLP.
+    """Poisson batches of bounded trees, one joint clip norm: the proved DP-GNN, and with hops=0 DP-MLP (Theorem 2).
 
-    Each step takes every root with probability `sampling_rate`, clips each root's whole gradient to the public norm C,
-    sums, adds N(0, (noise_multiplier * C)^2) and divides by sampling_rate * num_roots. With the stable sampler one node
-    changes at most `affected_roots` roots, its own included: docs/privacy.md, Lemma 1 (sampler) and Theorem 2.
+    Each step takes every root with probability `sampling_rate` and clips each root's whole gradient to the public norm
+    C. It adds N(0, (noise_multiplier * C)^2) to their sum and divides by sampling_rate * num_roots. By Lemma 1, with
+    the stable sampler one node changes at most `affected_roots` roots, its own included.
 
-    A node that is no root changes one term fewer and has no term of its own: on both sides at most R - 1 affected
-    roots, norms at most those of the pair (R, R - 1), which therefore dominates. Fewer than R affected roots likewise.
+    A node that is no root changes one term fewer and has no term of its own. So at most R - 1 roots change on both
+    sides, with norms at most those of the pair (R, R - 1), which therefore dominates. The same holds for fewer than R
+    roots.
 
     Guarantee: node-null (epsilon, delta)-DP of all parameters ever released. Raises UserError where the theorem does
     not hold.
@@ -115,15 +132,17 @@ class PoissonTrees(PoissonBatches, StableTrees):
 
     @property
     def dominating_pair(self) -> MixturePair:
-        """Of one step, in units of the clip norm."""
+        """Dominating pair of one step, in units of the clip norm."""
         return self._pair(self.affected_roots, self.closed()[1])
 
     def rdp(self, orders: Orders) -> np.ndarray:
+        """Return the Renyi divergences of all steps at `orders`."""
         from dpgraph.privacy.accountants.composition import pair_rdp
 
         return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee of Theorem 2."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
 
         steps, _ = self.closed()
@@ -133,39 +152,35 @@ class PoissonTrees(PoissonBatches, StableTrees):
         )
 
     def published(self) -> Guarantee:
+        """Return the guarantee that the paper's Theorem 1 claims at this noise."""
         batch = whole_batch(rate=self.sampling_rate, num_roots=self.num_roots)
         return self._published(self.sampling_rate, batch, self.closed()[1])
 
     @property
     def shape(self) -> base.Shape:
+        """The shape of a step, which is compared with the one that ran."""
         return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        """Return the clipped sum of a step."""
         return (self._term(clip_norms, **self._trees(), rate=self.sampling_rate),)
 
 
 class ResidualTrees(PoissonBatches, StableTrees):
-    """Residual clipping: two independent Poisson batches per step, so that only what neighbours add is charged.
+    """Residual clipping with two independent Poisson batches per step: only what neighbours add is charged (Theorem 3).
 
-    Each step draws S1 at rate `sampling_rate` and S2 at rate `neighbour_rate`, and releases the sum over S1 of the self
-    gradients clipped at C_s, plus that over S2 of what the neighbours add, clipped at C_n = neighbour_clip * C_s, plus
-    N(0, (noise_multiplier * C_s)^2). A self gradient reads the root's own record only. docs/privacy.md, Theorem 3; one
-    batch for both terms is another mechanism, for which this bound is false (accountant residual_one_batch).
+    Each step draws S1 at rate `sampling_rate` and S2 at rate `neighbour_rate`. It releases the sum over S1 of the self
+    gradients clipped at C_s, plus the sum over S2 of what neighbours add, clipped at C_n = neighbour_clip * C_s, plus
+    N(0, (noise_multiplier * C_s)^2). A self gradient reads the root's own record only. One batch for both terms is
+    another mechanism, for which this bound is false (accountant residual_one_batch).
 
-    With choice_epsilon > 0 the run ends with one more release, whether inference reads neighbours: the sign of a count
-    over validation nodes with Laplace noise (section 4.1). Earlier points of a run do not depend on it.
-
-    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released and of that choice. neighbour_clip = 0
-    costs what DP-MLP does.
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released. neighbour_clip = 0 costs what DP-MLP does.
     """
 
     kind: Literal["residual-trees"] = "residual-trees"
     sampling_rate: base.Rate = Field(description="q1, public: rate of the self terms")
     neighbour_rate: base.Rate = Field(description="q2, public: rate of the neighbour terms")
     neighbour_clip: base.NotNegative = Field(description="C_n / C_s, public")
-    choice_epsilon: base.NotNegative = Field(
-        default=0.0, description="Pure epsilon of the choice of inference; 0: none is made"
-    )
 
     def _check(self) -> None:
         super()._check()
@@ -173,14 +188,14 @@ class ResidualTrees(PoissonBatches, StableTrees):
             raise invalid("hops", self.hops, "an integer >= 1")
 
     def rdp(self, orders: Orders) -> np.ndarray:
-        from dpgraph.privacy.accountants.composition import PureDp, pair_rdp
+        """Return the Renyi divergences of all steps at `orders`."""
+        from dpgraph.privacy.accountants.composition import pair_rdp
 
-        steps = self.closed()[0] * pair_rdp(self.dominating_pair, orders)
-        return steps + PureDp(self.choice_epsilon).rdp(orders) if self.choice_epsilon else steps
+        return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
 
     @property
     def dominating_pair(self) -> MixturePair:
-        """Of one step, in units of C_s."""
+        """Dominating pair of one step, in units of C_s."""
         from dpgraph.privacy.accountants.double_mixture import residual_pair
 
         _, noise = self.closed()
@@ -193,85 +208,61 @@ class ResidualTrees(PoissonBatches, StableTrees):
         )
 
     def with_rate(self, sampling_rate: float) -> ResidualTrees:
-        """Both rates scaled by the same factor, the second one at most 1."""
+        """Return the mechanism with both rates scaled by the same factor, the second one at most 1."""
         neighbour_rate = min(1.0, self.neighbour_rate * sampling_rate / self.sampling_rate)
         return self._with(sampling_rate=sampling_rate, neighbour_rate=neighbour_rate)
 
-    def at_step(self, step: int) -> PrivacyStatement:
-        """The choice of inference is made after the last step: what was released before is not charged for it."""
-        if self.choice_epsilon and step != self.steps:
-            return self.model_copy(update={"choice_epsilon": 0.0}).at_step(step)
-        return super().at_step(step)
-
     def rigorous(self) -> Guarantee:
-        """The choice composes with the steps as randomised response: at most epsilon + choice_epsilon, mostly less."""
-        from dpgraph.privacy.accountants.composition import PureDp, composed_epsilon
+        """Return the guarantee of Theorem 3."""
+        from dpgraph.privacy.accountants.composition import composed_epsilon
 
         steps, _ = self.closed()
-        choice = PureDp(self.choice_epsilon) if self.choice_epsilon else None
-        paid = (f"whether inference reads neighbours is chosen at epsilon {self.choice_epsilon:.6g}",) if choice else ()
         numbers = {
             "q1": f"{self.sampling_rate:.6g}",
             "q2": f"{self.neighbour_rate:.6g}",
             "C_n / C_s": f"C_n / C_s = {self.neighbour_clip:.6g}",
         }
-        epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta, once=choice)
-        return self._proved(self._stated(residual_clipping.statement, **numbers), epsilon, *paid)
+        epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
+        return self._proved(self._stated(residual_clipping.statement, **numbers), epsilon)
 
     def published(self) -> Guarantee:
+        """Return no guarantee: no paper has published this mechanism."""
         return self._none("published", "no paper has published this mechanism", "two independent Poisson batches")
 
     @property
-    def choice_sensitivity(self) -> int:
-        """S: validation nodes whose tree one record changes, however many there are."""
-        return self.changed_trees
-
-    @property
     def shape(self) -> base.Shape:
+        """The shape of a step, which is compared with the one that ran."""
         return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
-        """`clip_norms` is C_s alone: C_n follows."""
+        """Return the clipped sums of a step; `clip_norms` is C_s alone, from which C_n follows."""
         own = self._term(clip_norms, loss=Loss.SELF, lists=Lists.NONE, hops=self.hops, rate=self.sampling_rate)
         if self.neighbour_clip == 0:
             return (own,)
         clip = tuple(self.neighbour_clip * norm for norm in clip_norms)
         return own, self._term(clip, **self._trees(), loss=Loss.NEIGHBOURS, rate=self.neighbour_rate)
 
-    @property
-    def streams(self) -> dict[str, int | None]:
-        return {**super().streams, **({"edge lists of the choice": None} if self.choice_epsilon else {})}
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        choice = Release(
-            kind="choice of inference",
-            noise=self.choice_epsilon,
-            sensitivity=self.choice_sensitivity,
-            count=1,
-            lists=Lists.STABLE,
-            max_degree=self.max_degree,
-            list_cap=self.list_cap,
-        )
-        return (choice,) if self.choice_epsilon else ()
-
 
 class FixedSizeStableTrees(FixedBatches, StableTrees):
     """Batches of fixed size over stable trees, one joint clip norm: what the paper's own theorem can prove.
 
-    `noise_multiplier` is lambda: noise std / (2 C R), R = `affected_roots`. Theorem 1 of Daigavane et al. holds at this
-    R under node-null, where N and the batches' law are the same on both sides; it reveals how many affected roots are
-    drawn, so it is loose (docs/privacy.md, section 3.3). Without hops nothing but the own term changes, and null is a
-    zero: the sum moves by C, not 2C.
+    `noise_multiplier` is lambda = noise std / (2 C R), R = `affected_roots`. Theorem 1 of Daigavane et al. holds at
+    this R under node-null, where N and the law of the batches are the same on both sides. It reveals how many affected
+    roots are drawn, so it is loose (docs/privacy.md, 3.3). Without hops only the own term changes, and null is a zero:
+    the sum moves by C, not 2C.
+
+    Guarantee: node-null (epsilon, delta)-DP of all parameters ever released.
     """
 
     kind: Literal["fixed-size-stable-trees"] = "fixed-size-stable-trees"
 
     @property
     def noise_std_over_clip(self) -> float | None:
+        """Noise std over the clip norm: 2 R lambda."""
         return None if self.noise_multiplier is None else 2 * self.affected_roots * self.noise_multiplier
 
     def rdp(self, orders: Orders) -> np.ndarray:
+        """Return the Renyi divergences of all steps at `orders`."""
         from dpgraph.privacy.accountants.renyi import theorem1_rdp
 
         return self.closed()[0] * theorem1_rdp(
@@ -280,11 +271,12 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
 
     @property
     def proved_multiplier(self) -> float:
-        """lambda of Theorem 1, whose roots move the sum by 2C each; without hops the only one moves it by C."""
+        """The lambda of Theorem 1, whose roots move the sum by 2C each; without hops the only one moves it by C."""
         _, noise = self.closed()
         return noise if self.hops else 2 * noise
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee of Theorem 1 at R."""
         from dpgraph.privacy.accountants.renyi import theorem1_least_epsilon
 
         steps, _ = self.closed()
@@ -296,12 +288,94 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
         )
 
     def published(self) -> Guarantee:
+        """Return the guarantee that the paper claims at this noise."""
         noise = 2 * self.affected_roots * self.closed()[1]
         return self._published(self.batch_size / self.num_roots, self.batch_size, noise)
 
     @property
     def shape(self) -> base.Shape:
+        """The shape of a step, which is compared with the one that ran."""
         return base.Shape(lists=self.lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
+        """Return the clipped sum of a step."""
         return (self._term(clip_norms, **self._trees(), batch_size=self.batch_size),)
+
+
+REMOVED_RECORDS = replace(
+    double_mixture.statement, relation=Relation.NODE_REMOVE,
+    assumptions=(
+        "a gradient and a prediction read one record's features, and no list: edges of a node that leaves move nothing",
+        "no feature is made from edges, and which ids train is public",
+    ),
+)  # fmt: skip
+
+
+class RemovedRecords(PoissonTrees):
+    """DP-MLP under node-remove: a root's gradient and a node's prediction read own features, and no edge.
+
+    A node that leaves takes its record and all its edges. The place of its id stays empty; it counts in `num_roots`,
+    batches and divisor as a null record does. No other record is read through an edge, so both sides of a step are
+    those of node-null: the Poisson-subsampled Gaussian, Theorem 2 with R = 1 (docs/privacy.md, 3.2, removal without
+    hops).
+
+    Guarantee: node-remove (epsilon, delta)-DP of all parameters ever released, and of the predictions of others. Raises
+    UserError with hops, or where predictions read the graph.
+    """
+
+    relation: ClassVar[Relation] = REMOVED_RECORDS.relation
+
+    kind: Literal["removed-records"] = "removed-records"  # type: ignore[assignment]
+
+    @model_validator(mode="after")
+    def _own_records(self) -> RemovedRecords:
+        if self.hops != 0:
+            raise invalid("hops", self.hops, "0: with hops an edge is read, and node-remove is not stated")
+        if self.inference is PredictionInput.RAW_GRAPH:
+            raise invalid("inference", self.inference, "its own record or no record, under node-remove")
+        return self
+
+    def _stated(self, statement: Statement, **numbers: object) -> Statement:
+        return REMOVED_RECORDS.filled(numbers)
+
+    def beside(self) -> tuple[Guarantee, ...]:
+        """Return the node-null guarantee of the same run: the same pair."""
+        rigorous = self.rigorous()
+        if rigorous.relation is Relation.NONE:
+            return ()
+        return (rigorous.model_copy(update={"relation": Relation.NODE_NULL}),)
+
+
+def stable_lists(request: MechanismRequest) -> dict[str, Any]:
+    """Return the fields of trees over the stable sampler's lists; K and D are None without hops."""
+    hops, privacy = request.cell.model.hops, request.privacy
+    cap = privacy.list_cap if privacy.list_cap is not None else privacy.max_degree
+    return {"hops": hops, "max_degree": privacy.max_degree if hops else None, "list_cap": cap if hops else None}
+
+
+def poisson_trees(request: MechanismRequest) -> PoissonTrees:
+    """Build the mechanism of variant `rigorous`."""
+    return PoissonTrees(**request.common(request.num_train), **stable_lists(request), sampling_rate=request.rate)
+
+
+def fixed_size_trees(request: MechanismRequest) -> FixedSizeStableTrees:
+    """Build the mechanism of variant `rigorous-fixed-size`."""
+    return FixedSizeStableTrees(
+        **request.common(request.num_train), **stable_lists(request), batch_size=request.batch_size
+    )
+
+
+def removed_records(request: MechanismRequest) -> RemovedRecords:
+    """Build the mechanism of DP-MLP under node-remove."""
+    return RemovedRecords(**request.common(request.num_train), hops=request.cell.model.hops, sampling_rate=request.rate)
+
+
+def residual_trees(request: MechanismRequest) -> ResidualTrees:
+    """Build the mechanism of residual clipping."""
+    return ResidualTrees(
+        **request.common(request.num_train),
+        **stable_lists(request),
+        sampling_rate=request.rate,
+        neighbour_rate=request.rate,
+        neighbour_clip=request.privacy.neighbour_clip_ratio,
+    )

@@ -1,4 +1,4 @@
-"""Non-private baselines: GNN and MLP (Daigavane et al., section 6)."""
+"""Baselines without privacy: GNN and MLP (Daigavane et al., section 6)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from dpgraph.engine.training.steps import PlainStep, Step, WholeGraphStep
 class Gnn:
     """GNN (or MLP) trained without privacy on whole neighbourhoods, minibatches of fixed size.
 
-    With weight decay, dropout and early stopping on validation nodes where the cell asks for them.
+    Weight decay, dropout and early stopping on validation nodes are settings of the cell.
     """
 
     def run(self, job: Job, observe: Observe) -> Outcome:
-        """Whole lists of all nodes, or with `training.max_degree` those that Algorithm 1 samples, as in the paper."""
+        """Train one seed on whole lists, or with `training.max_degree` on lists sampled by Algorithm 1."""
         bench = set_up(job)
         sampler = fixed_size_sampler(job.cell, len(job.graph.train_nodes))
         batches = numpy_generator(*job.names("batches"))
@@ -46,10 +46,11 @@ class Gnn:
 
 
 def _step(job: Job, bench: Bench, sampler: FixedSizeSampler, batches: np.random.Generator) -> Step:
+    """Return a step on the whole graph, or on ego trees of a batch."""
     roots = job.graph.train_nodes
     labels = torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device)
     hops, cap = job.cell.model.hops, job.cell.training.max_degree
-    # an MLP's records are all read at every step: with dropout, which has no closed form, a sparse product reads them
+    # dropout has no closed form; where every step reads all records of an MLP, a sparse product reads them
     all_records = not hops and job.cell.model.dropout > 0 and sampler.size == len(roots)
     if (hops and cap is None) or all_records:
         hop = None

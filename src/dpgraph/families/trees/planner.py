@@ -1,11 +1,11 @@
-"""Which batch rate, number of steps and noise to train with, given a privacy target: `dpgraph plan`.
+"""Plans for `dpgraph plan`: the batch rate, number of steps and noise to train with, given a privacy target.
 
 Every step releases q N times the mean clipped gradient plus noise: in units of the clip norm the averaged gradient has
 noise of std nu = sigma / (q N) per coordinate. T averaged gradients that agree have together the signal-to-noise ratio
 sqrt(T) / nu, the *total signal*. A setting is *dominated* if another one has at least its steps T (progress of the
-optimiser), at least its total signal, and at most its epochs q T (cost in passes over the training nodes), one of them
-strictly. What is left is the Pareto front.
-Only public numbers enter, so planning costs no privacy.
+optimiser), at least its total signal, and at most its epochs q T (passes over the training nodes), one of them
+strictly. The settings that no other dominates are the Pareto front. Only public numbers enter, so planning costs no
+privacy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dpgraph.privacy.public_numbers import expected_batch
 RATES, STEPS = 6, 4  # points of the logarithmic grids
 SMALLEST_BATCH = 32  # expected roots
 MOST_HOPS = 10
-MOST_ROOTS = 2000  # that one record changes: more take minutes, and no noise that trains is found for them
+MOST_ROOTS = 2000  # affected roots: more take minutes, and need more noise than training bears
 TIE = 1e-3  # shares below which two merits count as equal: noise has four digits
 
 
@@ -70,6 +70,7 @@ class Question(Frozen):
         return self
 
     def mechanism(self, *, rate: float, steps: int) -> PoissonTrees | ResidualTrees:
+        """Return the mechanism at this rate and number of steps, its noise open."""
         common: dict[str, Any] = {
             "num_roots": self.num_train,
             "hops": self.hops,
@@ -86,7 +87,7 @@ class Question(Frozen):
 
 
 class TrainingPlan(Frozen):
-    """noise_multiplier is noise std / clip norm, with residual clipping noise std / C_s."""
+    """A setting that meets the target; noise_multiplier is noise std / C, with residual clipping / C_s."""
 
     sampling_rate: float
     steps: int
@@ -96,10 +97,12 @@ class TrainingPlan(Frozen):
 
     @property
     def expected_batch(self) -> float:
+        """Expected number of roots in a batch."""
         return expected_batch(rate=self.sampling_rate, num_roots=self.num_train)
 
     @property
     def merits(self) -> dict[str, float]:
+        """Noise per step, total signal and epochs."""
         noise = self.noise_multiplier / self.expected_batch
         return {
             "noise_per_step": noise,
@@ -109,7 +112,7 @@ class TrainingPlan(Frozen):
 
 
 def candidates(question: Question) -> list[tuple[float, int]]:
-    """(q, T): expected batches from 16 roots to all, steps down to a hundredth of the budget."""
+    """Return pairs (q, T): expected batches from 32 roots to all, steps down to a hundredth of the budget."""
     least = min(1.0, SMALLEST_BATCH / question.num_train)
     rates = np.unique([float(f"{rate:.3g}") for rate in np.geomspace(least, 1.0, RATES)])
     steps = np.unique(np.geomspace(max(1, question.max_steps / 100), question.max_steps, STEPS).round().astype(int))
@@ -117,7 +120,15 @@ def candidates(question: Question) -> list[tuple[float, int]]:
 
 
 def plans(question: Question, cache: Cache | None = None) -> list[TrainingPlan]:
-    """The Pareto front, by ascending steps and epochs; each plan meets the target under the rigorous accountant."""
+    """Return the Pareto front, by ascending steps and epochs.
+
+    Args:
+        question: Target and budget.
+        cache: Where calibrations are kept.
+
+    Returns:
+        Plans, each of which meets the target by the proved accountant.
+    """
     grid = candidates(question)
     solved: list[TrainingPlan] = []
     with progress("plan", len(grid), "setting") as bar:
@@ -140,7 +151,7 @@ def plans(question: Question, cache: Cache | None = None) -> list[TrainingPlan]:
 
 
 def pareto(settings: list[TrainingPlan]) -> list[TrainingPlan]:
-    """Those that no other one dominates."""
+    """Return the settings that no other one dominates."""
     if not settings:
         return []
     losses = np.log([[1 / p.steps, 1 / p.merits["total_signal"], p.merits["epochs"]] for p in settings])
@@ -150,6 +161,7 @@ def pareto(settings: list[TrainingPlan]) -> list[TrainingPlan]:
 
 
 def plan_table(question: Question, front: list[TrainingPlan]) -> str:
+    """Return the plans as a table of text, with a line that explains it."""
     roots = question.mechanism(rate=1.0, steps=1).affected_roots
     clip = "C" if question.neighbour_clip is None else "C_s"
     head = ("q", "batch", "T", f"sigma/{clip}", "epsilon", "noise/step", "signal", "epochs")

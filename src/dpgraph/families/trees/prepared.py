@@ -1,18 +1,16 @@
-"""Steps over ego trees: DP-GNN, DP-MLP, residual clipping, Poisson lots, and DP-GNN as published."""
+"""Prepared steps over ego trees: DP-GNN, DP-MLP, residual clipping, Poisson lots, and DP-GNN as published."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from dpgraph.core.errors import invalid
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
-from dpgraph.engine.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists, stable_edge_lists
+from dpgraph.engine.sampling.edge_lists import empty_edge_lists, sample_edge_lists, stable_edge_lists
 from dpgraph.engine.sampling.ego import EgoTrees, pack_ego_trees
 from dpgraph.engine.training.captured.step import DEVICES, CapturedStep, why_not_captured
 from dpgraph.engine.training.checkpoint import Generator
@@ -23,22 +21,24 @@ from dpgraph.engine.training.steps import ClippedTerm, PrivateStep
 from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees, ResidualTrees
 from dpgraph.families.trees.published import FixedBatchTrees
 from dpgraph.families.trees.records import PoissonLots
-from dpgraph.privacy.choice import noisily_positive
-from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, Loss, Procedure, Release
+from dpgraph.privacy.procedure import Clipped, ClippedSum, Lists, Loss, Procedure
 from dpgraph.privacy.public_numbers import expected_batch, noise_std
 
 
 @dataclass(frozen=True)
 class Losses:
-    """What a method brings: losses of roots, and what their neighbours add to them."""
+    """Losses of a method: those of roots, and what neighbours add to them."""
 
     root: RootLosses = root_losses
     neighbours: RootLosses = neighbour_losses
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """One term before its network is known; no clip norm: percentiles of the network's initial gradient norms."""
+class PreparedTerm:
+    """One term of a step, before its network is known.
+
+    Without a clip norm, percentiles of the network's initial gradient norms are taken.
+    """
 
     loss: Loss
     trees: EgoTrees
@@ -47,7 +47,7 @@ class Prepared:
 
 
 class PreparedTrees(PreparedStep):
-    """Terms, noise and divisor; `step` adds the network and the losses."""
+    """Terms, noise and divisor of the mechanism; `step` adds the network and the losses."""
 
     def __init__(self, order: Order) -> None:
         super().__init__(order)
@@ -61,7 +61,6 @@ class PreparedTrees(PreparedStep):
         self.batches = order.generator("batches")
         self._key = lambda: order.secret_key("batches of the device")
         self.noise = order.noise(order.noise_std)
-        self.choice: PreparedChoice | None = None
         self._step: PrivateStep | None = None
         self._losses = Losses()
         self._engine = opacus_gradients if getattr(order.cell.training, "engine", "own") == "opacus" else None
@@ -76,8 +75,6 @@ class PreparedTrees(PreparedStep):
                 trees = stable_trees(order, mechanism)
                 self.terms.append(self._term(trees, second, mechanism.neighbour_clip * clip_norm, Loss.NEIGHBOURS))
             self.divisor = expected_batch(rate=mechanism.sampling_rate, num_roots=mechanism.num_roots)
-            if mechanism.choice_epsilon:
-                self.choice = PreparedChoice(order, mechanism)
         elif isinstance(mechanism, FixedBatchTrees):
             trees = _algorithm_1(order, mechanism)
             self.terms = [self._term(trees, self._fixed_size(mechanism.batch_size), None)]
@@ -93,7 +90,7 @@ class PreparedTrees(PreparedStep):
 
     @property
     def generators(self) -> dict[str, Generator]:
-        """All that a step draws from: a checkpoint keeps their states."""
+        """Generators that a step draws from; a checkpoint keeps their states."""
         return {"batches": self.batches, "noise": self.noise.generator}
 
     def _poisson(self, rate: float) -> Sampler:
@@ -102,12 +99,18 @@ class PreparedTrees(PreparedStep):
     def _fixed_size(self, size: int) -> Sampler:
         return FixedSizeSampler(len(self.data.graph.train_nodes), size)
 
-    def _term(self, trees: EgoTrees, sampler: Sampler, clip_norm: float | None, loss: Loss = Loss.FULL) -> Prepared:
-        """Batches of every term come from one generator, one after the other: they are independent."""
-        return Prepared(loss, trees, Draws(sampler, self.batches), clip_norm)
+    def _term(self, trees: EgoTrees, sampler: Sampler, clip_norm: float | None, loss: Loss = Loss.FULL) -> PreparedTerm:
+        """Return a term. Batches of all terms come from one generator, one after the other: they are independent."""
+        return PreparedTerm(loss, trees, Draws(sampler, self.batches), clip_norm)
 
     def step(self, network: Network, optimizer: torch.optim.Optimizer, losses: Losses | None = None) -> PrivateStep:
-        """The step that a method runs, with its network and losses."""
+        """Return the step that a method runs.
+
+        Args:
+            network: The network to train.
+            optimizer: Its optimiser.
+            losses: Losses of the method; None: cross entropy of roots.
+        """
         self.trains(network, self.noise.draws)
         self._losses = losses or Losses()
         clip_norms: list[ClipNorms] = []
@@ -131,9 +134,10 @@ class PreparedTrees(PreparedStep):
         return self._step
 
     def captured(self) -> CapturedStep | None:
-        """The step as one program with batches of its own, for a GPU; None on a CPU, and where it cannot be captured.
+        """Return the step as one captured program for a GPU; None on a CPU, or where it cannot be captured.
 
-        Its draws and its noise are counted in the objects that `ran` reads, and it takes all numbers from them.
+        It draws its own batches. Its draws and noise are counted in the objects that `ran` reads, which also give all
+        its numbers.
         """
         step = self._step
         if step is None or step.features.device.type not in DEVICES or why_not_captured(step):
@@ -141,10 +145,10 @@ class PreparedTrees(PreparedStep):
         return CapturedStep(step, self._key())
 
     def _percentiles(self, network: Network, trees: EgoTrees) -> ClipNorms:
-        """Clip norm per parameter group: the percentile of the initial gradient norms over all training roots.
+        """Return the clip norm of each parameter group: a percentile of the initial gradient norms.
 
-        Section 6 of Daigavane et al. It reads private data and is not charged to the budget: one reason why the
-        published variant has no rigorous epsilon.
+        Section 6 of Daigavane et al., over all training roots. It reads private data and is not charged to the budget:
+        one reason why the published variant has no proved epsilon.
         """
         positions = np.arange(trees.num_roots)
         norms = gradient_norms(network, trees, positions, self.data.features, self.data.labels)
@@ -157,12 +161,13 @@ class PreparedTrees(PreparedStep):
 
     @property
     def accounted_clip_norms(self) -> tuple[float, ...]:
-        """Percentiles are what they were found to be; all other clip norms are the cell's."""
+        """Clip norms of the cell; percentiles as they were found."""
         if self._step is None or isinstance(self._step.terms[0].clip_norms, float | int):
             return self.public_clip_norms
         return tuple(self._step.terms[0].clip_norms.values())
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran, from the step itself."""
         step = self._step
         if step is None:
             return procedure(self.mechanism, (), None, 0.0, 0)
@@ -176,12 +181,11 @@ class PreparedTrees(PreparedStep):
             of_groups = tuple(value for values in spread for value in sorted(values))
             as_ran = procedure(self.mechanism, terms, noise, step.divisor, resumed_at)
             return as_ran.model_copy(update={"noise_std": of_groups})
-        releases = () if self.choice is None else (self.choice.release,)
-        return procedure(self.mechanism, terms, noise, step.divisor, resumed_at, releases)
+        return procedure(self.mechanism, terms, noise, step.divisor, resumed_at)
 
 
 def stable_trees(order: Order, mechanism: PoissonTrees | FixedSizeStableTrees | ResidualTrees) -> EgoTrees:
-    """Trees of the training nodes over the lists of the stable sampler; each node alone without hops."""
+    """Return trees of the training nodes over lists of the stable sampler; each node alone without hops."""
     graph, roots = order.data.graph, order.data.graph.train_nodes
     if mechanism.max_degree is None or mechanism.list_cap is None:
         return _alone(order, mechanism.hops)
@@ -190,11 +194,13 @@ def stable_trees(order: Order, mechanism: PoissonTrees | FixedSizeStableTrees | 
 
 
 def _alone(order: Order, hops: int) -> EgoTrees:
+    """Return trees of single nodes."""
     graph = order.data.graph
     return pack_ego_trees(empty_edge_lists(graph), graph.train_nodes, hops, order.device)
 
 
 def _algorithm_1(order: Order, mechanism: FixedBatchTrees) -> EgoTrees:
+    """Return trees over lists that Algorithm 1 of the paper samples."""
     graph, roots = order.data.graph, order.data.graph.train_nodes
     if mechanism.max_degree is None:
         return _alone(order, mechanism.hops)
@@ -203,7 +209,7 @@ def _algorithm_1(order: Order, mechanism: FixedBatchTrees) -> EgoTrees:
 
 
 def _stds(network: Network, noise_over_clip: float, clip_norms: ClipNorms) -> tuple[float, ...]:
-    """One for each parameter: groups differ."""
+    """Return one noise std for each parameter; groups differ."""
     if isinstance(clip_norms, float | int):
         raise TypeError("expected a clip norm for each group")
     return tuple(
@@ -215,7 +221,7 @@ def _stds(network: Network, noise_over_clip: float, clip_norms: ClipNorms) -> tu
 
 
 def _read(term: ClippedTerm, losses: Losses, resumed_at: int) -> ClippedSum:
-    """What a term of the step that ran is: from its trees, sampler, draws, clip norms and loss."""
+    """Return a term of the step that ran: its trees, sampler, draws, clip norms and loss."""
     lists, sampler = term.trees.lists, term.draws.sampler
     norms = term.clip_norms
     loss = Loss.FULL
@@ -237,56 +243,3 @@ def _read(term: ClippedTerm, losses: Losses, resumed_at: int) -> ClippedSum:
         clip_norms=(float(norms),) if isinstance(norms, float | int) else tuple(norms.values()),
         draws=term.draws.count + resumed_at,
     )
-
-
-class PreparedChoice:
-    """Whether predictions read neighbours: a noisy count over validation nodes, of which the sign is released.
-
-    docs/privacy.md, Theorem 4. The method predicts; lists, labels, sensitivity and noise are in here.
-    """
-
-    def __init__(self, order: Order, mechanism: ResidualTrees) -> None:
-        graph = order.data.graph
-        self._budget, self.sensitivity = mechanism.choice_epsilon, mechanism.choice_sensitivity
-        self.epsilon = 0.0  # of the choice that was made
-        self.nodes = graph.nodes_of("val")
-        if not len(self.nodes):
-            raise invalid("choice_epsilon", self._budget, "null where there are no validation nodes")
-        self._labels = np.asarray(graph.labels)[self.nodes]
-        key = order.key("edge lists of the choice")
-        self.lists: EdgeLists = stable_edge_lists(
-            graph, self.nodes, mechanism.max_degree or 0, mechanism.list_cap or 0, key
-        ).checked()
-        self._noise = order.generator("choice of inference")
-        self._made: bool | None = None
-        self.count = 0
-
-    def reads_neighbours(self, predict: Callable[[EdgeLists | None], np.ndarray]) -> bool:
-        """The choice, made once. `predict` gives (N,) classes over given lists; over None, of each node alone.
-
-        The count is how many more validation nodes are right over the lists; a node without a label counts 0.
-        """
-        if self._made is None:
-            self.count += 1
-            right = [
-                int(((predict(lists)[self.nodes] == self._labels) & (self._labels >= 0)).sum())
-                for lists in (self.lists, None)
-            ]
-            sensitivity = min(self.sensitivity, len(self.nodes))
-            drawn = noisily_positive(
-                count=right[0] - right[1], sensitivity=sensitivity, epsilon=self._budget, generator=self._noise
-            )
-            self._made, self.epsilon = bool(drawn.place), drawn.epsilon
-        return self._made
-
-    @property
-    def release(self) -> Release:
-        return Release(
-            kind="choice of inference",
-            noise=self.epsilon,
-            sensitivity=self.sensitivity,
-            count=self.count,
-            lists=self.lists.kind,
-            max_degree=self.lists.max_degree,
-            list_cap=self.lists.list_cap,
-        )

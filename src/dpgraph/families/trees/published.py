@@ -1,19 +1,19 @@
-"""DP-GNN and DP-MLP as their paper publishes them."""
+"""Mechanisms of DP-GNN and DP-MLP as their paper publishes them (Daigavane et al. 2022)."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.trees.accountant import tree_size
-from dpgraph.families.trees.published_accountant import (
+from dpgraph.families.trees.accountant import (
     HYPERGEOMETRIC,
     ONE_MULTIPLIER,
     UNPAID_PERCENTILES,
     UNSTABLE_LISTS,
     published_theorem1,
+    tree_size,
 )
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
@@ -25,9 +25,9 @@ from dpgraph.privacy.relation import Relation
 class FixedBatchTrees(FixedBatches):
     """DP-GNN and DP-MLP as published (Daigavane et al. 2022, Algorithms 1, 4 and 5): for comparison only.
 
-    `noise_multiplier` is the paper's lambda: the noise std of group l is 2 C_l N(K, r) lambda; without hops it is
-    C_l lambda, as in the released code (`PrintedRecords`: 2 C_l lambda, as in the text). No proof covers it, so
-    `rigorous` gives the reasons instead of a number.
+    `noise_multiplier` is the paper's lambda: the noise std of group l is 2 C_l N(K, r) lambda. Without hops it is C_l
+    lambda, as in the released code (`PrintedRecords`: 2 C_l lambda, as in the text). No proof covers it: the paper's
+    Theorem 1 gives the claimed epsilon, and `rigorous` gives the reasons instead of a number.
     """
 
     relation: ClassVar[Relation] = Relation.NONE
@@ -52,17 +52,18 @@ class FixedBatchTrees(FixedBatches):
 
     @property
     def theorem_1(self) -> bool:
-        """Tell whether noise and epsilon are Theorem 1's; without hops the released code has another formula."""
+        """True if noise and epsilon are those of Theorem 1; without hops the released code has another formula."""
         return self.hops > 0
 
     @property
     def noise_std_over_clip(self) -> float | None:
-        """Of each group: noise std of group l divided by C_l."""
+        """Noise std of group l over C_l, the same for all groups."""
         if self.noise_multiplier is None:
             return None
         return 2 * self.affected_roots * self.noise_multiplier if self.theorem_1 else self.noise_multiplier
 
     def published(self) -> Guarantee:
+        """Return the claimed guarantee."""
         steps, noise = self.closed()
         if not self.theorem_1:
             rate = self.batch_size / self.num_roots
@@ -81,6 +82,7 @@ class FixedBatchTrees(FixedBatches):
         )
 
     def rigorous(self) -> Guarantee:
+        """Return the reasons why no epsilon is proved."""
         reasons = []
         if self.hops:
             reasons.append(UNSTABLE_LISTS)
@@ -96,11 +98,12 @@ class FixedBatchTrees(FixedBatches):
 
     @property
     def shape(self) -> base.Shape:
+        """The shape of a step, which is compared with the one that ran."""
         lists = Lists.ALGORITHM_1 if self.hops else Lists.NONE
         return base.Shape(lists=lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT_GROUPS)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
-        """`clip_norms`: one for each group, percentiles of private gradient norms."""
+        """Return the clipped sum of a step; `clip_norms` are percentiles of private gradient norms, one per group."""
         return (self._term(clip_norms, hops=self.hops, max_degree=self.max_degree, batch_size=self.batch_size),)
 
 
@@ -108,7 +111,7 @@ class PrintedRecords(FixedBatchTrees):
     """DP-MLP at the noise of the paper's text: lambda = sigma / (2 C N(K, r)), and N(K, 0) = 1.
 
     The noise std of group l is 2 C_l lambda, twice that of the released code, and Theorem 1 at one affected root gives
-    its epsilon. The clip norms are percentiles here as well, so that nothing is proved.
+    the claimed epsilon. The clip norms are percentiles here, too, so no epsilon is proved.
     """
 
     presumed: ClassVar[base.Shape] = base.PRINTED_MLP
@@ -121,4 +124,27 @@ class PrintedRecords(FixedBatchTrees):
 
     @property
     def theorem_1(self) -> bool:
+        """True: noise and epsilon are those of Theorem 1."""
         return True
+
+
+def published_trees(request: MechanismRequest) -> FixedBatchTrees:
+    """Build the mechanism of variant `published`."""
+    return FixedBatchTrees(**published_fields(request))
+
+
+def printed_records(request: MechanismRequest) -> PrintedRecords:
+    """Build the mechanism of variant `published-text` of DP-MLP."""
+    return PrintedRecords(**published_fields(request))
+
+
+def published_fields(request: MechanismRequest) -> dict[str, Any]:
+    """Return the fields of the paper's mechanism; K is None without hops."""
+    hops = request.cell.model.hops
+    return {
+        **request.common(request.num_train),
+        "hops": hops,
+        "max_degree": request.privacy.max_degree if hops else None,
+        "batch_size": request.batch_size,
+        "groups": 1 + bool(hops) + bool(request.cell.model.encoder_layers),  # decoder, aggregation, encoder
+    }

@@ -1,4 +1,4 @@
-"""DP-SGD over independent records in Poisson lots: trees of depth 0, whose roots read nobody else's record.
+"""Mechanism of DP-SGD over independent records in Poisson lots: trees of depth 0, which read one record each.
 
 `noise_multiplier` is noise std / clip norm.
 """
@@ -33,11 +33,11 @@ class Lots(NoisySteps):
 
     @property
     def rate(self) -> float:
-        """q = L / N"""
+        """Rate q = L / N."""
         raise NotImplementedError
 
     def published(self) -> Guarantee:
-        """Moments accountant (Abadi et al. 2016) with q = L / N: Table 5 of the paper at T = 100 / q."""
+        """Return the claimed guarantee: moments accountant (Abadi et al. 2016), Table 5 of the paper at T = 100 / q."""
         steps, noise = self.closed()
         epsilon = moments(q=self.rate, noise_multiplier=noise, steps=steps, delta=self.delta)
         stated = MOMENTS_OF_LOTS.filled({"lambda_max": MOST_MOMENTS, "q": f"{self.rate:.6g}"})
@@ -47,8 +47,10 @@ class Lots(NoisySteps):
 class PoissonLots(PoissonBatches, Lots):
     """Poisson lots, each record's whole gradient clipped to C: DP-SGD as Abadi et al. analyse it.
 
-    A null record contributes 0, so a step is the Gaussian mechanism of sensitivity C on a Poisson sample; the pair of
+    A null record contributes 0, so a step is the Gaussian mechanism of sensitivity C on a Poisson sample. The pair of
     laws ((1 - q) N(0) + q N(1), N(0)) in units of C dominates it (docs/privacy.md, Theorem 2 with R = 1).
+
+    Guarantee: record-remove (epsilon, delta)-DP of all parameters ever released.
     """
 
     relation: ClassVar[Relation] = poisson_gaussian.statement.relation
@@ -58,23 +60,27 @@ class PoissonLots(PoissonBatches, Lots):
 
     @property
     def rate(self) -> float:
+        """Rate q."""
         return self.sampling_rate
 
     @property
     def release_mu(self) -> float:
-        """mu of a Gaussian release besides the steps."""
+        """The mu of all Gaussian releases besides the steps; 0: there are none."""
         return 0.0
 
     def rdp(self, orders: Orders) -> np.ndarray:
+        """Return the Renyi divergences of steps and releases at `orders`."""
         from dpgraph.privacy.accountants.composition import pair_rdp
 
         steps, noise = self.closed()
         return steps * pair_rdp(self._pair(1, noise), orders) + np.asarray(orders) * self.release_mu**2 / 2
 
     def rigorous(self) -> Guarantee:
+        """Return the guarantee of Theorem 2 with R = 1."""
         return self._proved(poisson_gaussian.statement.filled({"q": f"{self.sampling_rate:.6g}"}), self._epsilon())
 
     def _epsilon(self) -> float:
+        """Return the epsilon of steps and releases: Gaussian DP in full batches, else a privacy-loss distribution."""
         from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
@@ -86,4 +92,5 @@ class PoissonLots(PoissonBatches, Lots):
 
     @property
     def shape(self) -> Shape:
+        """The shape of a step, which is compared with the one that ran."""
         return Shape(lists=Lists.NONE, batches=Batches.POISSON, clipped=Clipped.ROOT)

@@ -1,4 +1,4 @@
-"""GNNs and MLPs on ego trees: without privacy, and DP-GNN and DP-MLP (Daigavane et al., Algorithms 1 to 5)."""
+"""Specifications of GNNs and MLPs on ego trees, without privacy and as DP-GNN and DP-MLP (Daigavane et al.)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, MlpModel, Model, NetworkCell, RecordBatches, RootBatches, TreePrivacy
+from dpgraph.engine.methods import looks
+from dpgraph.engine.methods.looks import Look
 from dpgraph.engine.methods.spec import (
     AttackCase,
     CanarySettings,
@@ -17,43 +19,58 @@ from dpgraph.engine.methods.spec import (
     scored_along_edges,
 )
 from dpgraph.families.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
-from dpgraph.families.trees import look
-from dpgraph.families.trees.mechanism import FixedSizeStableTrees, PoissonTrees
-from dpgraph.families.trees.published import FixedBatchTrees, PrintedRecords
-from dpgraph.families.trees.removed import removed_records
-from dpgraph.families.trees.removed_mechanism import RemovedRecords
-from dpgraph.families.trees.variants import fixed_size_trees, poisson_trees, printed_records, published_trees
+from dpgraph.families.trees.mechanism import (
+    FixedSizeStableTrees,
+    PoissonTrees,
+    RemovedRecords,
+    fixed_size_trees,
+    poisson_trees,
+    removed_records,
+)
+from dpgraph.families.trees.published import FixedBatchTrees, PrintedRecords, printed_records, published_trees
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 
 
 class TreeModel(Model):
+    """Networks on ego trees."""
+
     architecture: Literal["mlp", "gcn", "gin", "gat"] = "gcn"
 
 
 class PlainTreeModel(TreeModel):
+    """Networks on ego trees without privacy, which may have dropout."""
+
     DROPPED: ClassVar[tuple[str, ...]] = ("mlp", "gcn", "gin", "gat")
 
 
 class PlainTreeTraining(StoppedTraining):
+    """Training without privacy, which may stop early."""
+
     max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"
     )
 
 
 class PlainGnn(NetworkCell):
+    """A cell of method gnn."""
+
     model: PlainTreeModel
     training: PlainTreeTraining
     privacy: None = None
 
 
 class PlainMlp(NetworkCell):
+    """A cell of method mlp."""
+
     model: MlpModel
     training: PlainTreeTraining
     privacy: None = None
 
 
 class DpTreePrivacy(TreePrivacy):
+    """Budget of DP-GNN."""
+
     variant: Literal["rigorous", "rigorous-fixed-size", "published"] = Field(
         default="rigorous",
         description="rigorous (stable sampler, Poisson batches, public joint clip norm, double-mixture accountant), "
@@ -64,6 +81,8 @@ class DpTreePrivacy(TreePrivacy):
 
 
 class DpGnnCell(NetworkCell):
+    """A cell of DP-GNN."""
+
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
         "privacy": ("clip_norm", "clip_percentile"),
@@ -77,15 +96,19 @@ MlpVariant = Literal["rigorous", "node-remove", "rigorous-fixed-size", "publishe
 
 
 class DpMlpPrivacy(DpTreePrivacy):
+    """Budget of DP-MLP."""
+
     variant: MlpVariant = Field(  # type: ignore[assignment]
         default="rigorous",
-        description="As of dp-gnn; node-remove: as rigorous, stated for a node that leaves with its edges, of which "
-        "nothing here reads any; published: noise std / C and the accountant of the released code; published-text: "
+        description="As for dp-gnn; node-remove: as rigorous, stated for a node that leaves with its edges, which "
+        "no step reads; published: noise std / C and the accountant of the released code; published-text: "
         "noise std / 2 C and Theorem 1, as the paper's text has it with N(K, 0) = 1",
     )
 
 
 class DpMlp(DpGnnCell):
+    """A cell of DP-MLP."""
+
     model: MlpModel  # type: ignore[assignment]
     training: RecordBatches
     privacy: DpMlpPrivacy
@@ -113,7 +136,10 @@ PRIVATE_SUMMARY = "DP-SGD or DP-Adam on ego trees, node-level privacy; the cell'
 
 
 def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
-    """Cells that the tests put through the contract of methods; other architectures with the first variant."""
+    """Return the cells that the tests put through the contract of methods.
+
+    The first variant comes with all architectures.
+    """
     cells: dict[str, dict[str, Any]] = {}
     for hop in hops:
         variants = tuple(VARIANTS if hop else MLP_VARIANTS) if private else (None,)
@@ -127,7 +153,7 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
                 }
                 if variant is not None:
                     cells[name]["privacy"] = {"variant": variant, "epsilon": 6.0, "max_degree": 3, "list_cap": 3}
-    if not private:  # as a baseline is trained; stops before the last step
+    if not private:  # a baseline that stops before the last step
         for hop in hops:
             plain: dict[str, Any] = cells[f"{hop}-none"]
             stopping = {"weight_decay": 0.01, "patience": 1, "stop_on": "accuracy", "sampling_rate": 1.0}
@@ -144,6 +170,7 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
 
 
 def attacks(hops: int) -> tuple[AttackCase, ...]:
+    """Return how audits attack each variant."""
     proved = AttackCase(
         reads="trees",
         hops=hops,
@@ -169,9 +196,32 @@ def attacks(hops: int) -> tuple[AttackCase, ...]:
     return (attacked, removed, fixed_size, published, text)
 
 
+plain_look = looks.by_architecture(
+    {
+        ("gcn", 1): Look(looks.GREEN, "v", (0, (5, 1.5))),
+        ("gcn", 2): Look(looks.SKY, "<", (0, (8, 2))),
+        ("gin", 1): Look(looks.OLIVE, "v", (0, (5, 1, 1, 1))),
+        ("gin", 2): Look(looks.OLIVE, "<", (0, (8, 1, 1, 1))),
+        ("gat", 1): Look(looks.BROWN, "v", (0, (5, 1, 1, 1, 1, 1))),
+        ("gat", 2): Look(looks.BROWN, "<", (0, (8, 1, 1, 1, 1, 1))),
+        ("mlp", 0): Look(looks.ORANGE, ">", (0, (1, 1.5))),
+    }
+)
+private_look = looks.by_architecture(
+    {
+        ("gcn", 1): Look(looks.BLUE, "o", "-"),
+        ("gcn", 2): Look(looks.PURPLE, "s", "-"),
+        ("gin", 1): Look(looks.TEAL, "o", (0, (12, 1))),
+        ("gin", 2): Look(looks.TEAL, "s", (0, (12, 1))),
+        ("gat", 1): Look(looks.WINE, "o", (0, (9, 1, 3, 1))),
+        ("gat", 2): Look(looks.WINE, "s", (0, (9, 1, 3, 1))),
+        ("mlp", 0): Look(looks.VERMILION, "^", "-"),
+    }
+)
+
 SPECS = (
     MethodSpec(
-        "gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=look.plain, rules={RULE: convolution}
+        "gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=plain_look, rules={RULE: convolution}
     ),
     MethodSpec(
         "mlp",
@@ -179,7 +229,7 @@ SPECS = (
         PLAIN,
         PlainMlp,
         contract(False, (0,)),
-        look=look.plain,
+        look=plain_look,
         problems=RECORDS,
         rules={RULE: perceptron},
         untouched={Relation.EDGE: "an MLP that reads no edge"},
@@ -192,7 +242,7 @@ SPECS = (
         contract(True, (1, 2)),
         VARIANTS,
         (*attacks(1), *attacks(2)),
-        look=look.private,
+        look=private_look,
     ),
     MethodSpec(
         "dp-mlp",
@@ -202,7 +252,7 @@ SPECS = (
         contract(True, (0,)),
         MLP_VARIANTS,
         attacks(0),
-        look=look.private,
+        look=private_look,
         rules={RULE: perceptron, RULE_OF_REMOVED: perceptron_of_removed},
     ),
 )

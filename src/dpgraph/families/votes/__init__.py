@@ -1,1 +1,1 @@
-"""Private votes: training on own records, and one release through which nodes inform their neighbours (ours)."""
+"""Private votes: training on own records, then one release through which nodes inform their neighbours (ours)."""

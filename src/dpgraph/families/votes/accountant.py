@@ -1,4 +1,4 @@
-"""Accountants of private votes by name."""
+"""Accountants of DP-Votes by name: Theorem V under node-null, Theorem R under node-remove (docs/privacy.md, 12)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from dpgraph.core.errors import invalid
 from dpgraph.families.votes.sensitivity import UNLIKELY, VotesRelation
-from dpgraph.families.votes.sensitivity import capped_votes as moved_by_receivers
+from dpgraph.families.votes.sensitivity import capped_receiver_votes as moved_by_receivers
 from dpgraph.families.votes.sensitivity import most_voters as fewest_voters
 from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference
@@ -55,9 +55,9 @@ def private_votes(
     votes_relation: Annotated[VotesRelation, par.Parameter("adjacency")] = "node-null",
     sigma_reader: ReaderNoise | None = None, reader_steps: ReaderSteps | None = None,
 ) -> float:  # fmt: skip
-    """Return the epsilon of Theorem V, with Theorem L where a reader is learnt; also of a record replaced, or an edge.
+    """Return the epsilon of DP-Votes by Theorem V, and by Theorem L where a reader is learnt.
 
-    docs/privacy.md, sections 12.2, 12.3 and 12.13.
+    `votes_relation` selects node-null, a replaced record or an edge: docs/privacy.md, sections 12.2, 12.3 and 12.13.
     """
     from dpgraph.families.votes.epsilon import votes_epsilon
 
@@ -90,7 +90,10 @@ def capped_votes(
     most_receivers: Annotated[int, par.count("T_0: receivers of a voter")], eps_choice: Choice, delta: float,
     sigma_mean: MeanNoise | None = None, sigma_hubs: HubsNoise | None = None, hub_limit: HubLimit | None = None,
 ) -> float:  # fmt: skip
-    """Return the epsilon of Theorem R, the larger one of a voter's and a receiver's side: docs/privacy.md, 12.7."""
+    """Return the epsilon of DP-Votes with noisy caps by Theorem R: docs/privacy.md, 12.7.
+
+    It is the larger one of a voter's and a receiver's side.
+    """
     from dpgraph.families.votes.epsilon import released_epsilon, votes_epsilon
 
     failure, most, flags, failures = UNLIKELY * delta, most_voters, 0.0, 1

@@ -1,7 +1,7 @@
-"""Audits of private votes: what the one release contains, what one record moves of it, and what readers look at.
+"""Audits of DP-Votes: the content of the one release, what one record moves of it, and what readers look at.
 
-The release, its noise and the choice are those that dp-votes prepares for its cells. What has to be found is worked out
-here a second time, node by node, from docs/privacy.md, section 12.
+Release, noise and choice are those that dp-votes prepares for its cells. The expected values are computed here a second
+time, node by node, from docs/privacy.md, section 12. So are the noise and use of the mean of the rows (12.1).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from dpgraph.audits.result import Audit, AuditResult, in_words, quantile, statis
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
+from dpgraph.families.votes.mechanism import READERS
 from dpgraph.families.votes.prepared import PreparedVotes
-from dpgraph.families.votes.readers import READERS
+from dpgraph.families.votes.rows import RowMean
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.auditing import measured_errors, profile_test
@@ -39,9 +40,14 @@ TITLE = "the release of votes, and a record's part in it"
 def prepared_votes(
     graph: Graph, seed: int, noise: float = NOISE, choice: float | None = None, **others: Any
 ) -> PreparedVotes:
-    """As `make_jobs` prepares it: one full step, whose mu is that of the votes by the default shares.
+    """Prepare a run as `make_jobs` does: one full step, with the mu of the votes by the default shares.
 
-    `others` are settings of the budget, as of the variant under node-remove.
+    Args:
+        graph: The data set.
+        seed: Seed of the run.
+        noise: Noise multiplier.
+        choice: Epsilon of the choice of a reader; None: no choice.
+        others: Settings of the budget, such as the variant and its bounds.
     """
     weights = others or {"degree_floor": FLOOR}
     cell = resolve(
@@ -61,7 +67,7 @@ def prepared_votes(
 
 
 def _graph(lists: dict[int, list[int]], size: int) -> Graph:
-    """Of `size` nodes, half of them for training; ids of a list in the order given, even what no stored graph has."""
+    """Return a graph of `size` nodes, half of them for training; lists keep the given order, even invalid ids."""
     split = np.where(np.arange(size) % 2 == 0, TRAIN, np.where(np.arange(size) % 4 == 1, VALIDATION, TEST))
     graph = directed_graph([], [], np.ones((size, 2)), np.arange(size) % CLASSES, split, CLASSES)
     rows = [lists.get(node, []) for node in range(size)]
@@ -73,7 +79,7 @@ def _graph(lists: dict[int, list[int]], size: int) -> Graph:
 
 
 def cases() -> dict[str, Graph]:
-    """Graphs on which wrong weights would show most: the changed node lists many, is listed by many, or errs."""
+    """Return graphs on which wrong weights would show most: the changed node lists many, is listed by many, or errs."""
     leaves, size = list(range(1, LEAVES + 1)), LEAVES + 2
     hub = LEAVES + 1
     return {
@@ -85,7 +91,7 @@ def cases() -> dict[str, Graph]:
 
 
 def mixed_graph(size: int = 60) -> Graph:
-    """On which readers differ in how many nodes they are right about; own predictions are wrong about test nodes."""
+    """Return a graph on which readers are right about different numbers of nodes."""
     random = numpy_generator("audits", "votes", "mixed")
     upper = np.triu(random.random((size, size)) < 6 / size, 1)
     graph = _graph({node: np.flatnonzero((upper | upper.T)[node]).tolist() for node in range(size)}, size)
@@ -94,12 +100,12 @@ def mixed_graph(size: int = 60) -> Graph:
 
 
 def predictions(graph: Graph) -> np.ndarray:
-    """(N, C) that the changed node's record does not enter; public here."""
+    """Return (N, C) public predictions, which do not depend on the changed record."""
     return numpy_generator("audits", "votes", "predictions").dirichlet(np.ones(CLASSES), graph.num_nodes)
 
 
 def worked_out(graph: Graph, probabilities: np.ndarray) -> np.ndarray:
-    """(N, C + 1) sums of votes before noise, vote by vote."""
+    """Return (N, C + 1) sums of votes before noise, vote by vote."""
     result = np.zeros((graph.num_nodes, CLASSES + 1))
     for voter in range(graph.num_nodes):
         label = int(graph.labels[voter]) if graph.split[voter] == TRAIN else -1
@@ -114,7 +120,7 @@ def worked_out(graph: Graph, probabilities: np.ndarray) -> np.ndarray:
 
 
 def releases(graph: Graph, trials: int, side: int) -> np.ndarray:
-    """(trials, N, C + 1)"""
+    """Return (trials, N, C + 1) released buckets."""
     step, probabilities = prepared_votes(graph, side), predictions(graph)
     found = []
     for _ in range(trials):
@@ -126,7 +132,7 @@ def releases(graph: Graph, trials: int, side: int) -> np.ndarray:
 
 
 def facts(seen: np.ndarray, graph: Graph) -> dict[str, float]:
-    """Standard deviations by which a release differs from what was worked out, in its mean and in its spread."""
+    """Return the standard deviations by which a release differs from the expected mean and spread."""
     gaps = (seen - worked_out(graph, predictions(graph))) / (NOISE * NORM)
     means = gaps.mean(axis=0) * math.sqrt(len(gaps))
     size = gaps.size
@@ -136,7 +142,7 @@ def facts(seen: np.ndarray, graph: Graph) -> dict[str, float]:
 
 
 def looks_elsewhere(graph: Graph) -> float:
-    """inf where, for one and the same release, a record changes what another node reads."""
+    """Return inf if, for one and the same release, a record changes what another node reads; else 0."""
     released = numpy_generator("audits", "votes", "release").standard_normal((graph.num_nodes, CLASSES + 1))
     probabilities, others = predictions(graph), np.arange(graph.num_nodes) != CHANGED
     found = []
@@ -150,7 +156,7 @@ def looks_elsewhere(graph: Graph) -> float:
 
 
 def choices(graph: Graph, trials: int) -> float:
-    """Standard deviations by which the readers that are chosen differ from exp(epsilon u); the release has no noise."""
+    """Return the standard deviations by which chosen readers differ from exp(epsilon u); the release has no noise."""
     step, probabilities = prepared_votes(graph, 0, noise=1e-6, choice=CHOICE), predictions(graph)
     labels = np.where(np.isin(graph.split, (TRAIN, VALIDATION)), graph.labels, -1)
     counts = np.zeros(len(READERS))
@@ -173,10 +179,11 @@ def choices(graph: Graph, trials: int) -> float:
 
 
 def votes(trials: int) -> AuditResult:
-    """Every graph with and without the changed record: `trials` releases a side, each scored along what it moves.
+    """Audit every graph with and without the changed record, with `trials` releases a side.
 
-    Exact where it can be, else within `LEVEL` standard deviations; and what an attacker finds on the worst graphs is
-    compared with a Gaussian mechanism of mu = 1 / NOISE. "reads": for one release, what others read of it.
+    Facts hold exactly or within `LEVEL` standard deviations. An attack along the direction that the record moves is
+    compared with a Gaussian mechanism of mu = 1 / NOISE. The fact "reads" asks what others read of one and the same
+    release.
     """
     broken: dict[str, float] = {}
     results, checked = {}, 0
@@ -211,9 +218,83 @@ def votes(trials: int) -> AuditResult:
 
 
 def claimed_curve(epsilons: np.ndarray) -> np.ndarray:
+    """Return the claimed delta at each epsilon."""
     return np.asarray(gaussian_delta(mu=1 / NOISE, epsilon=epsilons))
 
 
-AUDITS = {
-    "votes": Audit(votes, 4000, quick=500),
-}
+FEATURES, SHARE = 40, 0.2
+ROUNDED = 1e-6  # error of float32 rows and of rounding to a grid
+ODD_RECORDS = (0, 1, 2)  # a long record, one with numbers that are none, one of a single feature
+
+
+def rows_graph() -> Graph:
+    """Return counts with a common part; some records are so long that they would drown the others if not scaled."""
+    graph = cases()["fan"]
+    random = numpy_generator("audits", "votes", "mean")
+    features = random.poisson(3.0 / (1 + np.arange(FEATURES)), (graph.num_nodes, FEATURES)).astype(np.float32)
+    features[0] *= 1e20
+    features[1, 3] = np.nan
+    features[2] = 7.0 * np.eye(FEATURES)[5]
+    return replace(graph, features=features)
+
+
+def _prepared(graph: Graph, seed: int) -> tuple[PreparedVotes, RowMean]:
+    """Prepare a run that releases the mean of the rows."""
+    step = prepared_votes(graph, seed, degree_floor=4, mean_share=SHARE, votes_share=0.5)
+    if step.mean is None:
+        raise TypeError("expected a mean of the rows")
+    return step, step.mean
+
+
+def summed(graph: Graph) -> np.ndarray:
+    """Return (F,) the sum of scaled rows, record by record."""
+    total = np.zeros(FEATURES)
+    for record in np.asarray(graph.features, dtype=np.float64):
+        if np.isfinite(record).all() and record.any():
+            total += record / np.linalg.norm(record)
+    return total
+
+
+def row_of(record: np.ndarray, released: np.ndarray, std: float) -> np.ndarray:
+    """Return one record as networks read it, computed from the release and the record alone."""
+    kept = [place for place in range(FEATURES) if released[place] > std]
+    direction = released[kept] / np.linalg.norm(released[kept])
+    short = record[kept].astype(np.float64)
+    if not np.isfinite(short).all() or not short.any():
+        return np.zeros(len(kept))
+    short /= np.linalg.norm(short)
+    short -= (short @ direction) * direction
+    return np.asarray(short / np.linalg.norm(short))
+
+
+def votes_mean(trials: int) -> AuditResult:
+    """Audit `trials` means: their noise, what a record moves of one with the same noise, and the rows."""
+    broken: dict[str, float] = {}
+    graph = rows_graph()
+    squares = 0.0
+    for seed in range(trials):
+        step, mean = _prepared(graph, seed)
+        # stated by the mechanism, whatever ran
+        accounted = next(one.noise for one in step.accounted().releases if one.kind == "mean of the rows")
+        squares += float((((mean.released - summed(graph)) / accounted) ** 2).sum())
+    score = quantile(squares, trials * FEATURES)
+    broken |= {} if abs(score) < LEVEL else {"noise": score}
+    read = step.data.features.numpy() / 10.0
+    features = np.asarray(graph.features)
+    for node in range(3, graph.num_nodes):
+        gap = float(np.abs(read[node] - row_of(features[node], mean.released, mean.std)).max())
+        broken |= {} if gap < 10 * ROUNDED else {f"row of node {node}": gap}
+    for node in ODD_RECORDS:
+        (_, whole), (_, less) = _prepared(graph, 0), _prepared(null_records(graph, [node]), 0)
+        moved = float(np.linalg.norm(whole.released - less.released))
+        broken |= {} if moved <= 1 + ROUNDED else {f"record {node} moves": moved}
+    return AuditResult(
+        audit="votes-mean", title="the mean of the rows, and a record's part in it",
+        passed=not broken, trials=trials, curve=(),
+        claim="a record moves the sum of the rows by 1 at most; noise as accounted; rows follow "
+        "from the release and the own record alone",
+        finding=in_words(broken),
+    )  # fmt: skip
+
+
+AUDITS = {"votes": Audit(votes, 4000, quick=500), "votes-mean": Audit(votes_mean, 200)}

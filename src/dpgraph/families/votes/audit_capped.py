@@ -1,8 +1,8 @@
-"""Audit of votes under node-remove with noisy caps: noisy degrees, their caps, and what a node that leaves moves.
+"""Audit of votes with noisy caps under node-remove: noisy degrees, their caps, and what a node that leaves moves.
 
-What is prepared is compared, for the same noise, with and without a voter and a receiver of small graphs (Theorem R,
-docs/privacy.md, 12.7): noisy numbers of others against what is charged for them, votes against B or S B given these,
-and how often a degree exceeds its cap.
+Prepared runs with the same noise are compared with and without a voter and a receiver of small graphs (Theorem R,
+docs/privacy.md, 12.7). Noisy numbers of others may move by what is charged for them, and votes, given these, by B or S
+B. The audit also counts how often a degree exceeds its cap.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.families.votes.audit import CLASSES, MASS, NORM, predictions, prepared_votes
 from dpgraph.families.votes.ballots import CappedBallots
-from dpgraph.families.votes.mechanism import CappedVotes
+from dpgraph.families.votes.removed_mechanism import CappedVotes
 
 SIZE, MARGIN, FLOOR = 24, 1.0, 3
 VARIANT = "node-remove-capped"
-VOTER, RECEIVER = 0, 3  # of these nodes a record goes; every fourth node receives
+VOTER, RECEIVER = 0, 3  # nodes that leave; every fourth node receives
 TITLE = "votes with noisy caps when a node leaves with all its edges"
 
 
 @dataclass
 class NoisyCaps:
-    """Ballots with their caps, the mechanism, and the noisy numbers that were made on the way."""
+    """Ballots with their caps, the mechanism, and the noisy numbers that were released on the way."""
 
     ballots: CappedBallots
     mechanism: CappedVotes
@@ -42,7 +42,7 @@ class NoisyCaps:
 
 
 def graphs() -> dict[str, Graph]:
-    """A clique, two receivers that share all voters, and a random graph."""
+    """Return a clique, two receivers that share all voters, and a random graph."""
     random = numpy_generator("audits", "votes capped")
     upper = np.triu(random.random((SIZE, SIZE)) < 0.3, 1)
     shared = np.zeros((SIZE, SIZE), dtype=bool)
@@ -61,13 +61,14 @@ def graphs() -> dict[str, Graph]:
 
 
 def prepared(graph: Graph, seed: int, variant: str = VARIANT) -> NoisyCaps:
+    """Prepare ballots with caps, and record the noisy numbers."""
     budget: dict[str, Any] = {
         "variant": variant,
         "degrees_share": 0.2,
         "cap_margin": MARGIN,
         "degree_floor": FLOOR,
         "hub_share": 0.1,
-        "hub_limit": 1000,  # nobody, so that flags are the same on both sides
+        "hub_limit": 1000,  # no hubs, so that flags are the same on both sides
     }
     step = prepared_votes(graph, seed, **budget)
     seen: dict[str, np.ndarray] = {}
@@ -89,13 +90,17 @@ def prepared(graph: Graph, seed: int, variant: str = VARIANT) -> NoisyCaps:
 
 
 def caps_of(ballots: CappedBallots) -> np.ndarray:
+    """Return the caps of ballots; raise TypeError without caps."""
     if ballots.caps is None:
         raise TypeError("expected votes with caps")
     return ballots.caps
 
 
 def moved(graph: Graph, node: int, seed: int, variant: str = VARIANT) -> dict[str, float]:
-    """What a node moves, over what is charged for it; noise is the same on both sides, since names of streams are."""
+    """Return by how much a node that leaves moves each noisy number and the votes, over what is charged.
+
+    Noise is the same on both sides, since the names of its streams are.
+    """
     here, there = prepared(graph, seed, variant), prepared(without_node(graph, node), seed, variant)
     others, mechanism = np.arange(SIZE) != node, here.mechanism
     found = {}
@@ -105,7 +110,7 @@ def moved(graph: Graph, node: int, seed: int, variant: str = VARIANT) -> dict[st
         charged = 1 / ((ratio or math.nan) * mechanism.closed()[1])  # mu
         payer = VOTER if name == "received" else RECEIVER
         found[name] = _over(shift / (noise or math.nan), charged if node == payer else 0.0)
-    # given the caps of one side: what released degrees are on both
+    # given the caps of one side, as if both sides had released the same degrees
     fixed, sums = replace(there.ballots, caps=caps_of(here.ballots)), []
     for ballots in (here.ballots, fixed):
         votes = np.column_stack([np.tile(np.eye(CLASSES)[0] - 1 / CLASSES, (SIZE, 1)), np.full(SIZE, MASS)])
@@ -118,12 +123,12 @@ def moved(graph: Graph, node: int, seed: int, variant: str = VARIANT) -> dict[st
 
 
 def _over(value: float, bound: float) -> float:
-    """inf where anything moves that must not."""
+    """Return value / bound; inf if a value moves whose bound is 0."""
     return value / bound if bound else math.inf if value > 1e-9 else 0.0
 
 
 def looks_elsewhere(graph: Graph, node: int) -> bool:
-    """Whether others read one and the same release otherwise when `node` is gone."""
+    """Return True if others read one and the same release otherwise when `node` is gone."""
     released = numpy_generator("audits", "votes capped", "release").standard_normal((SIZE, CLASSES + 1))
     others, chances, found = np.arange(SIZE) != node, predictions(graph), []
     for one in (graph, without_node(graph, node)):
@@ -135,7 +140,7 @@ def looks_elsewhere(graph: Graph, node: int) -> bool:
 
 
 def votes_capped(trials: int) -> AuditResult:
-    """A voter and a receiver of each graph leave, `trials` times with other noise."""
+    """Audit a voter and a receiver of each graph that leave, `trials` times with other noise."""
     most = {"received": 0.0, "degrees": 0.0, "votes": 0.0}
     spread: list[bool] = []
     above, count = 0, 0

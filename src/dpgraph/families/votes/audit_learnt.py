@@ -1,7 +1,7 @@
 """Audit of the reader that `dp-votes` may learn from labels of training nodes (docs/privacy.md, Theorem L).
 
-Buckets and noisy sums of every step are given, the same with and without a record. What a step then sums up is worked
-out here a second time, node by node, and what the record moves of it is compared with the clip norm.
+Buckets and noisy sums of every step are fixed, the same with and without a record. The sum of each step is computed
+here a second time, node by node, and the movement by the record is compared with the clip norm.
 """
 
 from __future__ import annotations
@@ -33,23 +33,24 @@ from dpgraph.families.votes.prepared import PreparedVotes
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
 STEPS, RATE, SHRINKAGE, STRENGTH = 3, 5.0, 1.0, 2.0
-ROUNDED = 1e-6  # of gradients on a grid, next to those that are not
+ROUNDED = 1e-6  # error of gradients on a grid
 
 
-class Given(ReleaseNoise):
-    """What is released whatever is summed up; keeps the sums and the noise that was asked for."""
+class FixedReleases(ReleaseNoise):
+    """Releases that do not depend on the sums; keeps the sums and the requested noise."""
 
     def __init__(self, outputs: list[np.ndarray]) -> None:
         self.outputs, self.sums, self.stds = outputs, list[np.ndarray](), list[float]()
 
     def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
+        """Return the next fixed release."""
         self.sums.append(values)
         self.stds.append(std)
         return self.outputs[min(len(self.sums), len(self.outputs)) - 1]
 
 
-def learnt_from(graph: Graph, seed: int) -> tuple[PreparedVotes, Given, np.ndarray]:
-    """A run with given releases: what was prepared, the steps of its reader, and the buckets."""
+def learnt_from(graph: Graph, seed: int) -> tuple[PreparedVotes, FixedReleases, np.ndarray]:
+    """Return a run with fixed releases: the prepared step, the steps of its reader, and the buckets."""
     random = numpy_generator("audits", "votes", "learnt", seed)
     released = random.normal(0, 3, (graph.num_nodes, CLASSES + 1))
     outputs = [random.normal(0, 4, 1 + CLASSES**2 + CLASSES) for _ in range(STEPS)]
@@ -57,14 +58,14 @@ def learnt_from(graph: Graph, seed: int) -> tuple[PreparedVotes, Given, np.ndarr
         graph, 0, degree_floor=FLOOR, votes_share=0.4, reader_share=0.2, reader_steps=STEPS, reader_rate=RATE,
         shrinkage=SHRINKAGE, strength=STRENGTH,
     )  # fmt: skip
-    steps = Given(outputs)
-    step._votes, step._reader_noise = Given([released]), steps
+    steps = FixedReleases(outputs)
+    step._votes, step._reader_noise = FixedReleases([released]), steps
     step.scores(predictions(graph))
     return step, steps, released
 
 
 def example(graph: Graph, node: int, released: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]:
-    """(C,) own prediction's logarithms and (C,) what the node reads in units of the public reader, bucket by bucket."""
+    """Return (C,) logarithms of the own prediction and (C,) the reading in units of the public reader."""
     listed = {int(one) for one in graph.out_idx[graph.out_ptr[node] : graph.out_ptr[node + 1]]}
     named = {one for one in listed if 0 <= one < graph.num_nodes} - {node}
     label = int(graph.labels[node]) if graph.split[node] == TRAIN else -1
@@ -79,7 +80,7 @@ def example(graph: Graph, node: int, released: np.ndarray, std: float) -> tuple[
 
 
 def gradient(parameters: np.ndarray, own: np.ndarray, read: np.ndarray, label: int) -> np.ndarray:
-    """Of one example, cut to norm 1."""
+    """Return the gradient of one example, cut to norm 1."""
     weight, bias = parameters[1 : 1 + CLASSES**2].reshape(CLASSES, CLASSES), parameters[1 + CLASSES**2 :]
     scores = parameters[0] * own + read @ weight + bias
     errors = np.exp(scores - scores.max())
@@ -89,7 +90,7 @@ def gradient(parameters: np.ndarray, own: np.ndarray, read: np.ndarray, label: i
 
 
 def worked_out_steps(graph: Graph, released: np.ndarray, outputs: list[np.ndarray], std: float) -> list[np.ndarray]:
-    """Sums of all steps from given releases."""
+    """Return the sums of all steps, given the releases."""
     nodes = [node for node in range(graph.num_nodes) if graph.split[node] == TRAIN and graph.labels[node] >= 0]
     examples = [(*example(graph, node, released, std), int(graph.labels[node])) for node in nodes]
     parameters = np.concatenate([[1.0], np.eye(CLASSES).ravel(), np.zeros(CLASSES)])
@@ -102,7 +103,7 @@ def worked_out_steps(graph: Graph, released: np.ndarray, outputs: list[np.ndarra
 
 
 def _wrong(graph: Graph, seed: int) -> dict[str, float]:
-    """What is not as worked out: sums with and without the changed record, what it moves, noise, epsilon."""
+    """Return what differs from the expected values: sums on both sides, the movement by the record, noise, epsilon."""
     found, sums = dict[str, float](), []
     for side, one in (("with", graph), ("without", null_records(graph, [CHANGED]))):
         step, steps, released = learnt_from(one, seed)
@@ -127,11 +128,12 @@ def _wrong(graph: Graph, seed: int) -> dict[str, float]:
 
 
 def stated_epsilon(mechanism: PoissonVotes) -> float:
+    """Return the epsilon that the mechanism states; inf if there is none."""
     return float(mechanism.rigorous().epsilon or math.inf)
 
 
 def votes_learnt(trials: int) -> AuditResult:
-    """`trials` given releases on graphs on which the changed node lists many, is listed by many, or errs."""
+    """Audit `trials` fixed releases on graphs whose changed node lists many, is listed by many, or errs."""
     graphs = {name: graph for name, graph in cases().items() if name != "copies"} | {"mixed": mixed_graph()}
     graphs |= {"hub, another class": replace(graphs["hub"], labels=(graphs["hub"].labels + 1) % CLASSES)}
     broken: dict[str, float] = {}

@@ -1,7 +1,7 @@
-"""Audit: is one record there? An attacker sees what all others predict.
+"""Audit: an attacker who sees what all others predict decides whether one record is there.
 
-Predictions of own-record training that read the raw graph have no guarantee: there the attack has to succeed, or it
-says nothing about votes, whose epsilon covers them.
+Own-record training whose predictions read the raw graph has no guarantee. There the attack must succeed, or its failure
+against votes, whose epsilon covers them, would mean little.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from dpgraph.privacy.auditing import measured_errors, profile_test
 from dpgraph.privacy.calibration import Calibration
 
 FRIENDS, OTHERS, FEATURES, CLASSES = 8, 12, 3, 2
-CHANGED, EMPTY, LABEL = 0, 1, 1  # the node whose record is null on the other side; one that is null; the former's class
+CHANGED, EMPTY, LABEL = 0, 1, 1  # the node whose record is null on the other side; a null node; the former's class
 SIZE = 2 + 2 * FRIENDS + OTHERS
-EPSILON, DELTA = 1.0, 1e-3  # of the raw graph's parameters
-RUNS = 40  # trials to one whole training with predictions on the raw graph
+EPSILON, DELTA = 1.0, 1e-3  # guarantee of the parameters of runs that read the raw graph
+RUNS = 40  # trials per whole training with predictions on the raw graph
 TITLE = "who is there, from what all others predict"
 
 
 @cache
 def _graph(present: bool) -> Graph:
-    """The changed node, for training, with its friends; their twins around a null node; training nodes without edges.
+    """Return the changed node, for training, with its friends; their twins around a null node; unlinked training nodes.
 
     A twin has its friend's features, and the null node in its list instead of the changed one.
     """
@@ -51,7 +51,7 @@ def _graph(present: bool) -> Graph:
     graph = directed_graph([], [], features, labels, split, CLASSES)
     centres = np.repeat([CHANGED, EMPTY], FRIENDS)
     ends = pairs.ravel()
-    back = ends[:FRIENDS]  # the null node lists nobody
+    back = ends[:FRIENDS]  # the null node has no list
     owners, members = np.concatenate([ends, centres[:FRIENDS]]), np.concatenate([centres, back])
     whole = with_edges(graph, owners, members)
     return whole if present else null_records(whole, [CHANGED])
@@ -59,7 +59,7 @@ def _graph(present: bool) -> Graph:
 
 @cache
 def _cell() -> Cell:
-    """Training on own records, predictions on the raw graph."""
+    """Return a cell that trains on own records and predicts from the raw graph."""
     return resolve(
         {
             "task": {"dataset": "audit"},
@@ -77,20 +77,21 @@ def _cell() -> Cell:
 
 @cache
 def _calibrated() -> Calibration:
+    """Return the calibration of that cell."""
     return calibrate(_cell(), len(_graph(True).train_nodes), num_protected=SIZE)
 
 
 def _apart(scores: np.ndarray) -> np.ndarray:
-    """(FRIENDS,) by how much more than its twin a friend leans to the record's class."""
+    """Return (FRIENDS,) by how much more than its twin a friend leans to the record's class."""
     friends, twins = scores[2 : 2 + 2 * FRIENDS].astype(float).reshape(2, FRIENDS, CLASSES)
     lean = friends - twins
     return np.asarray(lean[:, LABEL] - lean[:, 1 - LABEL])
 
 
 def by_votes(trials: int) -> np.ndarray:
-    """(2, trials) of releases with and without the record: the sum of what friends lean to its class.
+    """Return (2, trials) of releases with and without the record: how much its friends lean to its class, in all.
 
-    Own predictions are public here: the guarantee of votes holds given these.
+    Own predictions are public here; the guarantee of votes holds given them.
     """
     own = np.full((SIZE, CLASSES), 1 / CLASSES)
     found = np.zeros((2, trials))
@@ -101,9 +102,9 @@ def by_votes(trials: int) -> np.ndarray:
 
 
 def by_raw_graph(trials: int) -> np.ndarray:
-    """(2, trials) of whole runs: the largest difference of a friend and its twin, whatever was learnt.
+    """Return (2, trials) of whole runs: the largest difference between a friend and its twin.
 
-    A friend of a null record predicts what its twin does. Nothing of the parameters has to be known.
+    A friend of a null record predicts what its twin does, whatever the parameters.
     """
     found = np.zeros((2, trials))
     for trial in tracked(range(trials), "predictions on the raw graph", trials, "pair"):
@@ -115,7 +116,7 @@ def by_raw_graph(trials: int) -> np.ndarray:
 
 
 def votes_membership(trials: int) -> AuditResult:
-    """Votes keep the curve of their mu; the raw graph shows who is there, beyond the epsilon of its parameters."""
+    """Audit that votes keep the curve of their mu, and that the raw graph leaks more than its epsilon."""
     errors = measured_errors(*by_votes(trials))
     test = profile_test(errors, claimed_curve)
     claim = f"mu = {1 / NOISE:.3f} covers others' predictions by votes; no epsilon covers those on the raw graph"

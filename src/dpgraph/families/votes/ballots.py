@@ -1,7 +1,7 @@
-"""Votes and buckets: who votes where with what weight, what is released, and what a node reads of it.
+"""Votes and buckets: the weight of each vote, the sums that are released, and what a node reads of them.
 
-The list of a node is part of its record. Every row of the arrays here belongs to one record; nothing but the noisy sum
-of `release` mixes records.
+A node's list is part of its record. Every row of the arrays here belongs to one record; only the sums of `buckets` mix
+records.
 """
 
 from __future__ import annotations
@@ -15,28 +15,34 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.votes.readers import NOISE_READERS, READERS, BucketReader
+from dpgraph.families.votes.mechanism import NOISE_READERS, READERS, BucketReader
 
 GRID = 2.0**30  # votes are rounded towards zero to multiples of 1 / GRID: norms never grow, and float64 sums are exact
 PIECE = 1 << 14
-SMALLEST = 1e-3  # of a probability, before its logarithm is taken
+SMALLEST = 1e-3  # is added to a probability before its logarithm is taken
 
 
 @dataclass(frozen=True)
 class Ballots:
-    """Lists as sets of others' ids, and which nodes vote."""
+    """Lists as sets of other nodes' ids, and the nodes that vote."""
 
-    readers: ClassVar[tuple[BucketReader, ...]] = READERS  # of a choice
+    readers: ClassVar[tuple[BucketReader, ...]] = READERS  # that a choice is made among
 
     lists: sp.csr_matrix  # (N, N) 1 where the owner's list names the node
     votes: np.ndarray  # (N,) bool: nodes with a record
     degree_floor: int
 
     @classmethod
-    def of(cls, ptr: np.ndarray, idx: np.ndarray, votes: np.ndarray, degree_floor: int) -> Ballots:
-        """From lists by owner, ids in any order: duplicates, the owner's own id and ids out of range are left out.
+    def from_lists(cls, ptr: np.ndarray, idx: np.ndarray, votes: np.ndarray, degree_floor: int) -> Ballots:
+        """Return ballots from lists by owner, without duplicates, the owner's own id and ids out of range.
 
-        Each is a function of one record, so leaving them out is no release; an error would be one.
+        Leaving an id out depends on one record alone and is no release. An error would be one.
+
+        Args:
+            ptr: (N + 1,) start of each owner's list in `idx`.
+            idx: ids, in any order.
+            votes: (N,) bool: nodes that vote.
+            degree_floor: m, the smallest d + 1 that weights are made of.
         """
         size = len(votes)
         owners = np.repeat(np.arange(size, dtype=np.int32), np.diff(np.asarray(ptr)))
@@ -55,20 +61,27 @@ class Ballots:
 
     @cached_property
     def degrees(self) -> np.ndarray:
-        """(N,) d: ids in a list, the owner left out."""
+        """(N,) d: number of other ids in each list."""
         return np.diff(self.lists.indptr)
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """(N,) g = 1 / sqrt(max(d + 1, m)): a node votes into d + 1 buckets."""
+        """(N,) weight 1 / sqrt(max(d + 1, m)) of a vote; a node votes into d + 1 buckets."""
         return np.asarray(1 / np.sqrt(np.maximum(self.degrees + 1, self.degree_floor)))
 
     def ballots(self, labels: np.ndarray, probabilities: np.ndarray, mass: float) -> np.ndarray:
-        """(N, C + 1) V of every node: its label in `labels` (N,), else its probabilities (N, C), less 1 / C, and the
-        mass; times its weight.
+        """Return the weighted vote of every node.
 
-        Zero for a node without a record. What is no probability vector is made one: numbers that are not finite, or
-        negative, count 0, and without any left all classes count alike. The norm is at most B times the weight.
+        Vectors that are no probabilities are made some: numbers that are not finite or negative count 0, and if none is
+        left all classes count alike. So the norm is at most B times the weight.
+
+        Args:
+            labels: (N,) label that votes; -1: the prediction votes.
+            probabilities: (N, C) predictions.
+            mass: a, which counts voters.
+
+        Returns:
+            (N, C + 1): (label or prediction - 1 / C, a) times the weight; zero for a node without a record.
         """
         size = probabilities.shape[1]
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
@@ -89,43 +102,52 @@ class Ballots:
         return votes
 
     def buckets(self, ballots: np.ndarray) -> np.ndarray:
-        """(N, C + 1): to each node, the ballots of all whose lists name it, and its own."""
+        """Return (N, C + 1): for each node, the sum of its own ballot and of all ballots whose owners list it."""
         result = np.asarray(self.lists.T @ ballots)
         result += ballots
         return result
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
-        """(N, C) what each node reads: the buckets of its own list and its own, shrunk, less its own share in them.
+        """Return what each node reads: the shrunk buckets of its list and its own, less its own share in them.
 
-        `std` is that of the noise on each number of a bucket. A node that never voted has no share.
+        Args:
+            released: (N, C + 1) noisy buckets.
+            ballots: (N, C + 1) ballots that were cast; zero for a node that never voted.
+            mass: a, which counts voters.
+            std: Noise std of each number of a bucket.
+            shrinkage: kappa.
+
+        Returns:
+            (N, C)
         """
         trust = bucket_trust(released, mass, std, shrinkage)
         return read_around(self.lists, released, trust, ballots, self.lists @ trust + trust)
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
-        """(N, C) from each node's own probabilities and what it read."""
+        """Return (N, C) scores from each node's own probabilities (N, C) and its reading (N, C)."""
         return scores_of(probabilities, read, reader.strength / np.sqrt(self.degrees + 1.0))
 
 
 @dataclass(frozen=True)
 class OneHopBallots(Ballots):
-    """Votes as in `Ballots`, of which a node reads those in its own bucket alone: what its neighbours say."""
+    """Votes as in `Ballots`; a node reads its own bucket alone, which holds what its neighbours say."""
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
-        """(N, C) the mean vote in each node's own bucket, shrunk by its mass, less the node's own share in it."""
+        """Return (N, C) the mean vote in each node's own bucket, shrunk by its mass, less the node's own share."""
         trust = bucket_trust(released, mass, std, shrinkage)
         return np.asarray((released[:, :-1] - ballots[:, :-1]) * trust[:, None])
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
+        """Return (N, C) scores from each node's own probabilities (N, C) and its reading (N, C)."""
         return scores_of(probabilities, read, np.full(len(read), reader.strength))
 
 
 @dataclass(frozen=True)
 class BoundedBallots(OneHopBallots):
-    """Votes under a public degree bound D: nobody votes for itself, and a node reads its own bucket alone.
+    """Votes under a public degree bound D: no node votes for itself, and a node reads its own bucket alone.
 
-    d counts edges that are in both ends' lists: a node that leaves with all its edges then changes as many weights as
-    it has votes. All that concerns single ballots is as in `Ballots`.
+    d counts edges that are in both ends' lists, so that a node that leaves with all its edges changes as many weights
+    as it has votes.
     """
 
     degree_bound: int = 1
@@ -133,9 +155,11 @@ class BoundedBallots(OneHopBallots):
 
     @classmethod
     def under(cls, plain: Ballots, degree_bound: int, taper: float) -> BoundedBallots:
-        """Over edges that are in both ends' lists. Raises UserError where a list breaks the schema of the guarantee.
+        """Return ballots over edges that are in both ends' lists.
 
-        The message is for the holder of the data alone: that a schema is broken tells of a record.
+        Raises:
+            UserError: A list is longer than `degree_bound`. Show the message to the holder of the data alone: it tells
+                of a record.
         """
         mutual = plain.lists.multiply(plain.lists.T).tocsr()
         longest = int(np.diff(mutual.indptr).max(initial=0))
@@ -145,30 +169,30 @@ class BoundedBallots(OneHopBallots):
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """(N,) g = (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D)."""
+        """(N,) weight (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D) of a vote."""
         tapered = 1 + self.taper * (1 - 2 * np.sqrt(self.degrees / self.degree_bound))
         return np.asarray(tapered / np.sqrt(self.degree_bound))
 
     @property
     def one_vote(self) -> float:
-        """What one vote weighs without a taper, public."""
+        """The public weight of one vote without a taper."""
         return float(1 / np.sqrt(self.degree_bound))
 
     def buckets(self, ballots: np.ndarray) -> np.ndarray:
-        """(N, C + 1): to each node, the ballots of all whose lists name it."""
+        """Return (N, C + 1): for each node, the sum of all ballots whose owners list it."""
         return np.asarray(self.lists.T @ ballots)
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
-        """(N, C) the mean vote in each node's own bucket, shrunk by its mass; no list and no degree is read."""
+        """Return (N, C) the mean vote in each node's own bucket, shrunk by its mass; no list or degree is read."""
         return np.asarray(released[:, :-1] * bucket_trust(released, mass, std, shrinkage, self.one_vote)[:, None])
 
 
 @dataclass(frozen=True)
 class CappedBallots(BoundedBallots):
-    """Votes of training nodes to all others, one way, with weights whose caps are from noisy degrees (Theorem R).
+    """Votes of training nodes to all others, one way, with weights capped by noisy degrees (Theorem R).
 
-    `lists` holds voters' rows and receivers' columns only: d counts a voter's receivers. Which node is which is the
-    split, public.
+    `lists` holds the rows of voters and the columns of receivers: d counts a voter's receivers. The public split says
+    which node is which.
     """
 
     readers: ClassVar[tuple[BucketReader, ...]] = NOISE_READERS
@@ -178,7 +202,11 @@ class CappedBallots(BoundedBallots):
 
     @classmethod
     def one_way(cls, plain: Ballots, degree_bound: int, voters: np.ndarray) -> CappedBallots:
-        """Edges that are in both ends' lists and lead from `voters` (N,) bool to others; raises as `under`."""
+        """Return ballots over mutual edges that lead from `voters` (N,) bool to the other nodes.
+
+        Raises:
+            UserError: As `BoundedBallots.under`.
+        """
         bounded = cls.under(plain, degree_bound, 0.0)
         sends, receives = (sp.diags(side.astype(np.float64)) for side in (voters, ~voters))
         lists = without_zeros(sends @ bounded.lists @ receives)
@@ -186,37 +214,49 @@ class CappedBallots(BoundedBallots):
 
     @property
     def received(self) -> np.ndarray:
-        """(N,) voters whose votes a node gets."""
+        """(N,) number of voters whose votes a node receives."""
         return np.bincount(self.lists.indices, minlength=len(self.votes))
 
     def without_hubs(self, noisy: np.ndarray, limit: float) -> CappedBallots:
-        """Receivers whose noisy number of voters (N,) exceeds H receive nothing, and count for nobody."""
+        """Return ballots without receivers whose noisy number of voters (N,) exceeds H = `limit`.
+
+        They receive no votes and count in no degree.
+        """
         stays = noisy <= limit
         reads = stays if self.reads is None else self.reads & stays
         return replace(self, lists=without_zeros(self.lists @ sp.diags(stays.astype(np.float64))), reads=reads)
 
     def capped(self, noisy: np.ndarray, margin: float, std: float) -> CappedBallots:
-        """K = max(noisy degree + 1 + z sigma, m); `std` is sigma."""
+        """Return ballots with the caps K = max(noisy degree + 1 + z sigma, m).
+
+        Args:
+            noisy: (N,) noisy degrees.
+            margin: z.
+            std: sigma.
+        """
         return replace(self, caps=np.maximum(noisy + 1 + margin * std, self.degree_floor))
 
     @cached_property
     def weights(self) -> np.ndarray:
-        """(N,) 1 / sqrt(max(d, K))"""
+        """(N,) weight 1 / sqrt(max(d, K)) of a vote."""
         if self.caps is None:
             raise TypeError("votes have no weights before there are caps")
         return np.asarray(1 / np.sqrt(np.maximum(self.degrees, self.caps)))
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
-        """(N, C) each receiver's own bucket in units of its noise; nothing for voters and hubs.
+        """Return (N, C) each receiver's own bucket in units of its noise; zero for voters and hubs.
 
-        That is what independent noise of one std asks for, so that neither the mass nor `shrinkage` is needed.
+        Noise of one std in all buckets needs neither the mass nor `shrinkage`.
         """
         reads = np.ones(len(self.votes), dtype=bool) if self.reads is None else self.reads
         return np.asarray(released[:, :-1] * (reads / std)[:, None])
 
 
 def bucket_trust(released: np.ndarray, mass: float, std: float, shrinkage: float, one_vote: float = 1.0) -> np.ndarray:
-    """(N,) w = m / (m^2 + (kappa std)^2) of each bucket, m its noisy mass, at least that of one vote."""
+    """Return (N,) the weight w = m / (m^2 + (kappa std)^2) of each bucket.
+
+    m is its noisy mass, or that of one vote if that is larger.
+    """
     voters = np.maximum(released[:, -1] / mass, one_vote)
     return np.asarray(voters / (voters**2 + (shrinkage * std) ** 2))
 
@@ -224,8 +264,15 @@ def bucket_trust(released: np.ndarray, mass: float, std: float, shrinkage: float
 def read_around(
     lists: sp.csr_matrix, released: np.ndarray, trust: np.ndarray, ballots: np.ndarray, own: np.ndarray
 ) -> np.ndarray:
-    """(N, C) buckets of each node's list (N, N) and its own, times their trust (N,), less its ballot times `own`
-    (N,): the trust of those that it voted into."""
+    """Return (N, C) the trusted buckets of each node's list and its own, less its own ballot.
+
+    Args:
+        lists: (N, N) 1 where the owner lists the node.
+        released: (N, C + 1) noisy buckets.
+        trust: (N,) weight of each bucket.
+        ballots: (N, C + 1) ballots that were cast.
+        own: (N,) trust of all buckets that a node voted into.
+    """
     trusted = released[:, :-1] * trust[:, None]
     result = np.asarray(lists @ trusted)
     result += trusted
@@ -235,7 +282,7 @@ def read_around(
 
 
 def scores_of(probabilities: np.ndarray, read: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """(N, C) logarithms of the probabilities, plus what was read times each node's factor (N,)."""
+    """Return (N, C) logarithms of the probabilities (N, C) plus each node's factor (N,) times its reading (N, C)."""
     result = probabilities + SMALLEST
     np.log(result, out=result)
     for rows in _pieces(len(result)):
@@ -244,11 +291,12 @@ def scores_of(probabilities: np.ndarray, read: np.ndarray, factors: np.ndarray) 
 
 
 def _pieces(count: int) -> Iterator[slice]:
-    """Rows at a time: arrays of all nodes and classes are the largest of a run, and none is made beside the result."""
+    """Return rows in pieces, so that no array of all nodes and classes is made besides the result."""
     return (slice(start, start + PIECE) for start in range(0, count, PIECE))
 
 
 def without_zeros(matrix: sp.csr_matrix) -> sp.csr_matrix:
+    """Return the matrix without stored zeros, its indices sorted."""
     result = matrix.tocsr()
     result.eliminate_zeros()
     result.sort_indices()

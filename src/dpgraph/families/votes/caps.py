@@ -1,7 +1,7 @@
-"""Caps of votes under node-remove by a public rule: those for which the bucket of a mean node has the largest signal.
+"""Public rule for the caps of votes under node-remove: the settings with the largest signal in a mean node's bucket.
 
-What is maximised is the mean over receivers of (votes that arrive, each of weight 1 / sqrt(K)) over the noise, for
-degrees that are exponential with the declared mean, which is all that is assumed of the graph.
+The signal is the mean over receivers of (arriving votes, each of weight 1 / sqrt(K)) over the noise. The only
+assumption on the graph is that degrees are exponential with the declared mean.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpgraph.families.votes.sensitivity import capped_votes, vote_norm
+from dpgraph.families.votes.sensitivity import capped_receiver_votes, vote_norm
 from dpgraph.privacy.public_numbers import usual_delta
 from dpgraph.problems.base import Size
 
@@ -22,14 +22,14 @@ DEGREES = -np.log1p(-(np.arange(POINTS) + 0.5) / POINTS)
 MARGINS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 2.5, 3.0)
 FLOORS = (8, 16, 32, 64, 128, 256, 512, 1024)
 HUB_SHARES, HUB_LIMITS = (0.02, 0.05, 0.1, 0.2), (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
-SPENT = 0.97  # of the squared mu of receivers: what is left is for the mean of the rows
-LEAST_DEGREES = 0.05  # the same for noisy degrees
-UNLIKELY = 20  # delta over the chance that a theorem leaves out
+SPENT = 0.97  # share of a receiver's squared mu; the rest pays for the mean of the rows
+LEAST_DEGREES = 0.05  # least share of noisy degrees
+UNLIKELY = 20  # delta over the probability of each event that Theorem R leaves out
 
 
 @dataclass(frozen=True)
 class VoteCaps:
-    """Settings of a run, and the signal of a bucket over its noise that they promise."""
+    """Settings of a run, and the signal over noise that a bucket has with them."""
 
     signal: float = 0.0
     degrees_share: float = 0.0
@@ -40,9 +40,18 @@ class VoteCaps:
 
 
 def best_caps(size: Size, mu: float, degree_bound: int | None, training: float) -> VoteCaps:
-    """Of a grid, where training and the mean get the share `training` of a voter's squared mu.
+    """Return the caps with the largest signal on a grid.
 
-    A receiver pays for degrees and, by S^2, for votes: the former get what is left of the latter.
+    A receiver pays for degrees and, by S^2, for votes. The degrees get what the votes leave.
+
+    Args:
+        size: Declared numbers of the data set.
+        mu: mu of the whole budget.
+        degree_bound: D of a schema; None: the number of other nodes.
+        training: Share of a voter's squared mu for training and the mean of the rows.
+
+    Returns:
+        The caps; those of signal 0 if no setting can be paid for.
     """
     degree, failure = size.entries / size.nodes, usual_delta(size.nodes) / UNLIKELY
     bound = size.nodes - 1 if degree_bound is None else degree_bound
@@ -61,7 +70,7 @@ def best_caps(size: Size, mu: float, degree_bound: int | None, training: float) 
     share, _, most, arriving = (column[:, None, None] for column in np.array(stages).T)
     margin, floor = np.array(MARGINS)[:, None], np.array(FLOORS)
     votes_share = 1 - training - share
-    moved = capped_votes(degree_bound=most, margin=margin, degree_floor=floor, failure=failure)
+    moved = capped_receiver_votes(degree_bound=most, margin=margin, degree_floor=floor, failure=failure)
     left = SPENT - moved**2 * votes_share
     paid = left >= LEAST_DEGREES
     std = np.sqrt(most / np.where(paid, left, 1.0)) / mu
@@ -84,7 +93,7 @@ def best_caps(size: Size, mu: float, degree_bound: int | None, training: float) 
 
 
 class HubStage(NamedTuple):
-    """A stage that finds hubs, or none."""
+    """One way to find hubs, or to find none."""
 
     share: float
     limit: float
@@ -93,14 +102,14 @@ class HubStage(NamedTuple):
 
 
 def normal_quantile(tail: float) -> float:
-    """The z that a standard normal exceeds with this probability."""
+    """Return the z that a standard normal exceeds with probability `tail`."""
     from scipy.special import ndtri
 
     return -float(ndtri(tail))
 
 
 def normal_tail(values: np.ndarray) -> np.ndarray:
-    """Probability that a standard normal exceeds each of `values`."""
+    """Return the probability that a standard normal exceeds each of `values`."""
     from scipy.special import ndtr
 
     return np.asarray(ndtr(-values))

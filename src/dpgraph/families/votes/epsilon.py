@@ -1,4 +1,7 @@
-"""Epsilon of private votes: steps on own records, Gaussian releases and one choice (docs/privacy.md, section 12)."""
+"""Epsilon of DP-Votes: steps on own records, Gaussian releases and one choice (docs/privacy.md, 12); and its trade-off.
+
+The trade-off curve bounds every test for one record, with two of its numbers (12.14).
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,11 @@ from dpgraph.privacy.accountants.gaussian import gaussian_delta, gaussian_epsilo
 
 if TYPE_CHECKING:
     import numpy as np
+from dataclasses import dataclass
 
-HALVINGS = 60  # of the interval that holds an epsilon
+import numpy as np
+
+HALVINGS = 60  # number of halvings of the interval that holds an epsilon
 
 
 def votes_epsilon(
@@ -31,12 +37,24 @@ def votes_epsilon(
     delta: float,
     relation: VotesRelation = "node-null",
 ) -> float:
-    """Of the whole run at `delta`. `mean_mu`, `votes_mu`: 1 / noise std per unit of sensitivity; 0: no release.
-    `reader_mu`: of all steps in which a reader is learnt together, per clip norm.
+    """Return the epsilon of a whole run of DP-Votes at `delta`.
 
-    A record that becomes null moves each part by one unit and all utilities in one direction; one that is replaced,
-    steps and mean by two, votes by sqrt(2 (1 + r)) and utilities in any direction. An edge moves votes only, and the
-    utilities and gradients of its two ends, each of the latter by two units.
+    A record that becomes null moves each part by one unit and all utilities in one direction. A replaced record moves
+    steps and mean by two units, votes by sqrt(2 (1 + r)) and utilities in any direction. An edge moves votes, and the
+    utilities and gradients of its two ends, each gradient by two units.
+
+    Args:
+        rate: q, Poisson rate of the steps.
+        noise_multiplier: Noise std of a step over its clip norm.
+        steps: T.
+        mean_mu: 1 / noise std of the mean of the rows, per unit of sensitivity; 0: no such release.
+        votes_mu: The same for the buckets.
+        reader_mu: The same for all steps of a learnt reader together, per clip norm.
+        choice_epsilon: Price of the choice of a reader; 0: no choice.
+        mass: a, which counts voters.
+        degree_floor: m; votes weigh 1 / sqrt(max(d + 1, m)).
+        delta: The delta of the guarantee.
+        relation: The neighbouring relation.
     """
     moved, mu, choice = moved_parts(
         mean_mu=mean_mu, votes_mu=votes_mu, reader_mu=reader_mu, choice_epsilon=choice_epsilon,
@@ -64,7 +82,10 @@ def moved_parts(
     degree_floor: int,
     relation: VotesRelation,
 ) -> tuple[int, float, float]:
-    """Return by how many units a step moves, and mu and choice of the other parts (`votes_epsilon`)."""
+    """Return the units by which a step moves under `relation`, and mu and choice epsilon of the other parts.
+
+    Arguments are those of `votes_epsilon`.
+    """
     if relation == "edge":
         mu = math.hypot(edge_votes(mass=mass, degree_floor=degree_floor) * votes_mu, 4 * reader_mu)
         return 0, mu, 4 * choice_epsilon
@@ -77,17 +98,25 @@ def moved_parts(
 
 
 def released_epsilon(*, mu: float, choice: float, delta: float) -> float:
-    """Of a Gaussian mechanism of `mu` and a pure mechanism of `choice`, composed; 0: there is none of that kind."""
+    """Return the epsilon of a Gaussian mechanism of `mu` composed with a pure one of `choice`.
+
+    0 means that there is no mechanism of that kind.
+    """
     if not mu or not choice:
         return gaussian_epsilon(mu=mu, delta=delta) if mu else choice
     return gaussian_and_choice_epsilon(mu=mu, choice=choice, delta=delta)
 
 
 def gaussian_and_choice_epsilon(*, mu: float, choice: float, delta: float) -> float:
-    """Of a Gaussian mechanism of `mu` and a pure mechanism of `choice`, composed: never below the exact one.
+    """Return an upper bound, tight to rounding, on the epsilon of a Gaussian mechanism composed with a pure one.
 
-    The pure mechanism is dominated by randomised response, whose loss is +choice with probability p = e^choice / (1 +
-    e^choice) and -choice else: delta(eps) = p d(eps - choice) + (1 - p) d(eps + choice), d that of the Gaussian.
+    Randomised response dominates the pure mechanism. Its loss is +choice with probability p = e^choice / (1 +
+    e^choice), else -choice. So delta(eps) = p d(eps - choice) + (1 - p) d(eps + choice), d that of the Gaussian.
+
+    Args:
+        mu: mu of the Gaussian mechanism, > 0.
+        choice: Epsilon of the pure mechanism, > 0.
+        delta: The delta of the guarantee.
     """
     yes = 1 / (1 + math.exp(-choice))
 
@@ -106,10 +135,18 @@ def gaussian_and_choice_epsilon(*, mu: float, choice: float, delta: float) -> fl
 
 
 def released_errors(*, mu: float, choice: float, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Errors of type I and II of the likelihood ratio tests with these `thresholds` (n,) of the loss, each (n,).
+    """Return the errors of type I and II of likelihood ratio tests for one record.
 
-    For a Gaussian mechanism of `mu` > 0 composed with randomised response of `choice`, which dominates every mechanism
-    that `gaussian_and_choice_epsilon` is about: no test has smaller errors of both types (Dong et al. 2022).
+    The mechanism is a Gaussian one of `mu` > 0 composed with randomised response of `choice`, which dominates every
+    mechanism that `gaussian_and_choice_epsilon` bounds: no test has smaller errors of both types (Dong et al. 2022).
+
+    Args:
+        mu: mu of the Gaussian mechanism.
+        choice: Epsilon of the pure mechanism.
+        thresholds: (n,) losses above which a test decides that the record is present.
+
+    Returns:
+        (n,) and (n,): both errors.
     """
     from scipy.special import ndtr
 
@@ -118,3 +155,63 @@ def released_errors(*, mu: float, choice: float, thresholds: np.ndarray) -> tupl
     first = yes * ndtr(-more) + (1 - yes) * ndtr(-less)
     second = yes * ndtr(less - mu) + (1 - yes) * ndtr(more - mu)
     return first, second
+
+
+FALSE_ALARMS = 0.01  # share of absent records that a test may take for present
+LEAST_MU = 1e-9  # stands for no Gaussian part: more than it leaks
+SURE = 700.0  # losses beyond this overflow: such a test is taken for certain
+MOST_Z = 6.0  # a curve ends where an error is a billionth
+
+
+@dataclass(frozen=True, kw_only=True)
+class TradeOff:
+    """A Gaussian mechanism of `mu`, a pure one of epsilon `choice`, and events of probability `failure`, composed.
+
+    No test for one record has smaller errors than these parts together allow, however the parts depend on each other.
+    """
+
+    mu: float
+    choice: float = 0.0
+    failure: float = 0.0
+
+    @property
+    def reach(self) -> float:
+        """Return the loss beyond which no threshold changes a test."""
+        mu = max(self.mu, LEAST_MU)
+        return mu * (mu / 2 + MOST_Z) + self.choice
+
+    def errors(self, thresholds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return least errors of type I and II of tests with these `thresholds` (n,) of the loss, each (n,)."""
+        mu = max(self.mu, LEAST_MU)
+        first, second = released_errors(mu=mu, choice=self.choice, thresholds=thresholds)
+        return first, np.maximum(second - self.failure, 0.0)
+
+    @property
+    def advantage(self) -> float:
+        """Return the most that true positives exceed false positives by, over all tests.
+
+        >>> round(TradeOff(mu=1.0).advantage, 4)  # 2 Phi(1 / 2) - 1
+        0.3829
+        """
+        first, second = released_errors(mu=max(self.mu, LEAST_MU), choice=self.choice, thresholds=np.zeros(1))
+        return min(1.0, float(1 - first[0] - second[0]) + self.failure)
+
+    @property
+    def true_positives(self) -> float:
+        """Return the largest share of present records that a test finds at FALSE_ALARMS.
+
+        TPR <= e^t FPR + delta(t) for every loss t, so an inexact root t is on the safe side.
+        """
+        from scipy.optimize import brentq
+
+        mu = max(self.mu, LEAST_MU)
+
+        def errors(loss: float) -> tuple[float, float]:
+            first, second = released_errors(mu=mu, choice=self.choice, thresholds=np.array([loss]))
+            return float(first[0]), float(second[0])
+
+        loss = float(brentq(lambda loss: errors(loss)[0] - FALSE_ALARMS, -self.reach, self.reach))
+        if loss > SURE:
+            return 1.0
+        first, second = errors(loss)
+        return min(1.0, 1 - second + math.exp(loss) * (FALSE_ALARMS - first) + self.failure)

@@ -1,7 +1,7 @@
 """A reader of buckets that is learnt from labels of training nodes (docs/privacy.md, Theorem L).
 
-Scores are a log p + r W + b: p a node's own prediction, r what it read by a public reader. Each training node is one
-example, of its own record and of what was released: its gradient is clipped by itself, and a step's sum gets noise.
+Scores are a log p + r W + b, with p a node's own prediction and r its reading by a public reader. Each training node is
+one example, made of its own record and of releases. Its gradient is clipped alone, and each step's sum gets noise.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import numpy as np
 from dpgraph.engine.training.noise import ReleaseNoise
 from dpgraph.families.votes.ballots import GRID, SMALLEST
 
-CLIP = 1.0  # norm of a gradient
-NUMBERS = 1 << 17  # of gradients that are in memory at once: what a core's own cache holds
-LEAST_UNIT = 1.0  # of what is read: the public reader's strength, or this
+CLIP = 1.0  # largest norm of a gradient
+NUMBERS = 1 << 17  # numbers of gradients in memory at once; fits a core's own cache
+LEAST_UNIT = 1.0  # least unit of readings; else the public reader's strength
 MOMENTUM = 0.5
 FIRST_AVERAGED = 0.5  # steps after this part are averaged
 
 
 @dataclass(frozen=True)
 class LearntReader:
-    """Scores of nodes from their own predictions and what they read."""
+    """Parameters that turn own predictions and readings into scores."""
 
     factor: float  # a
     weight: np.ndarray  # (C, C)
@@ -30,34 +30,44 @@ class LearntReader:
 
     @classmethod
     def start(cls, strength: float, classes: int) -> LearntReader:
-        """The public reader that it is learnt from: log p + strength r."""
+        """Return the public reader that learning starts from: log p + strength r."""
         return cls(1.0, strength * np.eye(classes), np.zeros(classes))
 
     @classmethod
-    def of(cls, parameters: np.ndarray, classes: int) -> LearntReader:
+    def from_parameters(cls, parameters: np.ndarray, classes: int) -> LearntReader:
+        """Return the reader with these (1 + C^2 + C,) parameters."""
         weight = parameters[1 : 1 + classes**2].reshape(classes, classes)
         return cls(float(parameters[0]), weight, parameters[1 + classes**2 :])
 
     @property
     def parameters(self) -> np.ndarray:
-        """(1 + C^2 + C,)"""
+        """(1 + C^2 + C,) a, W and b."""
         return np.concatenate([[self.factor], self.weight.ravel(), self.bias])
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray) -> np.ndarray:
-        """(n, C) from own predictions (n, C) and what was read (n, C), in units of the public reader."""
+        """Return (n, C) scores from own predictions (n, C) and readings (n, C) in units of the public reader."""
         return self.scores_of(np.log(probabilities + SMALLEST), read)
 
     def scores_of(self, own: np.ndarray, read: np.ndarray) -> np.ndarray:
-        """The same from logarithms of own predictions."""
+        """Return (n, C) scores from logarithms of own predictions (n, C) and readings (n, C)."""
         return np.asarray(self.factor * own + read @ self.weight + self.bias)
 
 
 def gradient_sum(reader: LearntReader, probabilities: np.ndarray, read: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """(1 + C^2 + C,) sum over examples of gradients of the cross entropy, each clipped to CLIP.
+    """Return the sum over examples of cross-entropy gradients, each clipped to norm CLIP.
 
-    Rounded towards zero to multiples of 1 / GRID, as votes are: norms do not grow, and sums are exact, in whatever
-    pieces. What is not finite adds nothing, nor does an example without a label (-1), which keeps its place: so others'
-    gradients have the same last bit with and without it.
+    Gradients are rounded towards zero to multiples of 1 / GRID, as votes are: norms do not grow, and sums are exact in
+    whatever pieces. A gradient that is not finite and one without a label add 0. An unlabelled example keeps its place,
+    so that the gradients of others have the same last bit with and without it.
+
+    Args:
+        reader: Parameters.
+        probabilities: (n, C) own predictions.
+        read: (n, C) readings.
+        labels: (n,) classes; -1: no label.
+
+    Returns:
+        (1 + C^2 + C,)
     """
     classes = probabilities.shape[1]
     rows = max(1, NUMBERS // classes**2)
@@ -69,7 +79,7 @@ def gradient_sum(reader: LearntReader, probabilities: np.ndarray, read: np.ndarr
 
 
 def _whole_sum(reader: LearntReader, probabilities: np.ndarray, read: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The sum of some examples in units of 1 / GRID: whole numbers."""
+    """Return the sum for some examples in units of 1 / GRID: whole numbers."""
     taught = (labels >= 0) & (labels < probabilities.shape[1])
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         own = np.log(probabilities + SMALLEST)
@@ -90,12 +100,12 @@ def _whole_sum(reader: LearntReader, probabilities: np.ndarray, read: np.ndarray
 
 @dataclass(frozen=True)
 class ReaderSteps:
-    """Full-batch steps with momentum; what is learnt is the mean of the iterates of the last half."""
+    """Full-batch steps with momentum; the result is the mean of the iterates of the last half."""
 
     steps: int
     rate: float
-    std: float  # of the noise on each number of a sum
-    examples: int  # public: training nodes
+    std: float  # noise std of each number of a sum
+    examples: int  # number of training nodes, public
 
     def learn(
         self,
@@ -105,14 +115,22 @@ class ReaderSteps:
         labels: np.ndarray,
         noise: ReleaseNoise,
     ) -> LearntReader:
-        """From examples (n, C), (n, C) and (n,), label -1: none; one noisy sum of clipped gradients a step."""
+        """Return the reader that is learnt from examples, with one noisy sum of clipped gradients per step.
+
+        Args:
+            start: Public reader to start from.
+            probabilities: (n, C) own predictions.
+            read: (n, C) readings.
+            labels: (n,) classes; -1: no label.
+            noise: Source of the noise of the steps.
+        """
         classes = probabilities.shape[1]
         parameters = start.parameters
         moved, total = np.zeros_like(parameters), np.zeros_like(parameters)
         skipped = int(FIRST_AVERAGED * self.steps)
         for step in range(self.steps):
-            sums = gradient_sum(LearntReader.of(parameters, classes), probabilities, read, labels)
+            sums = gradient_sum(LearntReader.from_parameters(parameters, classes), probabilities, read, labels)
             moved = MOMENTUM * moved + noise.on(sums, self.std, 1 / GRID) / (self.examples * CLIP)
             parameters = parameters - self.rate * moved
             total += parameters if step >= skipped else 0.0
-        return LearntReader.of(total / (self.steps - skipped), classes)
+        return LearntReader.from_parameters(total / (self.steps - skipped), classes)

@@ -1,21 +1,22 @@
-"""Training on own records, votes of every node to the nodes it lists, and a choice among readers (docs/privacy.md, 12).
+"""Mechanism of DP-Votes under node-null, and the public readers that a choice is made among (docs/privacy.md, 12).
 
-`noise_multiplier` is noise std / clip norm of the steps; the noise of the releases is a public multiple of it.
+Nodes train on their own records, vote into the buckets of the nodes they list, and read buckets. Theorem V accounts for
+all of it. `noise_multiplier` is the noise std of the steps over the clip norm; the noise of every release is a public
+multiple of it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.errors import invalid
 from dpgraph.families.trees.records import PoissonLots
-from dpgraph.families.votes import accountant as named_votes
-from dpgraph.families.votes.sensitivity import UNLIKELY, bounded_edge_votes, capped_votes, most_voters
+from dpgraph.families.votes.accountant import private_votes
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Count, Noise, NotNegative
 from dpgraph.privacy.procedure import Release
@@ -32,37 +33,49 @@ if TYPE_CHECKING:
 MEAN, BUCKETS, READER = "mean of the rows", "votes", "choice of the reader"
 LEARNT = "steps of the reader"
 HUBS, DEGREES = "who is a hub", "degrees"
-BOUNDED_VOTES = replace(
-    named_votes.private_votes.statement, relation=Relation.NODE_REMOVE,
-    assumptions=(
-        "a public schema bounds every list by {D} ids; edges count that are in both ends' lists",
-        *named_votes.capped_votes.statement.assumptions[1:2],
-        *named_votes.private_votes.statement.assumptions[2:],
-    ),
-)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BucketReader:
+    """A public rule by which a node reads buckets."""
+
+    shrinkage: float  # kappa: a bucket of mass m counts m / (m^2 + (kappa noise std)^2)
+    strength: float  # beta: weight of the reading, times 1 / sqrt(d + 1); 0: own prediction alone
+
+
+# readers that a choice is made among; `dpgraph fit` takes the first one where there is no choice
+READERS = tuple(
+    BucketReader(shrinkage, strength)
+    for shrinkage, strength in ((1.0, 2.0), (1.0, 8.0), (3.0, 2.0), (3.0, 4.0), (3.0, 8.0), (3.0, 16.0), (1.0, 0.0))
+)
+# the same for buckets in units of their noise, which need no shrinkage
+NOISE_READERS = tuple(BucketReader(0.0, strength) for strength in (1.0, 0.5, 1.5, 2.0, 3.0, 0.0))
 
 
 class PoissonVotes(PoissonLots):
-    """Noisy mean of the rows, noisy steps on own records, noisy votes, and a choice: composed adaptively.
+    """A noisy mean of the rows, noisy steps on own records, noisy votes and a choice, composed adaptively (Theorem V).
 
-    Under node-null a record moves each of the first three by its sensitivity 1 (rows of norm 1), C and B, and the
-    utilities of the choice by 1 in one direction, which exp(choice_epsilon * utility) makes choice_epsilon-DP.
+    Under node-null, one record moves the mean by 1 (rows have norm 1), a step by C and the buckets by B. It moves all
+    utilities of the choice by at most 1 in one direction, so that drawing with odds exp(choice_epsilon * utility) is
+    choice_epsilon-DP. Steps in which a reader is learnt are further Gaussian releases (Theorem L).
+
+    Guarantee: node-null (epsilon, delta)-DP, scope joint: the view of everybody else.
     """
 
-    relation: ClassVar[Relation] = named_votes.private_votes.statement.relation
+    relation: ClassVar[Relation] = private_votes.statement.relation
     counted: ClassVar[Counted] = Counted.EVERYBODY
     release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {HUBS: ("degrees", 1), DEGREES: ("degrees", 1)}
-    several_rounds: ClassVar[bool] = True  # whether they are proved
+    several_rounds: ClassVar[bool] = True  # a proof covers more than one round
 
     prepared: ClassVar[str] = "dpgraph.families.votes.prepared:PreparedVotes"
     kind: Literal["poisson-votes"] = "poisson-votes"  # type: ignore[assignment]
     mean_ratio: Noise | None = Field(description="Noise std of the mean / noise multiplier; None: no mean is released")
-    votes_ratio: Noise | None = Field(description="Noise std of votes / (B noise multiplier); None: nobody votes")
+    votes_ratio: Noise | None = Field(description="Noise std of votes / (B noise multiplier); None: no votes")
     rounds: int = Field(default=1, description="Releases of buckets, each with that noise")
     mass: float = Field(description="a, public: what a vote adds to the coordinate that counts voters")
     degree_floor: Count = Field(description="m, public: votes weigh 1 / sqrt(max(d + 1, m))")
-    choice_epsilon: NotNegative = Field(default=0.0, description="Of the choice among `readers`; 0: none")
-    readers: int = Field(default=1, description="Ways to read that are chosen from, public")
+    choice_epsilon: NotNegative = Field(default=0.0, description="Epsilon of the choice among `readers`; 0: no choice")
+    readers: int = Field(default=1, description="Number of readers that a choice is made among, public")
     reader_ratio: Noise | None = Field(
         default=None, description="Noise std of a step of the reader / (its clip norm, noise multiplier); None: none"
     )
@@ -75,63 +88,68 @@ class PoissonVotes(PoissonLots):
         if (self.choice_epsilon > 0) != (self.readers > 1) or self.readers < 1:
             raise invalid("readers", self.readers, "an integer > 1 exactly with choice_epsilon > 0, else 1")
         if self.rounds < 1 or (self.rounds > 1 and (self.votes_ratio is None or not self.several_rounds)):
-            raise invalid("rounds", self.rounds, "an integer >= 1, and 1 where nobody votes or under node-remove")
+            raise invalid("rounds", self.rounds, "an integer >= 1, and 1 without votes or under node-remove")
         if self.choice_epsilon and self.votes_ratio is None:
-            raise invalid("choice_epsilon", self.choice_epsilon, "0 where nobody votes: there is nothing to choose")
+            raise invalid("choice_epsilon", self.choice_epsilon, "0 without votes, which leave no reader to choose")
         if (self.reader_steps > 0) != (self.reader_ratio is not None) or self.reader_steps < 0:
             raise invalid("reader_steps", self.reader_steps, "an integer > 0 exactly with reader_ratio, else 0")
         if self.reader_steps and not self.learns:
-            raise invalid("reader_steps", self.reader_steps, "0 where nobody votes, in several rounds or node-remove")
+            raise invalid("reader_steps", self.reader_steps, "0 without votes, in several rounds or under node-remove")
         return self
 
     @property
     def learns(self) -> bool:
-        """Whether it is proved that a reader may be learnt (Theorem L)."""
+        """True where Theorem L proves that a reader may be learnt: node-null, one round of votes."""
         return self.relation is Relation.NODE_NULL and self.rounds == 1 and self.votes_ratio is not None
 
     def _mu(self, ratio: float | None) -> float:
-        """mu of a release whose noise std is `ratio` noise multipliers, per unit of sensitivity."""
+        """Return the mu of a release with noise std `ratio` noise multipliers per unit of sensitivity; 0 for None."""
         return 0.0 if ratio is None else 1 / (ratio * self.closed()[1])
 
     @property
     def mean_mu(self) -> float:
-        """Of the mean of the rows; 0: it is not released."""
+        """The mu of the mean of the rows; 0 if it is not released."""
         return self._mu(self.mean_ratio)
 
     @property
     def release_mu(self) -> float:
+        """The mu of all Gaussian releases together, steps left out."""
         return math.hypot(self.mean_mu, self.votes_mu, self.reader_mu)
 
     @property
     def reader_mu(self) -> float:
-        """Of all steps of the reader together; 0: none is learnt."""
+        """The mu of all steps of the learnt reader together; 0 if none is learnt."""
         return math.sqrt(self.reader_steps) * self._mu(self.reader_ratio)
 
     @property
     def votes_mu(self) -> float:
-        """Of the buckets of all rounds, with all that is released for them alone."""
+        """The mu of the buckets of all rounds, with all that is released on their account."""
         return math.sqrt(self.rounds) * self._mu(self.votes_ratio)
 
     def rdp(self, orders: Orders) -> np.ndarray:
+        """Return the Renyi divergences of all parts at `orders`."""
         from dpgraph.privacy.accountants.composition import PureDp
 
         steps = super().rdp(orders)
         return steps + PureDp(self.choice_epsilon).rdp(orders) if self.choice_epsilon else steps
 
     def fixed_epsilon(self, mode: Mode) -> float:
-        """Of the choice alone, which no noise takes back: a bound."""
+        """Return an upper bound on the epsilon of the choice alone; no noise reduces it."""
         return self.choice_epsilon if mode == "rigorous" else 0.0
 
     def rigorous(self) -> Guarantee:
+        """Return the node-null guarantee of Theorem V, or of Theorem L where a reader is learnt."""
         return self._proved(self._stated, self._epsilon_under("node-null"), *self._released)
 
     def published(self) -> Guarantee:
+        """Return no guarantee: no paper has published this mechanism."""
         return self._none("published", "no paper has published this mechanism", "Poisson")
 
     def beside(self) -> tuple[Guarantee, ...]:
-        """The same run when a record is replaced by any other, and when an edge goes that is in both ends' lists.
+        """Return the guarantees of the same run for a replaced record and for an edge in both ends' lists.
 
-        Nothing is stated of edges where votes of a later round read lists: Lemma E is about weights alone.
+        With several rounds no guarantee is stated for an edge: votes of a later round read lists, and Lemma E bounds
+        weights alone.
         """
         both_ends = "both ends' lists name each other; two utilities move, in either direction"
         both_ends += f", and in each of {self.reader_steps} steps two gradients" if self.reader_steps else ""
@@ -142,6 +160,7 @@ class PoissonVotes(PoissonLots):
         return records, self._proved(edge, self._epsilon_under("edge"), both_ends)
 
     def _epsilon_under(self, relation: VotesRelation) -> float:
+        """Return the epsilon of the whole run under `relation`."""
         from dpgraph.families.votes.epsilon import votes_epsilon
 
         steps, noise = self.closed()
@@ -160,9 +179,12 @@ class PoissonVotes(PoissonLots):
         )
 
     def at_step(self, step: int) -> PrivacyStatement:
-        """Votes and choice come after the last step: what was released before is not charged for them."""
+        """Return the statement after `step` steps.
+
+        Votes, choice and learnt reader come after the last step, so earlier points are not charged for them.
+        """
         if step == 0 and self.mean_ratio is not None:
-            return self.at_step(1)  # the mean is released before any step: charged as if one had been made
+            return self.at_step(1)  # the mean is released before any step and charged with the first
         if step != self.steps and self.votes_ratio is not None:
             none = {"votes_ratio": None, "rounds": 1, "choice_epsilon": 0.0, "readers": 1}
             early = type(self)(**{**dict(self), **none, "reader_ratio": None, "reader_steps": 0})
@@ -170,12 +192,12 @@ class PoissonVotes(PoissonLots):
         return super().at_step(step)
 
     def _std(self, ratio: float | None) -> float | None:
-        """Noise std in units of the sensitivity; None: nothing is released."""
+        """Return the noise std in units of the sensitivity; None if there is no such release."""
         return None if ratio is None else ratio * self.closed()[1]
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """In the order in which they are made; the mean comes before the steps."""
+        """Releases in the order in which they are made; the mean comes before the steps."""
         made = (
             (MEAN, self._std(self.mean_ratio), 1),
             *self.rounds * [(BUCKETS, self._std(self.votes_ratio), 1)],
@@ -190,7 +212,7 @@ class PoissonVotes(PoissonLots):
 
     @property
     def _released(self) -> list[str]:
-        """`releases` in words."""
+        """The releases in words."""
         mean, voted, learnt = map(self._std, (self.mean_ratio, self.votes_ratio, self.reader_ratio))
         often = f" of {self.rounds} rounds, each" if self.rounds > 1 else ""
         how = ", ".join(f"{name.replace('_', ' ')} {value:g}" for name, value in self.weighted.items())
@@ -208,181 +230,75 @@ class PoissonVotes(PoissonLots):
 
     @property
     def weighted(self) -> dict[str, Any]:
-        """How votes weigh, as fields of a release."""
+        """Fields of a release that say how much a vote weighs."""
         return {"mass": self.mass, "degree_floor": self.degree_floor}
 
     @property
     def _stated(self) -> Statement:
-        return named_votes.private_votes.statement.filled({"q": f"{self.sampling_rate:.6g}"})
+        return private_votes.statement.filled({"q": f"{self.sampling_rate:.6g}"})
 
 
-class BoundedVotes(PoissonVotes):
-    """`PoissonVotes` under node-remove, where a public schema bounds all lists by D ids; edges in both lists count.
+def poisson_votes(request: MechanismRequest) -> PoissonVotes:
+    """Build the mechanism of variant `rigorous`; rounds share the budget of votes alike."""
+    fields, rounds = votes_fields(request, (request.privacy.reader_share,)), request.privacy.rounds
+    if fields["votes_ratio"] is not None:  # each round has an equal part of their share of mu^2
+        fields["votes_ratio"] *= math.sqrt(rounds)
+    return PoissonVotes(
+        **fields,
+        **_learnt(request),
+        degree_floor=request.privacy.degree_floor,
+        rounds=rounds,
+    )
 
-    Votes weigh g(d) = (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D), nobody votes for itself, and a node reads its own
-    bucket alone: no list, no degree. Removing a node with all its edges moves all other buckets by at most B (Theorem
-    R1, docs/privacy.md, 12.6). The composition is that of `PoissonVotes`.
+
+def _learnt(request: MechanismRequest) -> dict[str, Any]:
+    """Return the fields of a learnt reader: its steps share the reader's part of mu^2 alike."""
+    share, steps = request.privacy.reader_share, request.privacy.reader_steps
+    ratio = share_ratio(request, share, (share,))
+    return {} if ratio is None else {"reader_ratio": ratio * math.sqrt(steps), "reader_steps": steps}
+
+
+def share_ratio(request: MechanismRequest, share: float | None, others: tuple[float, ...]) -> float | None:
+    """Return the noise std of a release with this share of mu^2, in noise multipliers per unit of sensitivity.
+
+    Args:
+        request: The cell and its public counts.
+        share: Share of the squared mu of the whole run; None or 0 for no release.
+        others: Shares of further releases, which training does not get either.
+
+    Returns:
+        The ratio, or None without a share. Raises UserError if the number of steps is open.
     """
-
-    relation: ClassVar[Relation] = BOUNDED_VOTES.relation
-    several_rounds: ClassVar[bool] = False
-    says: ClassVar[Statement] = BOUNDED_VOTES
-
-    kind: Literal["bounded-votes"] = "bounded-votes"  # type: ignore[assignment]
-    degree_floor: Count = 1
-    degree_bound: Count = Field(description="D, public: no list is longer, by a schema and not by looking")
-    taper: float = Field(description="kappa, public: 0: all votes weigh the same, 1: short lists up to twice as much")
-
-    @model_validator(mode="after")
-    def _bounded(self) -> BoundedVotes:
-        if not 0 <= self.taper <= 1:
-            raise invalid("taper", self.taper, "a number in [0, 1]")
-        if self.degree_floor != 1:
-            raise invalid("degree_floor", self.degree_floor, "1 under a degree bound")
-        return self
-
-    @property
-    def weighted(self) -> dict[str, Any]:
-        return {"mass": self.mass, "list_cap": self.degree_bound, "taper": self.taper}
-
-    @property
-    def _stated(self) -> Statement:
-        return self.says.filled({"q": f"{self.sampling_rate:.6g}", "D": self.degree_bound})
-
-    def beside(self) -> tuple[Guarantee, ...]:
-        """The same run when an edge goes; no utility reads a list, so that the choice moves with the buckets only."""
-        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-
-        moved = bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
-        epsilon = gaussian_epsilon(mu=moved * self._mu(self.votes_ratio), delta=self.delta)
-        stated = replace(self._stated, relation=Relation.EDGE)
-        return (self._proved(stated, epsilon, scope=self.inference.scope),)
+    privacy, steps = request.privacy, request.steps
+    if steps is None:
+        raise invalid("steps", "max", "a number: shares of the budget are shares of that many steps")
+    rest = 1 - privacy.mean_share - privacy.votes_share - sum(others)
+    return math.sqrt(rest / share / steps) / request.rate if share else None
 
 
-class CappedVotes(PoissonVotes):
-    """`PoissonVotes` under node-remove, one way: training nodes vote, all others receive (Theorem R).
+def votes_fields(
+    request: MechanismRequest, shares: tuple[float, ...] = (), readers: int = len(READERS)
+) -> dict[str, Any]:
+    """Return the fields that all mechanisms of votes have.
 
-    d_w counts receivers whose edge to the voter w is in both ends' lists. (a) Optional: receivers whose number of
-    voters + N(0, T_0 / mu_a^2) exceeds H receive nothing. (b) K_w = max(d_w + N(0, sigma^2) + 1 + z sigma, m), sigma =
-    sqrt(T) / mu_d. (c) Votes weigh 1 / sqrt(max(d_w, K_w)); a receiver reads its own bucket alone. T_0 is the most
-    receivers of a voter, T the most voters of a receiver: numbers of ids or a schema's bound; after (a) T is at most H
-    + z_a sqrt(T_0) / mu_a, which a receiver that is no hub exceeds with probability UNLIKELY delta.
+    The squares of mu of mean, votes and steps are as their shares. T steps at rate q count q^2 T / s^2, which is exact
+    for full batches. For smaller ones it only divides the noise: the accountant composes what ran.
 
-    A voter that leaves moves training, (a) and (c); a receiver (b) and, by S B, (c). So epsilon is the larger of two.
+    Args:
+        request: The cell and its public counts.
+        shares: Shares of further releases than mean and votes.
+        readers: Number of readers that a choice is made among.
     """
-
-    relation: ClassVar[Relation] = named_votes.capped_votes.statement.relation
-    several_rounds: ClassVar[bool] = False
-    says: ClassVar[Statement] = named_votes.capped_votes.statement
-
-    kind: Literal["capped-votes"] = "capped-votes"  # type: ignore[assignment]
-    degree_bound: Count = Field(description="D, public: most edges of a node")
-    by_schema: bool = Field(description="Whether D is a schema's bound, and not the number of other ids")
-    margin: NotNegative = Field(description="z, public: standard deviations between a noisy degree and its cap")
-    degrees_ratio: Noise | None = Field(description="Noise std of degrees / (sqrt(T) noise multiplier); None: no votes")
-    hubs_ratio: Noise | None = Field(default=None, description="Same of stage (a), for T_0; None: there is none")
-    hub_limit: float | None = Field(default=None, description="H, public")
-
-    @model_validator(mode="after")
-    def _capped(self) -> CappedVotes:
-        if self.degrees_ratio is None and self.votes_ratio is not None:
-            raise invalid("degrees_ratio", None, "a number where nodes vote")
-        if (self.hubs_ratio is None) != (self.hub_limit is None):
-            raise invalid("hub_limit", self.hub_limit, "a number exactly with hubs_ratio")
-        if self.hub_limit is not None and not 1 <= self.hub_limit < math.inf:
-            raise invalid("hub_limit", self.hub_limit, "a finite number >= 1")
-        return self
-
-    @property
-    def votes_mu(self) -> float:
-        """Of what a voter moves after the last step: its votes, and who is a hub."""
-        return 0.0 if self.votes_ratio is None else math.hypot(self._mu(self.votes_ratio), self._mu(self.hubs_ratio))
-
-    @property
-    def received_mu(self) -> float:
-        """Of what a receiver moves: voters' degrees, and the votes of those above their caps."""
-        if self.votes_ratio is None:
-            return 0.0
-        return math.hypot(self._mu(self.degrees_ratio), self.moved_by_receivers * self._mu(self.votes_ratio))
-
-    @property
-    def delta_left(self) -> float:
-        """What of delta the composition may use for a receiver, which all unlikely events are about."""
-        if self.votes_ratio is None:
-            return self.delta
-        return self.delta * (1 - UNLIKELY * (1 if self.hubs_ratio is None else 2))
-
-    @property
-    def most_sent(self) -> int:
-        """T_0: receivers of a voter."""
-        return max(1, min(self.degree_bound, (self.num_protected or self.num_roots) - self.num_roots))
-
-    @property
-    def hubs_noise(self) -> float | None:
-        """Noise std of the numbers of voters in stage (a)."""
-        return None if self.hubs_ratio is None else math.sqrt(self.most_sent) / self._mu(self.hubs_ratio)
-
-    @property
-    def most_edges(self) -> int:
-        """T: voters of a receiver that is no hub, but for a probability of UNLIKELY delta."""
-        most = min(self.degree_bound, self.num_roots)
-        if self.hubs_noise is None or self.hub_limit is None:
-            return most
-        failure = UNLIKELY * self.delta
-        return most_voters(hub_limit=self.hub_limit, hubs_noise=self.hubs_noise, failure=failure, most=most)
-
-    @property
-    def degrees_noise(self) -> float:
-        """sigma"""
-        return math.sqrt(self.most_edges) / self._mu(self.degrees_ratio)
-
-    @property
-    def moved_by_receivers(self) -> float:
-        """S: by how much a receiver that leaves moves the buckets, in B."""
-        return capped_votes(
-            degree_bound=self.most_edges,
-            margin=self.margin,
-            degree_floor=self.degree_floor,
-            failure=UNLIKELY * self.delta,
-        )
-
-    def _epsilon_under(self, relation: VotesRelation) -> float:
-        from dpgraph.families.votes.epsilon import released_epsilon
-
-        mu = math.hypot(self.mean_mu, self.received_mu)
-        receiver = released_epsilon(mu=mu, choice=self.choice_epsilon, delta=self.delta_left)
-        return max(super()._epsilon_under(relation), receiver)
-
-    def rdp(self, orders: Orders) -> np.ndarray:
-        raise UserError(f"mechanism={self.kind}: unlikely events are charged to delta: no Renyi divergence is stated")
-
-    def beside(self) -> tuple[Guarantee, ...]:
-        """Nothing is stated of other relations."""
-        return ()
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        """Hubs and degrees before the votes, which read them."""
-        found = list(super().releases)
-        if self.votes_ratio is None:
-            return tuple(found)
-        place = [one.kind for one in found].index(BUCKETS)
-        return (*found[:place], *self.before_votes, *found[place:])
-
-    @property
-    def before_votes(self) -> tuple[Release, ...]:
-        root = math.sqrt(self.most_edges)
-        degrees = Release(kind=DEGREES, noise=self.degrees_noise, sensitivity=root, count=1, margin=self.margin)
-        if self.hubs_noise is None:
-            return (degrees,)
-        root = math.sqrt(self.most_sent)
-        hubs = Release(kind=HUBS, noise=self.hubs_noise, sensitivity=root, count=1, limit=self.hub_limit)
-        return hubs, degrees
-
-    @property
-    def _stated(self) -> Statement:
-        why = "a public schema" if self.by_schema else "all other ids"
-        unlikely = f"{round(1 - self.delta_left / self.delta, 3):g}"
-        moved = 0.0 if self.votes_ratio is None else self.moved_by_receivers
-        values = {"q": f"{self.sampling_rate:.6g}", "T0": self.degree_bound, "S": f"{moved:.4g}"}
-        return self.says.filled({**values, "why": why, "failure": unlikely})
+    privacy = request.privacy
+    choice, epsilon = privacy.choice_epsilon, privacy.epsilon
+    if choice is not None and epsilon is not None and choice >= epsilon:
+        raise invalid("choice_epsilon", choice, f"a number < epsilon = {epsilon:g}, of which it is a part")
+    return {
+        **request.common(request.num_train),
+        "sampling_rate": request.rate,
+        "mean_ratio": share_ratio(request, privacy.mean_share, shares),
+        "votes_ratio": share_ratio(request, privacy.votes_share, shares),
+        "mass": privacy.vote_mass,
+        "choice_epsilon": choice or 0.0,
+        "readers": readers if choice else 1,
+    }

@@ -1,4 +1,4 @@
-"""The private part of a run with votes: rows, steps on own records, one release of buckets, and a choice."""
+"""The private part of a run of DP-Votes: rows, steps on own records, one release of buckets, a choice (Theorem V)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ from dpgraph.families.trees.prepared import PreparedTrees
 from dpgraph.families.votes import mechanism as mechanisms
 from dpgraph.families.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots, OneHopBallots
 from dpgraph.families.votes.learnt import CLIP, LEAST_UNIT, LearntReader, ReaderSteps
-from dpgraph.families.votes.readers import BucketReader
+from dpgraph.families.votes.mechanism import BucketReader
+from dpgraph.families.votes.removed_mechanism import (
+    BoundedStrangerVotes,
+    BoundedVotes,
+    CappedStrangerVotes,
+    CappedVotes,
+)
 from dpgraph.families.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.families.votes.sensitivity import vote_norm
 from dpgraph.families.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
-from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.procedure import Procedure, Release
 
@@ -32,7 +37,7 @@ ROW_NORM = 10.0
 class PreparedVotes(PreparedTrees):
     """Rows of one norm, centred if their mean is released; steps over them; then `scores`, once.
 
-    All that is random comes from the order: `dpgraph fit` gives one whose noise is the operating system's.
+    All randomness comes from the order: that of `dpgraph fit` draws noise from the operating system.
     """
 
     def __init__(self, order: Order) -> None:
@@ -56,52 +61,56 @@ class PreparedVotes(PreparedTrees):
         self._degrees, self._votes = order.release_noise("degrees"), order.release_noise("votes")
         self._choice = order.generator("choice of the reader")
         self._reader_noise = order.release_noise("steps of the reader")
-        self.final: torch.nn.Module | None = None  # after the last step, iterates averaged: whose predictions vote
+        self.final: torch.nn.Module | None = None  # network whose predictions vote: that of the last step, or averaged
         self.reader: BucketReader | None = None
-        self.learnt: LearntReader | None = None  # from that one on
-        self.released: np.ndarray | None = None  # (N, C + 1) buckets, of the last round
+        self.learnt: LearntReader | None = None  # learnt from `reader` on
+        self.released: np.ndarray | None = None  # (N, C + 1) buckets of the last round
 
     @property
     def labels_trained_on(self) -> np.ndarray:
-        """(N,) labels of training nodes; -1 elsewhere: those of validation nodes judge, they do not vote."""
+        """(N,) labels of training nodes; -1 elsewhere. Labels of validation nodes judge readers but do not vote."""
         return np.where(np.asarray(self.graph.split) == TRAIN, self.graph.labels, -1)
 
     @property
     def examples(self) -> np.ndarray:
-        """(n,) training nodes, with a label or without one: where they are is public, so that null moves nobody."""
+        """(n,) training nodes, with or without a label.
+
+        Their positions are public, so a null record moves no other example.
+        """
         return np.flatnonzero(np.asarray(self.graph.split) == TRAIN)
 
     @property
     def labels_that_vote(self) -> np.ndarray:
-        """(N,) those of training nodes, or none at all; -1: a prediction votes."""
+        """(N,) labels of training nodes, or -1 everywhere if predictions vote; -1: a prediction votes."""
         known = self.labels_trained_on
         return known if self._how.label_votes else np.full_like(known, -1)
 
     def with_record(self) -> np.ndarray:
-        """(N,) bool: nodes that vote. The null record has no label and no feature, and must not vote.
+        """Return (N,) bool: nodes that vote. The null record has no label and no feature, and must not vote.
 
-        The list is not asked, so that the loss of an edge silences nobody.
+        Lists do not decide it, so the loss of an edge silences no node.
         """
         features = np.asarray(self.graph.features)
         return np.asarray((features != 0).any(axis=1)) | (self.labels_trained_on >= 0)
 
     def ballots(self) -> Ballots:
+        """Return the ballots of the variant; with caps this releases the degrees they need."""
         graph = self.graph
         kind = OneHopBallots if self._how.one_hop else Ballots
-        plain = kind.of(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
-        if isinstance(self.votes_of, mechanisms.CappedVotes):
+        plain = kind.from_lists(graph.out_ptr, graph.out_idx, self.with_record(), self.votes_of.degree_floor)
+        if isinstance(self.votes_of, CappedVotes):
             voters = np.asarray(graph.split) == TRAIN
             capped = CappedStrangerBallots if isinstance(self.votes_of, CappedStrangerVotes) else CappedBallots
             return self._capped(capped.one_way(plain, self.votes_of.degree_bound, voters), self.votes_of)
-        if not isinstance(self.votes_of, mechanisms.BoundedVotes):
+        if not isinstance(self.votes_of, BoundedVotes):
             return plain
         bound, taper = self.votes_of.degree_bound, self.votes_of.taper
         if isinstance(self.votes_of, BoundedStrangerVotes):
             return BoundedStrangerBallots.over(plain, bound, taper)
         return BoundedBallots.under(plain, bound, taper)
 
-    def _capped(self, ballots: CappedBallots, mechanism: mechanisms.CappedVotes) -> CappedBallots:
-        """Releases who is a hub, if that is a stage, and voters' degrees; a node's own is for itself alone."""
+    def _capped(self, ballots: CappedBallots, mechanism: CappedVotes) -> CappedBallots:
+        """Release which receivers are hubs, if that is a stage, and voters' degrees; return capped ballots."""
         if mechanism.hubs_noise is not None and mechanism.hub_limit is not None:
             root = np.sqrt(mechanism.most_sent)
             noisy, limit = self._degrees.on(ballots.received, mechanism.hubs_noise, 1.0), mechanism.hub_limit
@@ -115,10 +124,15 @@ class PreparedVotes(PreparedTrees):
         return ballots.capped(noisy, margin, std)
 
     def scores(self, probabilities: np.ndarray) -> np.ndarray:
-        """(N, C) scores of every node, from its own record and the release: the only step that mixes records.
+        """Return the scores of every node, from its own record and the release: the only step that mixes records.
 
-        `probabilities` (N, C) are the trained network's, each of its own record. To be called once, after the last
-        step; without votes they are the own predictions' logarithms.
+        To be called once, after the last step. Without votes the scores are the logarithms of the own predictions.
+
+        Args:
+            probabilities: (N, C) predictions of the trained network, each from one record.
+
+        Returns:
+            (N, C) scores.
         """
         mechanism = self.votes_of
         if mechanism.votes_ratio is None:
@@ -139,19 +153,19 @@ class PreparedVotes(PreparedTrees):
             return ballots.scores(probabilities, read[reader.shrinkage], reader)
 
         for place in range(mechanism.rounds):
-            if place:  # what a node says now is of its own record and of what was released before
+            if place:  # a node now votes by its own record and the releases before
                 said = softmax(scores_of(self.reader), axis=1)
             cast = ballots.ballots(self.labels_that_vote, said, mass)
             read.clear()
             released = self._votes.on(ballots.buckets(cast), std, 1 / GRID)
             self.released = released
-            # B of what was cast: another one than the noise was made for is a difference to what was accounted for
+            # by the B of the cast ballots: another B than the accounted one shows as another noise
             over = self._votes.stds[-1] / vote_norm(num_classes=released.shape[1] - 1, mass=mass)
             self.made.append(
                 Release(kind=mechanisms.BUCKETS, noise=over, sensitivity=1.0, count=1, mass=mass, **weighted)
             )
         if mechanism.choice_epsilon:
-            # of training and validation nodes; all other labels are hidden. A null record is right with no reader
+            # only labels of training and validation nodes are there; no reader is right about a null record
             labels = np.asarray(self.graph.labels)
             judged = np.flatnonzero(labels >= 0)
             right = [0] * len(ballots.readers)
@@ -167,9 +181,13 @@ class PreparedVotes(PreparedTrees):
         return scores_of(self.reader)
 
     def _learn(self, probabilities: np.ndarray, read: np.ndarray, strength: float) -> np.ndarray:
-        """(N, C) scores by a reader that is learnt from labels of training nodes, each of which reads its own list.
+        """Return (N, C) scores by a reader learnt from labels of training nodes, each reading its own list.
 
-        What is read is in units of the public reader that is the start, or of 1 where that one reads nothing.
+        Args:
+            probabilities: (N, C) own predictions.
+            read: (N, C) readings.
+            strength: beta of the public reader that learning starts from; readings are in units of it, or of 1 if it is
+                less.
         """
         mechanism, labels = self.votes_of, self.labels_trained_on
         unit = max(strength, LEAST_UNIT)
@@ -189,6 +207,7 @@ class PreparedVotes(PreparedTrees):
         return self.learnt.scores(probabilities, read)
 
     def due(self, stream: str, draws: int) -> int | None:
+        """Return how many numbers a stream has drawn after so many releases."""
         nodes, classes = self.graph.num_nodes, self.graph.num_classes
         sizes = {
             "mean of the rows": self.graph.num_features,
@@ -200,4 +219,5 @@ class PreparedVotes(PreparedTrees):
         return draws * sizes[stream] if stream in sizes else super().due(stream, draws)
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran, releases included."""
         return super().ran(resumed_at).model_copy(update={"releases": tuple(self.made)})

@@ -1,7 +1,7 @@
-"""Public rules: steps, rates, shares of the budget and readers, from a data set's declared numbers and from epsilon.
+"""Public rules: steps, rates, shares of the budget and readers, from declared numbers of a data set and epsilon.
 
-No record is read: nodes, training nodes, classes and mean degree are those that the registry declares, so nothing is
-paid. Where the constants come from is in docs/privacy.md, 12.9.
+No record is read, so a rule costs no privacy: nodes, training nodes, classes and mean degree are those that the
+registry declares. Where the constants come from is in docs/privacy.md, 12.9.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.votes.caps import best_caps
+from dpgraph.families.votes.caps import VoteCaps, best_caps
 from dpgraph.privacy.public_numbers import gaussian_mu, usual_delta
 from dpgraph.problems.base import Size
 
@@ -24,7 +24,7 @@ WORDS_PER_NODE, FEW_FOR_WORDS = 0.75, 600.0
 # quotient, and the share of the mean; where records are few for the noise, and where they are MANY
 SHORT_OF_FEW, SHORT_OF_MANY = (8, 0.25, 0.7, 0.05), (12, 0.5, 1.0, 0.03)
 # under node-remove: below which signal of votes over noise own records are all that is used, and what a bucket in units
-# of its noise weighs beside the own prediction, per unit of signal and at most. Records of few words say little
+# of its noise weighs next to the own prediction, per unit of signal and at most. Records of few words say little
 FEW_WORDS = 20.0
 WEAK_RECORDS, STRONG_RECORDS = (1.2, 1.0, 1.5), (4.0, 1 / 6, 1.0)
 # under node-remove what training gets is what class sums need, between these shares of the squared mu
@@ -32,7 +32,7 @@ ENOUGH, LEAST_TRAINING, MOST_TRAINING = 1000.0, 0.15, 0.5
 # the same where two hops are read: kappa and beta, which no data may choose (of few words READER_OF_FEW_WORDS), and
 # below which signal of all buckets of a node over their noise own records are all that is used
 STRANGER_READER, STRANGERS_NEED = {"shrinkage": 1.0, "strength": 2.0}, {True: 1.2, False: 3.0}
-ROW_NORM = 10.0  # of the rows that networks read (families/votes/prepared.py)
+ROW_NORM = 10.0  # norm of the rows that networks read (families/votes/prepared.py)
 READER = {"shrinkage": 3.0, "strength": 4.0}
 READER_OF_FEW_WORDS = {"shrinkage": 3.0, "strength": 8.0}
 SHARE_OF_FEW_WORDS = 0.7  # own records have little to learn, so that votes get more
@@ -43,10 +43,15 @@ Setting = dict[str, Any]
 
 
 def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting:
-    """Training alone, with 1 - `paid` of the squared mu: class sums, or steps that are few or many.
+    """Return the settings of training alone, with 1 - `paid` of the squared mu.
 
-    Gradients of counts of many words are clipped well below their largest norm, so that records that are nearly right
-    still count for as much as their noise, and no iterates are averaged.
+    One step of class sums, or several steps, by the signal. Gradients of counts of many words are clipped well below
+    their largest norm, so that nearly right records still count for as much as their noise; no iterates are averaged.
+
+    Args:
+        size: Declared numbers of the data set.
+        epsilon: Target epsilon.
+        paid: Share of the squared mu that votes take.
     """
     mu = _mu(size, epsilon) * math.sqrt(1 - paid)
     signal = size.train_nodes * mu / math.sqrt(size.classes)
@@ -75,7 +80,7 @@ def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting
             "averaged_share": averaged,
         },
         "privacy": {
-            # of a record whose prediction says nothing: the gradient's largest norm at the first step
+            # the gradient's largest norm at the first step, where all classes are equally likely
             "clip_norm": round(clipped * ROW_NORM * math.sqrt(1 - 1 / size.classes), 6),
             "votes_share": 0.0,
             "mean_share": round(mean * (1 - paid), 6),
@@ -85,10 +90,10 @@ def own_records(size: Size, epsilon: float | None, paid: float = 0.0) -> Setting
 
 
 def stable_rate(size: Size, momentum: float) -> float:
-    """The largest rate at which gradient descent from zero does not swing, for records of few words.
+    """Return the largest rate at which gradient descent from zero does not oscillate, for records of few words.
 
-    It is 2 (1 + momentum) over the loss's largest curvature: 1 / C, of softmax at equal chances, times the largest
-    eigenvalue of the rows' covariance, which is about ROW_NORM^2 / words where one word is in half of all records.
+    It is 2 (1 + momentum) over the largest curvature of the loss: 1 / C, for softmax at equal probabilities, times the
+    largest eigenvalue of the rows' covariance. That is about ROW_NORM^2 / words if one word is in half of all records.
     """
     if size.words is None:
         return math.inf
@@ -96,9 +101,16 @@ def stable_rate(size: Size, momentum: float) -> float:
 
 
 def own_graph_cell(setting: Setting, *, roots: int, labelled: int, privacy: Setting) -> Setting:
-    """A cell of a user's own graph, where a root without a label adds nothing to a sum.
+    """Return the cell of a user's own graph.
 
-    A sum is divided by the number of all roots, so the step is longer where few have a label.
+    A sum is divided by the number of all roots, and a root without a label adds 0 to it. So the step is longer where
+    few roots have a label.
+
+    Args:
+        setting: Settings by a rule.
+        roots: Number of roots.
+        labelled: Number of roots with a label.
+        privacy: Settings that replace those of the rule.
     """
     longer = setting["training"]["learning_rate"] * roots / labelled
     return {
@@ -112,67 +124,70 @@ def own_graph_cell(setting: Setting, *, roots: int, labelled: int, privacy: Sett
 
 
 def votes(size: Size, epsilon: float | None) -> Setting:
-    """Under node-null; none where few would add up."""
+    """Return the settings under node-null; without votes if few would add up."""
     if _scarce(size, epsilon) and size.entries / size.nodes * size.classes < 16:
         return own_records(size, epsilon)
     return always_votes(size, epsilon)
 
 
 def always_votes(size: Size, epsilon: float | None, *, choice: bool = True) -> Setting:
-    """Under node-null, however few add up. A reader is chosen, and paid for, where many judge it; never without
-    `choice`.
+    """Return the settings under node-null, votes included however few add up.
 
-    Votes have 0.3 of the squared mu where training needs the rest, else 0.5, and more where records say little.
+    Votes get 0.3 of the squared mu where training needs the rest, else 0.5, and more where records say little.
+
+    Args:
+        size: Declared numbers of the data set.
+        epsilon: Target epsilon.
+        choice: Pay for the choice of a reader where many nodes judge it.
     """
     few = _few_words(size)
     share = SHARE_OF_FEW_WORDS if few else 0.3 if _scarce(size, epsilon) else 0.5
     reader: dict[str, Any] = READER_OF_FEW_WORDS if few else READER
     if choice and epsilon is not None and size.train_nodes * epsilon >= RECORDS_OF_CHOICE:
-        reader = {"choice_epsilon": round(CHOICE * epsilon, 6)}  # instead of one that is fixed
+        reader = {"choice_epsilon": round(CHOICE * epsilon, 6)}  # instead of a fixed one
     setting = own_records(size, epsilon, share)
     return _merged(setting, votes_share=share, vote_mass=MASS, **reader)
 
 
 def _scarce(size: Size, epsilon: float | None) -> bool:
-    """Whether training needs most of the budget."""
+    """Return True if training needs most of the budget."""
     return size.train_nodes * _mu(size, epsilon) < 1000
 
 
 def votes_with_caps(size: Size, epsilon: float | None) -> Setting:
-    """Under node-remove without a schema: the caps for which a mean node's bucket has the largest signal."""
+    """Return the settings under node-remove without a schema: caps with the largest signal in a mean node's bucket."""
     return _one_way(size, epsilon, None)
 
 
 def votes_with_schema(size: Size, epsilon: float | None) -> Setting:
-    """The same where the registry declares a bound on degrees that is assumed to be public."""
+    """Return the same settings under a bound on degrees that the registry declares as public."""
     return _one_way(size, epsilon, _declared(size, "votes-with-schema"))
 
 
 def _declared(size: Size, rule: str) -> int:
+    """Return the degree bound of the data set; raise UserError without one."""
     if size.degree_bound is None:
         raise invalid("public_rule", rule, "a data set whose registry entry assumes a degree_bound")
     return size.degree_bound
 
 
 def votes_with_caps_for_strangers(size: Size, epsilon: float | None) -> Setting:
-    """Under node-remove in the view of strangers, without a schema: caps as of `votes_with_caps`, two hops read."""
+    """Return the settings under node-remove in the view of strangers, without a schema.
+
+    Caps are those of `votes_with_caps`; two hops are read.
+    """
     mu, training = _mu(size, epsilon), _training(size, epsilon)
     found = best_caps(size, mu, None, training)
     receivers = size.entries / size.nodes * (1 - min(size.train_nodes / size.nodes, 1.0))
     variant = {"variant": "node-remove-capped-strangers"}
     if found.signal * math.sqrt(1 + receivers) < STRANGERS_NEED[_few_words(size)]:
         return _merged(own_records(size, epsilon), **variant)
-    share = round(1 - training - found.hub_share, 6)
-    setting = own_records(size, epsilon, 1 - training)
-    shares: dict[str, Any] = {"votes_share": round(share - setting["privacy"]["mean_share"], 6), "vote_mass": MASS}
-    shares |= {"degrees_share": found.degrees_share, "cap_margin": found.margin, "degree_floor": found.floor}
-    if found.hub_share:
-        shares |= {"hub_share": found.hub_share, "hub_limit": found.hub_limit}
-    return _merged(setting, **variant, **shares, **_stranger_reader(size))
+    setting = _with_caps(size, epsilon, found, training)
+    return _merged(setting, **variant, vote_mass=MASS, **_stranger_reader(size))
 
 
 def votes_with_schema_for_strangers(size: Size, epsilon: float | None) -> Setting:
-    """The same where the registry declares a bound on degrees that is assumed to be public: everybody votes."""
+    """Return the same settings under a declared bound on degrees: all nodes vote."""
     bound = _declared(size, "votes-with-schema-strangers")
     variant = {"variant": "node-remove-strangers", "degree_bound": bound, "taper": 1.0}
     training, degree = _training(size, epsilon), size.entries / size.nodes
@@ -186,49 +201,64 @@ def votes_with_schema_for_strangers(size: Size, epsilon: float | None) -> Settin
 
 
 def _stranger_reader(size: Size) -> Setting:
+    """Return the public reader of votes for strangers."""
     return READER_OF_FEW_WORDS if _few_words(size) else STRANGER_READER
 
 
 def _training(size: Size, epsilon: float | None) -> float:
-    """Share of the squared mu for training and the mean, where nodes vote under node-remove."""
+    """Return the share of the squared mu for training and the mean, where nodes vote under node-remove."""
     training = (ENOUGH / (size.train_nodes * _mu(size, epsilon) / math.sqrt(size.classes))) ** 2
     return round(min(max(training, LEAST_TRAINING), MOST_TRAINING), 4)
 
 
 @lru_cache
 def _one_way(size: Size, epsilon: float | None, degree_bound: int | None) -> Setting:
+    """Return the settings of one-way votes with caps, or of own records if the signal is too small."""
     mu, training = _mu(size, epsilon), _training(size, epsilon)
     found = best_caps(size, mu, degree_bound, training)
-    extra: dict[str, Any] = {} if degree_bound is None else {"degree_bound": degree_bound}
+    extra: Setting = {"variant": "node-remove-capped"}
+    if degree_bound is not None:
+        extra["degree_bound"] = degree_bound
     needed, slope, most = WEAK_RECORDS if _few_words(size) else STRONG_RECORDS
     if found.signal < needed:
-        return _merged(own_records(size, epsilon), variant="node-remove-capped", **extra)
-    share = round(1 - training - found.hub_share, 6)
+        return _merged(own_records(size, epsilon), **extra)
+    strength = round(min(slope * found.signal, most), 3)
+    return _merged(_with_caps(size, epsilon, found, training), **extra, vote_mass=LITTLE_MASS, strength=strength)
+
+
+def _with_caps(size: Size, epsilon: float | None, found: VoteCaps, training: float) -> Setting:
+    """Return the settings of training and of votes with these caps; votes get what the other shares leave."""
     setting = own_records(size, epsilon, 1 - training)
-    mean = setting["privacy"]["mean_share"]
-    extra |= {"votes_share": round(share - mean, 6), "vote_mass": LITTLE_MASS}
-    extra |= {"strength": round(min(slope * found.signal, most), 3), "degrees_share": found.degrees_share}
-    extra |= {"cap_margin": found.margin, "degree_floor": found.floor}
-    if found.hub_share:
-        extra |= {"hub_share": found.hub_share, "hub_limit": found.hub_limit}
-    return _merged(setting, variant="node-remove-capped", **extra)
+    share = round(1 - training - found.hub_share, 6)
+    hubs = {"hub_share": found.hub_share, "hub_limit": found.hub_limit} if found.hub_share else {}
+    return _merged(
+        setting,
+        votes_share=round(share - setting["privacy"]["mean_share"], 6),
+        degrees_share=found.degrees_share,
+        cap_margin=found.margin,
+        degree_floor=found.floor,
+        **hubs,
+    )
 
 
 def _mu(size: Size, epsilon: float | None) -> float:
+    """Return mu of the target epsilon at the usual delta; raise UserError without a target."""
     if epsilon is None:
         raise invalid("privacy.epsilon", None, "a target, from which a public rule makes settings")
     return gaussian_mu(epsilon=epsilon, delta=usual_delta(size.nodes))
 
 
 def _class_sums(size: Size, signal: float) -> bool:
-    """Whether one step from zero, the classes' sums of records, is better than several."""
+    """Return True if one step from zero, the classes' sums of records, is better than several steps."""
     many = size.words is not None and size.features >= WORDS_PER_NODE * size.nodes
     return (signal < FEW and _few_words(size)) or (signal < FEW_FOR_WORDS and many)
 
 
 def _few_words(size: Size) -> bool:
+    """Return True for bags of few words."""
     return size.words is not None and size.words < FEW_WORDS
 
 
 def _merged(setting: Setting, **privacy: Any) -> Setting:
+    """Return the setting with further settings of its budget."""
     return {**setting, "privacy": {**setting["privacy"], **privacy}}

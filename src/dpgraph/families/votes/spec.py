@@ -1,4 +1,4 @@
-"""Private votes (ours, docs/privacy.md, Theorem V): training on own records, and predictions that neighbours inform."""
+"""Specification of DP-Votes (ours, docs/privacy.md, Theorem V): training on own records, then votes of neighbours."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from dpgraph.engine.methods.spec import (
     Variant,
 )
 from dpgraph.families.votes import rules
-from dpgraph.families.votes.mechanism import BoundedVotes, CappedVotes, PoissonVotes
-from dpgraph.families.votes.strangers_mechanism import BoundedStrangerVotes, CappedStrangerVotes
-from dpgraph.families.votes.variants import (
+from dpgraph.families.votes.mechanism import PoissonVotes, poisson_votes
+from dpgraph.families.votes.removed_mechanism import (
+    BoundedStrangerVotes,
+    BoundedVotes,
+    CappedStrangerVotes,
+    CappedVotes,
     bounded_stranger_votes,
     bounded_votes,
     capped_stranger_votes,
     capped_votes,
-    poisson_votes,
 )
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
@@ -37,12 +39,16 @@ Name = Literal["rigorous", "node-remove", "node-remove-capped", "node-remove-str
 
 
 class VotesTraining(RootBatches):
+    """Batches of roots, and the share of steps whose parameters are averaged."""
+
     averaged_share: Annotated[float, Field(ge=0, le=1)] = Field(
         default=0.0, description="Share of the steps, the last ones, whose parameters are averaged; 0: the last alone"
     )
 
 
 class VotesPrivacy(Privacy):
+    """Budget and settings of DP-Votes."""
+
     variant: Name = Field(
         default="rigorous",
         description="rigorous (node-null; a node reads the buckets of its list), node-remove (a node with all its "
@@ -60,7 +66,7 @@ class VotesPrivacy(Privacy):
     )
     signed_rows: bool = Field(
         default=False,
-        description="Whether features may be negative: then the mean keeps all, and is taken off only beyond its noise",
+        description="Features may be negative: the mean keeps all, and rows lose its direction only beyond its noise",
     )
     vote_mass: Annotated[float, Field(gt=0, le=1000)] = Field(
         default=0.3, description="a: what a vote adds to the coordinate that counts voters"
@@ -78,7 +84,7 @@ class VotesPrivacy(Privacy):
     )
     strength: Annotated[float, Field(ge=0, le=1000)] = Field(
         default=2.0,
-        description="beta: of what is read beside the own prediction, without a choice; of variant node-remove-capped "
+        description="beta: weight of the reading next to the own prediction, without a choice; with node-remove-capped "
         "in units of the noise, so that shrinkage has no part",
     )
 
@@ -95,11 +101,11 @@ class VotesPrivacy(Privacy):
     )
     one_hop: bool = Field(
         default=False,
-        description="Whether a node reads its own bucket alone, with all of beta, not those of its list (variant "
+        description="A node reads its own bucket alone, with all of beta, not those of its list (variant "
         "rigorous; the others always do)",
     )
     label_votes: bool = Field(
-        default=True, description="Whether training nodes vote for their labels; false: all vote as they predict"
+        default=True, description="Training nodes vote for their labels; false: all nodes vote as they predict"
     )
     rounds: Annotated[int, Field(ge=1, le=100)] = Field(
         default=1,
@@ -109,7 +115,7 @@ class VotesPrivacy(Privacy):
 
     raw_inference: bool = Field(
         default=False,
-        description="Whether a node's final scores are averaged with those of its list, whose records and edges no "
+        description="A node's final scores are averaged with those of its list, whose records and edges no "
         "epsilon covers (variant rigorous, votes_share 0)",
     )
 
@@ -138,7 +144,7 @@ class VotesPrivacy(Privacy):
     )
     hub_limit: Annotated[float, Field(ge=1, le=LARGE)] | None = Field(
         default=None,
-        description="H: receivers of a larger noisy number of voters are hubs, which receive nothing (same variant)",
+        description="H: receivers of a larger noisy number of voters are hubs, which receive no votes (same variant)",
     )
 
     @model_validator(mode="after")
@@ -196,6 +202,8 @@ class VotesPrivacy(Privacy):
 
 
 class DpVotesCell(NetworkCell):
+    """A cell of DP-Votes."""
+
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
         "training": (*NetworkCell.NOISE_IGNORES["training"], "averaged_share"),
@@ -216,6 +224,7 @@ class DpVotesCell(NetworkCell):
 
 
 def look(cell: Any) -> Look:
+    """Return the look of a cell: by variant, and by what predictions read."""
     if cell.privacy.variant.endswith(STRANGERS):
         return Look(WINE, "*", DASH_DOT) if cell.privacy.degree_bound else Look(SLATE, "*", DASH_DOT)
     if cell.privacy.raw_inference:
@@ -224,9 +233,9 @@ def look(cell: Any) -> Look:
 
 
 def score(cell: Any) -> ScoreReads:
-    """Return the own record without votes; with them buckets, too: the own one, or those of the own list.
+    """Return what a score reads: the own record and, with votes, buckets: the own one, or those of the own list.
 
-    Rows of all nodes are in the mean, and all nodes but receivers of capped votes vote: none of them is public.
+    The mean reads rows of all nodes, and all nodes vote except receivers of capped votes, so no record is public.
     """
     told = cell.privacy
     records = OWN_RECORD | {ReadBy.RAW_GRAPH} if told.raw_inference else OWN_RECORD
@@ -238,12 +247,12 @@ def score(cell: Any) -> ScoreReads:
 
 
 def inference(cell: Any) -> PredictionInput:
-    """Return what a prediction reads: its own record and what was released, or the raw graph."""
+    """Return what a prediction reads: its own record and releases, or the raw graph."""
     return PredictionInput.RAW_GRAPH if cell.privacy.raw_inference else PredictionInput.OWN_RECORD
 
 
 def fallback(mechanism: Mapping[str, Any]) -> str:
-    """Nobody votes in a variant that is there for its votes: a public rule expects no gain of them."""
+    """Return a note if the public rule disabled voting because it expects no gain."""
     if mechanism.get("kind") in (None, "poisson-votes") or mechanism.get("votes_ratio") is not None:
         return ""
     return "falls back to own records here: nobody votes"
@@ -313,6 +322,7 @@ CONTRACT: dict[str, dict[str, Any]] = {
 
 
 def attack(variant: str, relation: Relation) -> AttackCase:
+    """Return how audits attack a variant."""
     return AttackCase(
         variant=variant,
         reads="records",

@@ -1,7 +1,7 @@
-"""Ballots whose buckets are read over two hops, for the view of strangers under node-remove (docs/privacy.md, 12.11).
+"""Ballots that are read over two hops, for the view of strangers under node-remove (docs/privacy.md, 12.11).
 
-Lists are the owners' own, whether the named name the owner or not: then a record that becomes null changes no weight,
-no flag and no reading of others, which is what is stated towards neighbours.
+Lists are the owners' own, whether or not the named nodes name the owner. So a record that becomes null changes no
+weight, flag or reading of others: the guarantee towards neighbours.
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ from dpgraph.families.votes.ballots import (
     scores_of,
     without_zeros,
 )
-from dpgraph.families.votes.readers import BucketReader
+from dpgraph.families.votes.mechanism import BucketReader
 
 
 @dataclass(frozen=True)
 class BoundedStrangerBallots(BoundedBallots):
-    """`BoundedBallots` by own lists, of which a node reads its own bucket and those of its list."""
+    """`BoundedBallots` by the owners' lists; a node reads its own bucket and those of its list."""
 
     @classmethod
     def over(cls, plain: Ballots, degree_bound: int, taper: float) -> BoundedStrangerBallots:
-        """Raises UserError, for the holder of the data alone, where lists break the schema of the guarantee.
+        """Return ballots over the owners' lists.
 
-        With a taper an edge in one list only is allowed where the other end has no list, as a null record: else a node
-        that leaves could move more weights than it has votes.
+        With a taper, an edge in one list only is allowed if the other end has no list, as a null record. Otherwise a
+        node that leaves could move more weights than it has votes.
+
+        Raises:
+            UserError: Lists break the schema of the guarantee. Show the message to the holder of the data alone.
         """
         check_bound(plain, degree_bound)
         if taper:
@@ -44,17 +47,18 @@ class BoundedStrangerBallots(BoundedBallots):
         return cls(plain.lists, plain.votes, plain.degree_floor, degree_bound, taper)
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
-        """(N, C) buckets of the own list and the own one, shrunk, less the own share in the former."""
+        """Return (N, C) the shrunk buckets of the own list and the own one, less the own share in the former."""
         trust = bucket_trust(released, mass, std, shrinkage, self.one_vote)
         return read_around(self.lists, released, trust, ballots, self.lists @ trust)
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
+        """Return (N, C) scores from each node's own probabilities (N, C) and its reading (N, C)."""
         return Ballots.scores(self, probabilities, read, reader)
 
 
 @dataclass(frozen=True)
 class CappedStrangerBallots(CappedBallots):
-    """`CappedBallots` by own lists, of which a node reads its own bucket and those of its list.
+    """`CappedBallots` by the owners' lists; a node reads its own bucket and those of its list.
 
     Voters and hubs have no bucket.
     """
@@ -63,7 +67,11 @@ class CappedStrangerBallots(CappedBallots):
 
     @classmethod
     def one_way(cls, plain: Ballots, degree_bound: int, voters: np.ndarray) -> CappedStrangerBallots:
-        """Raises UserError, for the holder of the data alone, where lists break the schema of the guarantee."""
+        """Return ballots over listed edges that lead from `voters` (N,) bool to the other nodes.
+
+        Raises:
+            UserError: Lists break the schema of the guarantee. Show the message to the holder of the data alone.
+        """
         check_bound(plain, degree_bound)
         sends, receives = (sp.diags(side.astype(np.float64)) for side in (voters, ~voters))
         lists = without_zeros(sends @ plain.lists @ receives)
@@ -71,29 +79,30 @@ class CappedStrangerBallots(CappedBallots):
 
     @property
     def one_vote(self) -> float:
-        """The most that a vote weighs, public."""
+        """The public upper bound on the weight of a vote."""
         return float(1 / np.sqrt(self.degree_floor))
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
-        """(N, C) as `BoundedStrangerBallots`, of the buckets that there are."""
+        """Return (N, C) as `BoundedStrangerBallots`, over the buckets of receivers that are no hubs."""
         there, listed = self._there
         trust = bucket_trust(released, mass, std, shrinkage, self.one_vote) * there
         return read_around(listed, released, trust, ballots, self.lists @ trust)
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
+        """Return (N, C) scores from each node's own probabilities (N, C) and its reading (N, C)."""
         there, listed = self._there
         return scores_of(probabilities, read, reader.strength / np.sqrt(listed @ there.astype(np.float64) + 1))
 
     @property
     def _there(self) -> tuple[np.ndarray, sp.csr_matrix]:
-        """(N,) bool: nodes with a bucket; and the own lists."""
+        """(N,) bool: nodes with a bucket; and (N, N) the owners' lists."""
         if self.reads is None or self.listed is None:
             raise TypeError("expected ballots made by `one_way`")
         return self.reads, self.listed
 
 
 def check_bound(plain: Ballots, degree_bound: int) -> None:
-    """Raises UserError where a list is longer, or where more lists name one node."""
+    """Raise UserError if a list is longer than `degree_bound`, or if more lists name one node."""
     named = np.bincount(plain.lists.indices, minlength=len(plain.votes))
     longest = int(max(plain.degrees.max(initial=0), named.max(initial=0)))
     if longest > degree_bound:

@@ -1,4 +1,4 @@
-"""Private votes (ours, docs/privacy.md, Theorem V)."""
+"""Training and predictions of DP-Votes (ours, docs/privacy.md, Theorem V)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from dpgraph.families.votes.prepared import PreparedVotes
 
 
 @dataclass(frozen=True)
-class Voting:
+class VotingPredictor:
     """Own predictions first, then the one release and what every node reads of it."""
 
     own: Predictor
     prepared: PreparedVotes
 
     def logits(self, network: Network, features: Tensor) -> Tensor:
+        """Return (N, C) scores; releases the votes."""
         self.prepared.final = network
         own = torch.softmax(self.own.logits(network, features).double(), dim=1).cpu().numpy()
         scores = self.prepared.scores(own)
@@ -39,12 +40,13 @@ class Voting:
 
 @dataclass(frozen=True)
 class RawNeighbours:
-    """Own scores, averaged over a node and its list: of softmax regression those of the mean of their rows."""
+    """Own scores averaged over a node and its list, without privacy."""
 
     own: Predictor
     graph: Graph
 
     def logits(self, network: Network, features: Tensor) -> Tensor:
+        """Return (N, C) mean scores of each node and its list."""
         own = self.own.logits(network, features)
         nodes, ptr = self.graph.num_nodes, np.asarray(self.graph.out_ptr)
         ones = np.ones(self.graph.num_edges, dtype=np.float64)
@@ -57,19 +59,20 @@ class RawNeighbours:
 class DpVotes:
     """DP-SGD on own records, then one noisy release of every node's votes to the nodes it lists.
 
-    Softmax regression (no encoder, one decoder layer) starts at zero, so that one full step is the classes' sums of
-    records; of a single step the bias is dropped, though its clip norm covers it. Predictions during training are of
-    own records; after the last step everybody votes, once.
+    Softmax regression (no encoder, one decoder layer) starts at zero, so one full step yields the classes' sums of
+    records. With a single step the bias is dropped, though its clip norm covers it. Predictions during training use own
+    records; after the last step all nodes vote once.
     """
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed, vote, and return the predictions."""
         run, prepared = tree_run(job), expected(job.prepared, PreparedVotes)
         network, model = run.bench.network, job.cell.model
         if model.encoder_layers == 0 and model.decoder_layers == 1:
             with torch.no_grad():
                 for parameter in network.parameters():
                     parameter.zero_()
-            if run.steps == 1:  # class sums of records alone: those of labels would say most with the least signal
+            if run.steps == 1:  # class sums of records alone; counts of labels would dominate with little signal
                 bias = network.decoder.layers[-1].bias
                 run.bench.optimizer.register_step_post_hook(lambda *_: bias.data.zero_())
         share = job.cell.training.averaged_share
@@ -80,12 +83,12 @@ class DpVotes:
         if job.cell.privacy.raw_inference:
             return run_loop(replace(run, last=lambda own: RawNeighbours(own, job.graph)), observe)
         return run_loop(
-            replace(run, last=lambda own: Voting(own, prepared), late_notes=lambda: notes(prepared)), observe
+            replace(run, last=lambda own: VotingPredictor(own, prepared), late_notes=lambda: notes(prepared)), observe
         )
 
 
 def notes(prepared: PreparedVotes) -> dict[str, float | str]:
-    """What a record states of the reader."""
+    """Return the note of a record about the reader that was used."""
     reader = prepared.reader
     if reader is None:
         return {"reader": "own records alone"}

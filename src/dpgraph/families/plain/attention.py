@@ -1,4 +1,4 @@
-"""GAT as Velickovic et al. (2018) train it: the whole graph in each step, without privacy."""
+"""Training of the GAT of Velickovic et al. (2018): the whole graph in each step, without privacy."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from dpgraph.engine.models.additive_attention import AttentionNetwork, closed_ed
 from dpgraph.engine.models.dense import Dropout
 from dpgraph.engine.models.sparse import Bags, sparse_rows
 from dpgraph.engine.training.steps import BatchStep
-from dpgraph.families.plain.propagation.train import Undropped
+from dpgraph.families.plain.train import UndroppedPredictor
 
 
 def network_of(job: Job, num_features: int, masks: torch.Generator | None) -> AttentionNetwork:
+    """Return the two-layer network of a run; `masks` draws its dropout."""
     model, generator = job.cell.model, torch_generator(*job.names("parameters"))
     classes, drop = job.graph.num_classes, Dropout(model.dropout, masks)
     sizes = (num_features, model.width, model.heads, model.output_heads, classes)
@@ -27,20 +28,22 @@ def network_of(job: Job, num_features: int, masks: torch.Generator | None) -> At
 
 
 @dataclass(frozen=True)
-class Some:
-    """Logits of `nodes` alone."""
+class PartPredictor:
+    """A predictor of `nodes` alone."""
 
-    of: Undropped
+    whole: UndroppedPredictor
     nodes: Tensor
 
     def logits(self, network: Any, features: Tensor) -> Tensor:
-        return self.of.logits(network, features)[self.nodes]
+        """Return (n, classes) logits of `nodes`."""
+        return self.whole.logits(network, features)[self.nodes]
 
 
 class AdditiveGat:
-    """Mean cross-entropy of the training nodes, or of batches of them, with dropout; stopped early where asked for."""
+    """Mean cross-entropy of the training nodes, or of batches of them, with dropout and optional early stopping."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         bench, graph = set_up(job, network_of), job.graph
         network, features = bench.network, bench.features
         edges, rows = closed_edges(graph, job.device), sparse_rows(features)
@@ -54,8 +57,8 @@ class AdditiveGat:
             return nn.functional.cross_entropy(network(features, edges, words)[roots[positions]], wanted[positions])
 
         step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
-        whole = Undropped(lambda one, records: one(records, edges, words))
+        whole = UndroppedPredictor(lambda one, records: one(records, edges, words))
         run = SeedRun(job, bench, step, {"batches": batches}, inference=whole)
         kept, epoch = network_of(job, features.shape[1], None), -(-sampler.num_roots // sampler.size)
-        stopped = stopping(run, kept, epoch, lambda nodes: Some(whole, torch.from_numpy(nodes).to(job.device)))
+        stopped = stopping(run, kept, epoch, lambda nodes: PartPredictor(whole, torch.from_numpy(nodes).to(job.device)))
         return run_loop(stopped, observe)

@@ -1,1 +1,0 @@
-"""Baselines that learn nothing from the graph."""

@@ -1,1 +1,0 @@
-"""Neighbours without privacy: label propagation, SGC, APPNP, Correct-and-Smooth, PMLP."""
