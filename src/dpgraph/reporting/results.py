@@ -19,21 +19,15 @@ from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting import dictionary, protection
+from dpgraph.reporting import dictionary
 from dpgraph.reporting.aggregate import CALIBRATED, COLUMNS, GRAPH, TRAIN_NODES, own_rows
+from dpgraph.reporting.guarantee import COLUMN, PLACES, RunGuarantee, text, unpacked
 from dpgraph.reporting.quantities import Quantity, quantity
 from dpgraph.reporting.views.registry import SuiteFiles, inputs_of
 
 CONFIDENCE = 0.95
-PRIVACY = (
-    "eps_published",
-    "eps_published_reason",
-    "eps_rigorous",
-    "eps_rigorous_reason",
-    "eps_claimed",
-    *protection.COLUMNS,
-    "delta",
-)
+# columns of every table that shows epsilons
+PRIVACY = tuple(name for name in PLACES if name not in ("relation_claimed", "scope_claimed", "checks", "eps_beside"))
 
 
 @dataclass(frozen=True)
@@ -80,21 +74,7 @@ class EntryResult:
     status: str  # ok, failed or not run
     reason: str
     values: pd.Series  # as stored, by seed: a share is a fraction
-    eps_published: float = np.nan
-    eps_published_reason: str = ""
-    eps_rigorous: float = np.nan
-    eps_rigorous_reason: str = ""
-    eps_claimed: float = np.nan  # of a method from outside, as the three below
-    relation_claimed: str = ""
-    scope_claimed: str = ""
-    checks: str = ""
-    delta: float = np.nan
-    relation_published: str = ""
-    scope_published: str = ""
-    relation_rigorous: str = ""
-    scope_rigorous: str = ""
-    published_unmet: str = ""
-    uncovered: str = ""
+    guarantee: RunGuarantee = field(default_factory=RunGuarantee)
     fallback: str = ""
     metric: str = "accuracy/test"
     # the paper's own numbers by its name of the data set, in the unit that is shown, where who asks looked them up
@@ -116,7 +96,8 @@ class EntryResult:
     @property
     def privacy(self) -> dict[str, Any]:
         """Columns of every table that shows epsilons: both, and what they are about."""
-        return {name: getattr(self, name) for name in PRIVACY}
+        columns = self.guarantee.columns
+        return {name: columns[name] for name in PRIVACY}
 
     @property
     def quantity(self) -> Quantity:
@@ -204,7 +185,7 @@ class Results:
             return ""
         own = (self.frame["paper"] == entry.paper) & (self.frame["cell"] == entry.cell.slug)
         rows = self.frame[own & (self.frame["metric"] == metric) & (self.frame["status"] == "ok")]
-        return _text(rows["reason"])
+        return text(rows["reason"])
 
     def calibration(self, entry: Entry) -> pd.DataFrame:
         """Return the row of the entry's calibration; none where it is not there."""
@@ -250,11 +231,12 @@ class Results:
         if good.empty:
             if bad.empty:
                 return EntryResult.not_run(f"no value of {metric}")
-            return EntryResult(str(bad["status"].iloc[0]), _text(bad["reason"]), MISSING.values, **_privacy(bad))
+            status = str(bad["status"].iloc[0])
+            return EntryResult(status, text(bad["reason"]), MISSING.values, RunGuarantee.weakest(bad), _fallback(bad))
         values = good.set_index("seed")["value"].astype(float).sort_index()
         if values.index.has_duplicates:
             raise UserError(f"results: cell {entry.cell.slug} has more than one {metric} of one seed at one step")
-        return EntryResult("ok", _text(bad["reason"]), values, **_privacy(good), metric=metric)
+        return EntryResult("ok", text(bad["reason"]), values, RunGuarantee.weakest(good), _fallback(good), metric)
 
 
 NOWHERE = np.array([], dtype=int)
@@ -276,8 +258,10 @@ def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFra
     try:
         # settings of the cells are for readers: no table is made of them
         names = pq.read_schema(path).names
-        kept = [name for name in names if name in COLUMNS or (more and name.startswith(more))]
-        frame = pd.read_parquet(path, columns=kept, page_checksum_verification=True)
+        kept = [name for name in names if name in (*COLUMNS, COLUMN) or (more and name.startswith(more))]
+        frame = unpacked(pq.read_table(path, columns=kept, page_checksum_verification=True)).to_pandas()
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     except (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError) as error:  # as Arrow finds damage
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: not a parquet file ({reason}): delete it and run again") from None
@@ -288,7 +272,7 @@ def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFra
             raise UserError(f"{path}: column {column} is missing")
         if (frame[column].dtype.kind in "iufb") != (kind != "string"):
             raise UserError(f"{path}: column {column} has type {frame[column].dtype}: expected {kind}")
-    return frame
+    return frame[[*COLUMNS, *(name for name in frame if name not in COLUMNS)]]
 
 
 def rows_for(plan: Plan, artefact_id: str) -> pd.DataFrame | None:
@@ -343,20 +327,5 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
         frame.to_csv(temporary, index=False, float_format="%.8g", lineterminator="\n")
 
 
-def _privacy(rows: pd.DataFrame) -> dict[str, Any]:
-    """Seeds of a cell share one guarantee; where they differ, the weakest counts."""
-    told = ("eps_published_reason", "eps_rigorous_reason", "relation_claimed", "scope_claimed", "checks")
-    return {
-        **{name: _weakest(rows[name]) for name in ("eps_published", "eps_rigorous", "eps_claimed")},
-        **{name: _text(rows[name]) for name in (*told, *protection.COLUMNS)},
-        "delta": float(rows["delta"].max()),
-        "fallback": _text(rows["fallback"]) if "fallback" in rows else LATER["fallback"],
-    }
-
-
-def _weakest(epsilons: pd.Series) -> float:
-    return np.nan if epsilons.isna().any() else float(epsilons.max())
-
-
-def _text(column: pd.Series) -> str:
-    return "; ".join(str(text) for text in column.dropna().unique() if text)
+def _fallback(rows: pd.DataFrame) -> str:
+    return text(rows["fallback"]) if "fallback" in rows else LATER["fallback"]
