@@ -27,7 +27,7 @@ from bench.steps import StepSetting
 from dpgraph.core.files import write_text
 from dpgraph.core.progress import tracked
 from dpgraph.engine.training.memory import keep_freed_memory
-from dpgraph.pipeline.provenance import processor
+from dpgraph.pipeline.stages import processor
 
 BATCH_SIZES = (100, 2_000, 10_000)
 ARCHITECTURES = (
@@ -213,7 +213,7 @@ def table(rows: Iterable[Row]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="CSV file; a table in Markdown is written beside it")
+    parser.add_argument("--out", type=Path, required=True, help="CSV file; a table in Markdown is written next to it")
     parser.add_argument("--quick", action="store_true", help="batches of 100 roots only, two repeats")
     options = parser.parse_args()
     cases = [case for case in CASES if case.batch_size == 100 or not options.quick]

@@ -135,8 +135,8 @@ def _attend_states(shape: RootShape, calls: JaxCalls, layer: int, rows: Any, own
     queries = calls.linear(layer, own_rows)[:, 0].reshape(len(rows), shape.heads, -1)
     (key,), (value, bias) = calls.parameters[layer + 1], calls.parameters[layer + 2]
     key, value = (weight.reshape(shape.heads, -1, rows.shape[-1]) for weight in (key, value))
-    asked = calls.tapped(layer + 1, queries, jnp.einsum("bhd,hdk->bhk", queries, key), by_head=True)
-    scores = jnp.einsum("bhk,bnk->bhn", asked, rows) / queries.shape[-1] ** 0.5
+    tapped = calls.tapped(layer + 1, queries, jnp.einsum("bhd,hdk->bhk", queries, key), by_head=True)
+    scores = jnp.einsum("bhk,bnk->bhn", tapped, rows) / queries.shape[-1] ** 0.5
     weights = _jax().nn.softmax(jnp.where(reads > 0, scores, -jnp.inf), axis=-1)
     states = jnp.einsum("bhn,bnk->bhk", weights, rows)
     given = jnp.einsum("bhk,hdk->bhd", states, value) + bias.reshape(shape.heads, -1)

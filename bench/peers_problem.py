@@ -1,4 +1,4 @@
-"""What every peer of the private step computes: clipped gradients of the same roots by the same parameters."""
+"""The problem of all peers of the private step: clipped gradients of the same roots by the same parameters."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Problems:
 class Padded:
     """Ego trees of B roots as arrays of one size; n_l rows on level l, of which a root's own is the first on level 1.
 
-    Segments that pad read row 0, rows that pad hold the root's record, and nothing reads either. Without hops a tree is
+    Segments that pad read row 0, rows that pad hold the root's record; no layer reads them. Without hops a tree is
     its root.
     """
 

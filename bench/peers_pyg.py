@@ -1,7 +1,7 @@
 """PyTorch Geometric as a peer: ego graphs in one batch without edges between them, its convolutions on their levels.
 
 It forms no gradients of single graphs by itself. Hooks keep what its linear layers read and the gradients of what they
-gave; rows of a graph are put beside each other by its `to_dense_batch`, and gradients are formed, clipped and added up.
+gave; rows of a graph are put side by side by its `to_dense_batch`, and gradients are formed, clipped and added up.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ def add_clipped(totals: list[Tensor], gradients: list[Tensor], limit: float) -> 
 
 
 def plain(problem: PeersProblem) -> Gradients:
-    """Without privacy: the gradient of the sum of losses by autograd."""
+    """Return the gradient of the sum of losses by autograd, without privacy."""
     network = PaddedNetwork(problem.network)
     parameters = list(network.parameters())
     parts = pieces(problem, ROOTS_OF_PLAIN)

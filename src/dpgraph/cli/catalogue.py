@@ -33,7 +33,7 @@ def catalogue(what: str, plan: Plan) -> list[Row]:
 
 
 def inventory(workflow: Path, paper: str | None = None) -> list[Row]:
-    """Return every table, figure and claim of the papers, or of one, and what shows it or why nothing does."""
+    """Return every table, figure and claim of one paper or all, with the artefacts that show it or why none does."""
     path = workflow / "inventory.yaml"
     known = parse(Inventory, read_yaml(path), str(path))
     plan = load_plan(Config(suite=known.suite), workflow)
@@ -149,11 +149,11 @@ def _mechanisms() -> list[Row]:
     for mechanism in names():
         known = modes(mechanism)
         for name, parameter in {name: one for each in known.values() for name, one in each.parameters.items()}.items():
-            asked = (mode for mode, one in known.items() if name in one.parameters)
+            modes = (mode for mode, one in known.items() if name in one.parameters)
             rows.append({
                 "mechanism": mechanism.replace("_", "-"),
                 "parameter": f"--{name.replace('_', '-')}",
-                "accountants": " and ".join(asked),
+                "accountants": " and ".join(modes),
                 "meaning": f"{parameter.text}: {parameter.allowed}",
             })  # fmt: skip
     return rows

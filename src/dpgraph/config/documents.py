@@ -63,7 +63,7 @@ _SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoade
 
 
 class _Strict(_SafeLoader):  # type: ignore[misc, valid-type]
-    """Refuses a key that occurs twice, where YAML's reader would keep the last one and say nothing."""
+    """A YAML loader that refuses a key that occurs twice; the ordinary one keeps the last without a word."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()

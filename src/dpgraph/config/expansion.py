@@ -10,8 +10,11 @@ import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, Self, TypeGuard
 
+from pydantic import ModelWrapValidatorHandler, PrivateAttr, model_validator
+
+from dpgraph.config.frozen import Finite
 from dpgraph.core.errors import shown
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -51,12 +54,12 @@ def _is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
 def expanded(
     document: Mapping[str, Any], sections: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The document with every entry written out, and where the entries are that a matrix or a name has made.
+    """Return the document with every entry written out, and the places of entries that a matrix or a name has made.
 
     `sections` names keys of entries that refer to a section of that name at the document's top, each with the key that
-    receives what is there: with {"published_as": "published"}, `published_as: mlp` becomes `published: {...}`.
+    receives that section: with {"published_as": "published"}, `published_as: mlp` becomes `published: {...}`.
     The second value gives, by the place written out ("methods.gcn-2", "rules[3]"), the place in the user's file.
-    Raises ValueError that names the user's own key, its value and what is expected.
+    Raises ValueError that names the user's own key, its value and the expected one.
 
     >>> expanded({"methods": {"gcn-$k": {"matrix": {"k": [1, 2]}, "hops": "$k"}}})
     ({'methods': {'gcn-1': {'hops': 1}, 'gcn-2': {'hops': 2}}}, \
@@ -109,7 +112,7 @@ def _tables(key: str, section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 class _Expansion:
-    """`where`: the place in what is written out; `written`: the place in the user's file."""
+    """One expansion. `where`: a place in the expanded document; `written`: the place in the user's file."""
 
     def __init__(self, templates: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
         self.templates = templates
@@ -172,7 +175,7 @@ class _Expansion:
         return name if isinstance(name, str) else _written_out(name, key, written)
 
     def _referred(self, value: Mapping[str, Any], scope: Scope, written: str) -> Mapping[str, Any]:
-        """With what the entry refers to: its own keys win. A matrix's entry refers when its names are known."""
+        """Return the entry with the sections that it refers to; its own keys win. A matrix is left for later."""
         for key, (into, section) in self.templates.items():
             if key not in value or "matrix" in value:
                 continue
@@ -285,7 +288,7 @@ def _below(place: str, key: Any) -> str:
 
 
 def _whole(value: Any) -> str | None:
-    """The name, where the value is nothing but one."""
+    """Return the name, where the whole value is a $name."""
     match = _WHOLE.fullmatch(value) if isinstance(value, str) and value.startswith("$") else None
     return None if match is None else match[1] or match[2]
 
@@ -313,3 +316,23 @@ def _excluded(value: Any, names: list[str], written: str) -> list[Mapping[str, A
 def _matches(names: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return all(names[key] in value if isinstance(value, list | tuple) else names[key] == value
                for key, value in wanted.items())  # fmt: skip
+
+
+class ExpandedModel(Finite):
+    SECTIONS: ClassVar[Mapping[str, str]] = {}  # see `expanded`
+
+    _places: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _expanded(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(value, Mapping):
+            return handler(value)
+        plain, places = expanded(value, cls.SECTIONS)
+        model = handler(plain)
+        model._places = places
+        return model
+
+    def place(self, name: str) -> str:
+        """Return the place of an entry in the file ("methods.dp-gcn-1"), with the matrix where one makes it."""
+        return self._places.get(name, name)

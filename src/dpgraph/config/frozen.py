@@ -22,7 +22,7 @@ class Finite(Frozen):
 
 
 def chosen(model: BaseModel, **options: Any) -> dict[str, Any]:
-    """As JSON, what differs from the defaults: a new setting with a default changes nothing that is made of it."""
+    """Return what differs from the defaults, as JSON: a new setting with a default changes no hash of it."""
     return model.model_dump(mode="json", exclude_defaults=True, **options)
 
 

@@ -1,7 +1,7 @@
-"""Which modules of a package a module imports, directly and through others: read from the sources, nothing is imported.
+"""The modules of a package that a module imports, directly and through others, read from the sources.
 
 Every import counts, wherever it is: within a function, and those for type checkers alone, too (there are few, and a
-module too many costs a rerun, one too few a wrong number). What is imported by a computed name is not seen: its users
+module too many costs a rerun, one too few a wrong number). An import by a computed name is not seen: its users
 name it as a root (sources.py), and a test knows every place of that kind.
 """
 
@@ -60,8 +60,8 @@ class Package:
         if name not in self._imports:
             path = self.modules[name]
             base = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-            asked = imported_names(self.source(path), self.folder.name, base)
-            prefixes = {prefix for one in {name, *asked} for prefix in _prefixes(one)}
+            imported = imported_names(self.source(path), self.folder.name, base)
+            prefixes = {prefix for one in {name, *imported} for prefix in _prefixes(one)}
             self._imports[name] = frozenset(prefixes - {name}) & self.modules.keys()
         return self._imports[name]
 

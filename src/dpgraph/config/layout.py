@@ -1,4 +1,4 @@
-"""How a paper lays a table out, where it is not methods by data sets."""
+"""The layout of a paper's table that is not methods by data sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where each stage reads and writes: the rules and the command line both use this."""
+"""The files that each stage reads and writes; the rules and the command line both use them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def no_project(workflow: Path = Path("workflow")) -> UserError:
 
 @dataclass(frozen=True)
 class Paths:
-    """All paths of one config; a suite's results are in results/<suite>/ only."""
+    """The paths of one config; a suite's results are in results/<suite>/ only."""
 
     config: Config
 
@@ -76,12 +76,12 @@ class Paths:
         return self.cell(cell) / f"seed={seed}.predictions.npy"
 
     def exposure(self, cell: Cell, seed: int) -> Path:
-        """The file of what an attacker computes (exposure.py of the problem), where the method offers something."""
+        """Return the file of what an attacker computes (exposure.py of the problem)."""
         return self.cell(cell) / f"seed={seed}.exposure.npz"
 
     @property
     def results(self) -> Path:
-        """All results of the suite; a plan of some artefacts has a file of its own, which replaces no other."""
+        """Return the results of the suite; a plan of some artefacts has a file of its own, which replaces no other."""
         if self.config.artefacts is None:
             return self.suite / "results.parquet"
         return self.suite / "parts" / f"{digest(sorted(self.config.artefacts), 12)}.parquet"

@@ -36,7 +36,7 @@ def read_table(path: Path) -> tuple[dict[str, str], ...]:
                     raise ValueError("other columns than in the first line")
                 for column in NUMBERS & row.keys():
                     if row[column] and not math.isfinite(float(row[column])):
-                        raise ValueError(f"{column}={shown(row[column])}: expected a number or nothing")
+                        raise ValueError(f"{column}={shown(row[column])}: expected a number, or no text")
                 read.append(row)
     except (OSError, ValueError, csv.Error) as error:
         raise UserError(f"{path}: expected a CSV file in UTF-8: row {len(read) + 1}: {error}") from None

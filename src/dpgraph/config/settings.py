@@ -27,7 +27,7 @@ class ChosenSetting(Finite):
 
 
 class SearchedMethod(Finite):
-    """All trials of one method. A private one has, for each data set, what was best on the others."""
+    """The trials of one method. For a private one, each data set has the setting that was best on the others."""
 
     private: bool
     epsilon: float | None = Field(default=None, description="Target of the private trials")
@@ -53,8 +53,8 @@ class SearchedMethod(Finite):
                 raise ValueError(f"{one.trial}: expected scores on all of {', '.join(one.chosen_on)}")
         return self
 
-    def of(self, dataset: str, setting: str, split: str) -> ChosenSetting:
-        """`setting`: transductive, disjoint or clustered; `split`: as in a task. The most special that was searched."""
+    def chosen_for(self, dataset: str, setting: str, split: str) -> ChosenSetting:
+        """Return the setting chosen for a task; the most specific search counts: split, setting, data set."""
         names = (place(dataset, setting, split), place(dataset, setting), dataset)
         return next((self.datasets[name] for name in names if name in self.datasets), self.others)
 

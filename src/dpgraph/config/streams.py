@@ -3,7 +3,7 @@
 A seed is a pair of a split and an initialisation: seed s of a task with a random split has random split s and
 initialisation s. In a crossed design (`Cell.seeds_per_split` = n) it has split s // n and initialisation s % n.
 
-Cells that are compared share what is public or has nothing to do with privacy (data, split, initial parameters, keys of
+Cells that are compared share public inputs, and those independent of privacy (data, split, initial parameters, keys of
 samplers), so that they are paired by seed. Everything else belongs to one cell: two runs that shared their noise would
 together release the difference of two gradients, and no epsilon covers that (docs/privacy.md, section 1).
 """
@@ -107,9 +107,9 @@ def stream_name(cell: Cell) -> str:
 
 
 def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
-    """Names of the generator of `role`: with the name of the whole cell unless the role is among `PAIRED`.
+    """Return the names of the generator of `role`: with the name of the whole cell unless the role is among `PAIRED`.
 
-    What is paired is numbered by the seed's initialisation; batches and noise by the seed itself, so that no two runs
+    Paired roles are numbered by the seed's initialisation; batches and noise by the seed itself, so that no two runs
     share them, those of one initialisation on two splits neither.
     """
     number = initialisation_number(cell, seed) if role in PAIRED else seed

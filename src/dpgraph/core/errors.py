@@ -52,7 +52,7 @@ def invalid(name: str, value: Any, allowed: str) -> Invalid:
 
 
 def meant(value: Any, known: Iterable[str]) -> str:
-    """A question after the name of something that does not exist; empty where nothing known is like it.
+    """Return "; did you mean ...?" for an unknown name, or an empty text where no known name is like it.
 
     >>> meant("sede", ["seeds", "suite"]), meant("x", ["seeds"])
     ('; did you mean seeds?', '')

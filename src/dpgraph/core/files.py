@@ -30,7 +30,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """Temporary sibling of `path` that becomes `path` when the block ends without an error.
 
     The temporary keeps the suffix of `path`, so that writers that choose a format by suffix work. Where the system
-    fails (no space left, a quota, a read-only folder), the OSError names `path`, and nothing is left behind.
+    fails (no space left, a quota, a read-only folder), the OSError names `path`, and the temporary is removed.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def check_out(path: Path, *, folder: bool = True) -> Path:
 
 
 def make_private(folder: Path) -> None:
-    """Let only the owner of a folder read it and what is in it, whatever the umask."""
+    """Let only the owner of a folder read it and its content, whatever the umask."""
     folder.chmod(0o700)
     for path in folder.rglob("*"):
         path.chmod(0o700 if path.is_dir() else 0o600)
@@ -127,7 +127,7 @@ def private_file(path: Path) -> Iterator[IO[str]]:
 
 
 class _Hashed:
-    """Takes what is written and hashes it. No file in NumPy's eyes, whose own writer hides why a disk took no more."""
+    """A writer that hashes every byte. NumPy does not take it for a file: its own writer hides why a disk is full."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file, self.hash = file, hashlib.sha256()
@@ -153,7 +153,7 @@ def locked(folder: Path) -> Iterator[None]:
     file stays: a file that is removed and made again can be two files at once, on a network file system above all.
     Where the file system has no locks, no process waits, and a warning says so.
     """
-    from filelock import FileLock, Timeout  # here: planning locks nothing
+    from filelock import FileLock, Timeout  # here: planning takes no lock
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
-        log.warning("%s: the file system has no locks: start nothing else that writes there", folder)
+        log.warning("%s: the file system has no locks: start no other process that writes there", folder)
     try:
         yield
     finally:

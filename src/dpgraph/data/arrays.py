@@ -31,7 +31,7 @@ def sparse(arrays: Mapping[str, np.ndarray], prefix: str = "") -> sp.csr_matrix:
 
 
 def saved_matrix(arrays: Mapping[str, np.ndarray]) -> sp.coo_matrix:
-    """What scipy's save_npz wrote: CSR, or COO."""
+    """Return the matrix that scipy's save_npz wrote, in CSR or COO."""
     form = str(arrays["format"].astype("U")) if "format" in arrays else ""
     if form == "csr":
         return sparse(arrays).tocoo()

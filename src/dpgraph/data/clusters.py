@@ -1,7 +1,7 @@
 """Splits by agglomerative clusters, after ogbn-arxiv-clustered of Daigavane et al. (section 6.2).
 
-The authors' assignment is behind a dead link, and neither linkage, features nor number of clusters are printed: what is
-made here is a declared variant. It clusters by Ward's linkage along the graph's edges (scikit-learn).
+The authors' assignment is behind a dead link, and neither linkage, features nor number of clusters are printed: the
+split made here is a declared variant. It clusters by Ward's linkage along the graph's edges (scikit-learn).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def cluster_split(raw: RawGraph, percent: Sequence[int]) -> tuple[np.ndarray, di
 
 
 def declaration(clusters: int, leaves: int) -> dict[str, Any]:
-    """Return what is said of a split into so many clusters of so many groups of nodes."""
+    """Return the declaration of a split into so many clusters of so many groups of nodes."""
     return {
         "split_variant": "Ward linkage along the edges, clusters merged greedily; the published split file is lost",
         "clusters": clusters,

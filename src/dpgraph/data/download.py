@@ -79,7 +79,7 @@ class _Truncated(UserError):
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether another try may end otherwise."""
+    """Return whether another try may succeed."""
     import requests
 
     if isinstance(error, requests.exceptions.HTTPError):
@@ -114,7 +114,7 @@ def _finish(url: str, part: Path, target: Path, size: int | None, sha256: str | 
 
 
 def _transfer(url: str, part: Path) -> int | None:
-    """Appends what is missing to `part`; returns the file's full size as the server states it."""
+    """Append the missing bytes to `part`; return the file's full size as the server states it."""
     import requests
 
     offset = part.stat().st_size if part.exists() else 0
@@ -158,7 +158,7 @@ def _copy(response: Any, file: Any, bar: Progress) -> None:
 
 
 def _remember(part: Path, headers: Any) -> None:
-    """Keeps the server's mark of this version of the file; without one, or with a weak one, nothing is resumed."""
+    """Keep the server's mark of this version of the file. A download without one, or with a weak one, starts anew."""
     mark = headers.get("ETag") or headers.get("Last-Modified")
     if mark and not mark.startswith("W/"):
         _validator(part).write_text(mark, encoding="utf-8")

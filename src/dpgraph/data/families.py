@@ -16,7 +16,7 @@ OVERLAPPING = (
 
 
 def same_records(one: str, other: str) -> bool:
-    """Whether two data sets may share records: variants, files in common, or an overlap that is known or suspected.
+    """Return whether two data sets may share records: variants, files in common, or a known or suspected overlap.
 
     One that joins others (`DatasetEntry.parts`) shares with another what its parts do; parts are not related by it.
     Raises UserError for a name that is not in the registry.
@@ -27,7 +27,7 @@ def same_records(one: str, other: str) -> bool:
 
 @cache
 def family(name: str) -> frozenset[str]:
-    """All data sets that may share records with this one; itself among them."""
+    """Return the data sets that may share records with this one; itself among them."""
     return frozenset(other for other in registry() if same_records(name, other))
 
 

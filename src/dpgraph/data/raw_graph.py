@@ -1,4 +1,4 @@
-"""What a reader returns: the content of the files, before split, setting and feature transform."""
+"""The content of a data set's files as its reader returns it: a graph or images, before the split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from dpgraph.core.errors import UserError
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.adjacency import symmetric_csr
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
 
@@ -105,3 +105,44 @@ def _check_features(features: np.ndarray | sp.csr_matrix, nodes: int) -> None:
         total = values.sum(dtype=np.float64)
     if not np.isfinite(total):
         raise UserError("features: expected finite numbers, found nan or inf")
+
+
+def frequent_classes(raw: RawGraph, least: int) -> RawGraph:
+    """The nodes of classes with at least `least` nodes that have an edge among themselves; classes renumbered from 0.
+
+    Which classes and nodes these are depends on all records: declared public, and stated with every run. Raises
+    UserError where no class is left.
+    """
+    if least < 1:
+        raise invalid("least_in_class", least, "an integer >= 1")
+    counts = np.bincount(raw.labels[raw.labels >= 0], minlength=1)
+    classes = np.flatnonzero(counts >= least)
+    if not len(classes):
+        raise invalid("least_in_class", least, f"at most {int(counts.max())}, the nodes of the largest class")
+    kept = raw.induced(np.flatnonzero(np.isin(raw.labels, classes)))
+    joined = np.flatnonzero(np.diff(kept.symmetric[0]))
+    kept = kept.induced(joined)
+    stated = f"the classes: those with at least {least} nodes; nodes without an edge among these are removed"
+    return replace(
+        kept,
+        labels=np.searchsorted(classes, kept.labels),
+        data_dependent=(*raw.data_dependent, stated),
+    )
+
+
+@dataclass(frozen=True)
+class RawImages:
+    """N images with labels."""
+
+    images: np.ndarray  # (N, height, width, channels) float32 in [0, 1]
+    labels: np.ndarray  # (N,) int64; -1: none
+    split: np.ndarray | None = None  # (N,) uint8, the official split; None: there is none
+    data_dependent: tuple[str, ...] = ()  # what the reader made of all records together, see `records.data_dependent`
+
+    def __post_init__(self) -> None:
+        if self.images.ndim != 4 or not self.images.size:
+            raise UserError(f"images {list(self.images.shape)}: expected (N, height, width, channels), none of them 0")
+        for name in ("labels", "split"):
+            value = getattr(self, name)
+            if value is not None and value.shape != (len(self.images),):
+                raise UserError(f"{name} of {len(value)} images: expected {len(self.images)}")

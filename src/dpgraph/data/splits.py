@@ -10,8 +10,7 @@ import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawGraph, RawImages
 from dpgraph.data.records import DATA_DEPENDENT, NO_SPLIT, TEST, TRAIN, VALIDATION
 
 PARTS = (TRAIN, VALIDATION, TEST)
@@ -50,7 +49,7 @@ def make_split(raw: RawGraph | RawImages, name: str, split: str) -> tuple[np.nda
 
 
 def random_percentages(split: str) -> tuple[int, ...] | None:
-    """Of random-A-B-C; None: another split.
+    """Return A, B and C of random-A-B-C, None for another split.
 
     >>> random_percentages("random-60-15-25"), random_percentages("public")
     ((60, 15, 25), None)
@@ -70,7 +69,7 @@ def class_counts(split: str) -> tuple[int, int] | None:
 
 
 def is_drawn(split: str) -> bool:
-    """Whether seeds have splits of their own."""
+    """Return whether each seed has a split of its own."""
     return random_percentages(split) is not None or class_counts(split) is not None
 
 

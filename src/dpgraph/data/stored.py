@@ -22,7 +22,7 @@ REMEDY = "delete graph.json next to it and run again"
 
 
 class Stored(Frozen):
-    """Whether a stored data set can be loaded; `reason` states why not."""
+    """The status of a stored data set: loadable, or not for a `reason`."""
 
     name: str
     status: Literal["ok", "unavailable"]
@@ -119,7 +119,7 @@ def check_available(header: Stored) -> None:
 def read_arrays(
     folder: Path, header: ArraysHeader, dtypes: Mapping[str, str], mmap: bool, verify: bool
 ) -> dict[str, np.ndarray]:
-    """All arrays of the header, read-only; `verify` compares hashes. Raises UserError for a damaged one."""
+    """Return the header's arrays, read-only; `verify` compares hashes. Raise UserError for a damaged one."""
     folder = Path(folder)
     arrays = {
         name: _array(folder / f"{name}.npy", list(shape), dtypes[name], mmap) for name, shape in header.shapes.items()

@@ -68,7 +68,7 @@ def generate(model: BlockModel) -> RawGraph:
 
 @dataclass(frozen=True)
 class _Ends:
-    """How ends of edges are drawn: nodes ordered by class, each with its weight."""
+    """The distribution of ends of edges: nodes ordered by class, each with its weight."""
 
     order: np.ndarray  # (N,) int64 nodes, by class
     latent: np.ndarray  # (N,) int64 class of each node

@@ -75,7 +75,7 @@ class Header(Finite):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of features; of what came as an array, by place."""
+        """Return the names of features; of an array, their places."""
         return self.columns or tuple(f"feature {place}" for place in range(self.num_features))
 
     @property
@@ -183,7 +183,7 @@ class SavedModel:
 
     def write_csv(self, folder: Path) -> list[Path]:
         """parameters.csv, buckets.csv where there are votes, reader.csv where their reader is learnt, and row_sum.csv
-        where rows are centred: the release as tables, and nothing else.
+        where rows are centred: the whole release as tables.
 
         The names of all begin with not-private where the seed is known: a table has no other place for a mark."""
         folder = self._made(folder)
@@ -219,7 +219,7 @@ class SavedModel:
         return folder
 
     def _close(self, folder: Path) -> None:
-        """Let only the owner read what protects nobody."""
+        """Let only the owner read a folder that protects no one."""
         if not self.header.secret:
             make_private(folder)
 

@@ -73,7 +73,7 @@ def _lists(header: Header, edges: EdgeTable, ids: list[str], nodes: Path) -> lis
 
 
 def _grouped(header: Header, ours: np.ndarray, theirs: np.ndarray, size: int) -> list[list[str]]:
-    """For each of `size` new nodes the ids of the old ones at `theirs` where it is in `ours`."""
+    """Return, for each of `size` new nodes, the ids of the old ones at `theirs` where it is in `ours`."""
     known = np.asarray(header.ids, dtype=object)[theirs[np.argsort(ours, kind="stable")]]
     cuts = np.cumsum(np.bincount(ours, minlength=size))[:-1]
     return [part.tolist() for part in np.split(known, cuts)]

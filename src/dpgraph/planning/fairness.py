@@ -1,4 +1,4 @@
-"""What the cells of an artefact differ in, so that a comparison says something about what it names.
+"""The settings in which the cells of an artefact differ, so that a comparison is about what it names.
 
 Two cells of one artefact on one data set may differ in what the experiment file gives their methods, in what the sweep
 varies, in the target epsilon, and in what the artefact or the suite declares with a reason (`varies`). All else is
@@ -16,7 +16,7 @@ from typing import Any
 from dpgraph.config.cell import Cell
 from dpgraph.config.claim_tests import uses
 from dpgraph.config.expansion import merged
-from dpgraph.config.varies import Difference
+from dpgraph.config.experiment import Difference
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.taken import chosen_setting
 from dpgraph.problems.registry import size_of
@@ -30,7 +30,7 @@ OF_NEIGHBOURS = frozenset(
     {"model.inference_own_weight", "privacy.max_degree", "privacy.list_cap", "training.max_degree"}
 )
 BATCHES = frozenset({"training.num_splits", "training.sampling_rate", "training.batch_size"})
-# views that compare nothing between their cells, or compare them on purpose in everything
+# views that do not compare their cells, or compare them on purpose in all settings
 OTHER_VIEWS = frozenset({"statistics", "accounting", "bounds", "search", "hyperparameters", "shares"})
 
 

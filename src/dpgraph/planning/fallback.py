@@ -66,7 +66,7 @@ def provide(config: Config, workflow: Path, mirrors: Mapping[str, str]) -> str:
     A data set is looked for again when its manifest is deleted or says unavailable and the mirrors have changed.
     """
     from dpgraph.data.fetch import fetch, mirrors_from
-    from dpgraph.data.mirrors import remember, tried
+    from dpgraph.data.manifest import remember, tried
 
     path = workflow / "suites" / f"{config.suite}.yaml"
     if not path.is_file():

@@ -17,16 +17,14 @@ from dpgraph.config.experiment import Artefact, Experiment, MethodRow
 from dpgraph.config.paths import Paths
 from dpgraph.config.settings import ChosenSettings, read_settings
 from dpgraph.config.streams import trial_seeds
-from dpgraph.config.suite import Grid, Rule, Suite, SuiteTask
+from dpgraph.config.suite import Grid, Rule, Suite, SuiteTask, read_suite
 from dpgraph.core.errors import invalid
 from dpgraph.engine.methods.spec import MethodSpec
 from dpgraph.families.registry import spec_in, specs
 from dpgraph.planning.fallback import with_fallbacks
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.run import Run, RunPaths
-from dpgraph.planning.search_trials import trials
-from dpgraph.planning.suites import read_suite
-from dpgraph.planning.taken import chosen_setting, published_part
+from dpgraph.planning.taken import chosen_setting, published_part, trials
 from dpgraph.problems.registry import size_of
 
 WORKFLOW = Path("workflow")
@@ -339,7 +337,7 @@ def layers(
 
     `epsilon` is that target, which public rules read.
 
-    Places are written out when they are asked for, since a plan of thousands of cells asks for none.
+    Places are functions that write themselves out when they are called: a plan of thousands of cells calls none.
     """
     paper, name = artefact.split("/")
     experiment, suite = plan.experiments[paper], f"suites/{plan.suite.name}.yaml"

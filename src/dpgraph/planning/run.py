@@ -1,7 +1,7 @@
 """A run: a cell with all that its names stand for, resolved once, and its files.
 
 The plan resolves the cells of a suite, a job those of its bundle (pipeline/run_files.py). All that follows reads the
-run: nothing asks the registry of methods again.
+run and does not look its method up again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpgraph.problems.registry import problem_of
 
 @dataclass(frozen=True)
 class RunPaths:
-    """Where a run reads its graph and its calibration, and where its record goes."""
+    """The files of a run: its graph, its calibration, and the folder of its record."""
 
     graph: Path = Path()  # a folder
     out: Path = Path()  # a folder
@@ -38,7 +38,7 @@ class RunPaths:
 
 @dataclass(frozen=True)
 class Run:
-    """A cell, its method, its problem, the class of its mechanism, what it is asked to cost, and its files."""
+    """A cell, its method, its problem, the class of its mechanism, its target epsilon, and its files."""
 
     cell: Cell
     spec: MethodSpec

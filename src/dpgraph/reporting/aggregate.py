@@ -1,4 +1,4 @@
-"""All results of a suite as one table: a row per paper, cell, seed, metric and class.
+"""The results of a suite as one table: a row per paper, cell, seed, metric and class.
 
 Tables, figures and claims are functions of these rows. So there are rows of what no cell has: facts of graphs (their
 statistics, class frequencies) without a cell, and guarantees of calibrations whose cells are not trained.
@@ -100,7 +100,7 @@ class MetricRows:
 
 
 def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
-    """Rows of one record without their paper; a cell or a seed without metrics has one row that states why.
+    """Yield the rows of one record without their paper; a cell or a seed without metrics has one row that states why.
 
     Both epsilons are those of the row's step: the statement's at the last one, the record's budgets before it. `slug`
     is the cell's, where it is known: it takes longer to compute than all the rest.
@@ -146,7 +146,7 @@ def _budgets(read: ParsedRecord, columns: dict[str, Any]) -> Callable[[int], dic
 
 
 def _schema() -> pa.Schema:
-    """Texts by number, which is how Parquet stores them; pandas reads the types back."""
+    """Return the schema of rows. Texts go by number, as Parquet stores them; pandas reads the types back."""
     more = dictionary.settings() | dictionary.calibrated()
     every = COLUMNS | {name: column.kind for name, column in more.items()}
     empty = pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in every.items()})
@@ -161,7 +161,7 @@ STORED = packed(SCHEMA.empty_table()).schema
 
 
 def rows_of(parts: Iterable[tuple[str, MetricRows]]) -> pa.Table:
-    """Rows of (paper, block) pairs, repeated block by block: records with many evaluations have many rows."""
+    """Return the rows of (paper, block) pairs, block by block: records with many evaluations have many rows."""
     parts = list(parts)
     repeated = np.repeat(np.arange(len(parts), dtype=np.int32), [len(block.metrics) for _, block in parts])
     own: dict[str, list[Any]] = {

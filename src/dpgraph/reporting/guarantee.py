@@ -32,7 +32,7 @@ ALWAYS = "what ran is what its mechanism states (every run)"
 
 @dataclass(frozen=True)
 class Promise:
-    """One epsilon and what it is about; nan, with the reason, where nothing is guaranteed."""
+    """One epsilon with its relation and scope; nan, with the reason, without a guarantee."""
 
     epsilon: float = math.nan
     reason: str = ""
@@ -46,7 +46,7 @@ class Promise:
         return cls(epsilon, one.reason or "", str(one.relation), str(one.scope), joined(one.unmet))
 
     def with_epsilon(self, epsilon: float | None) -> Promise:
-        """Return the promise at another step; None: nothing is guaranteed there."""
+        """Return the promise at another step; None: no guarantee there."""
         if epsilon is not None:
             return replace(self, epsilon=float(epsilon), reason="")
         return replace(self, epsilon=math.nan, reason=self.reason or NO_BUDGET, relation="none", scope="none")

@@ -32,7 +32,7 @@ PRIVACY = tuple(name for name in PLACES if name not in ("relation_claimed", "sco
 
 @dataclass(frozen=True)
 class Summary:
-    """Of one value per seed, in the unit of `scale` times the stored fraction."""
+    """A summary of one value per seed, in the unit of `scale` times the stored fraction."""
 
     mean: float
     std: float  # sample standard deviation (ddof = 1); nan for one seed
@@ -46,7 +46,7 @@ class Summary:
 
 
 def summarise(values: np.ndarray, scale: float = 100.0) -> Summary:
-    """Mean, sample standard deviation and 95 % Student t interval: exact for normal values, also at few seeds.
+    """Return mean, sample standard deviation and 95 % Student t interval: exact for normal values, also at few seeds.
 
     >>> summarise(np.array([0.5, 0.6, 0.7])).n
     3
@@ -62,7 +62,7 @@ def summarise(values: np.ndarray, scale: float = 100.0) -> Summary:
 
 
 def over_seeds(name: str, values: np.ndarray) -> dict[str, float]:
-    """Columns of one measure: mean and sample standard deviation; nan for too few seeds."""
+    """Return the columns of one measure: mean and sample standard deviation; nan for too few seeds."""
     n = len(values)
     return {f"{name}_mean": values.mean() if n else np.nan, f"{name}_std": values.std(ddof=1) if n > 1 else np.nan}
 
@@ -90,12 +90,12 @@ class EntryResult:
 
     @property
     def why_not(self) -> str:
-        """E.g. `failed: out of memory`; empty when ok."""
+        """Return why there is no value, as `failed: out of memory`; empty when ok."""
         return "" if self.ok else f"{self.status}: {self.reason}" if self.reason else self.status
 
     @property
     def privacy(self) -> dict[str, Any]:
-        """Columns of every table that shows epsilons: both, and what they are about."""
+        """Return the columns of every table that shows epsilons: both, and what they are about."""
         columns = self.guarantee.columns
         return {name: columns[name] for name in PRIVACY}
 
@@ -105,7 +105,7 @@ class EntryResult:
 
     @property
     def shown(self) -> np.ndarray:
-        """Values in the unit in which they are shown: shares in percent."""
+        """Return values in the unit in which they are shown: shares in percent."""
         return self.quantity.scale * self.values.to_numpy(float)
 
     @property
@@ -129,7 +129,7 @@ class Results:
 
     @classmethod
     def of(cls, frame: pd.DataFrame | None) -> Results:
-        """Of None, where there are no results: every entry is `MISSING`."""
+        """Return the results of a frame; None: every entry is `MISSING`."""
         return cls(pd.DataFrame(columns=list(COLUMNS)) if frame is None else frame)
 
     def __post_init__(self) -> None:
@@ -163,11 +163,11 @@ class Results:
 
     @cached_property
     def _outcomes(self) -> dict[tuple[str, str, str, tuple[int, ...]], EntryResult]:
-        """What was requested: claims request the same outcome many times."""
+        """Keep outcomes: claims request the same one many times."""
         return {}
 
     def good(self, entry: Entry, metric: str) -> pd.DataFrame:
-        """Rows of the entry's cell with a value of the metric: of the entry's seeds, all steps and classes.
+        """Return the rows of the entry's cell with a value of the metric: of the entry's seeds, all steps and classes.
 
         The cell may have more seeds: the trials of a search have their own.
         """
@@ -193,7 +193,7 @@ class Results:
         return rows[rows["cell"] == entry.cell.slug].head(1)
 
     def bad(self, entry: Entry) -> pd.DataFrame:
-        """Rows that state why the cell (seed -1), or a seed of the entry, has no values."""
+        """Return the rows that state why the cell (seed -1), or a seed of the entry, has no values."""
         places = self._bad.get((entry.paper, entry.cell.slug))
         if places is None:
             return self._none
@@ -201,7 +201,7 @@ class Results:
         return rows[rows["seed"].isin((-1, *entry.cell.seeds))]
 
     def outcome(self, entry: Entry, metric: str) -> EntryResult:
-        """Last step of every seed. A cell with some good seeds is ok, with fewer values than the plan requested."""
+        """Return the last step of every seed. A cell with some good seeds is ok; it has fewer values than planned."""
         place = (entry.paper, entry.cell.slug, metric, entry.cell.seeds)
         if place not in self._outcomes:
             good = self.good(entry, metric)
@@ -209,17 +209,17 @@ class Results:
         return self._outcomes[place]
 
     def along_training(self, entry: Entry, metric: str) -> list[tuple[int, EntryResult]]:
-        """(step, outcome) at every evaluation, ascending, each with the epsilons of its step; empty without values."""
+        """Return (step, outcome) at every evaluation, ascending, with that step's epsilons; empty without values."""
         steps = self.good(entry, metric).groupby("step", sort=True)
         return [(int(step), self._outcome(entry, metric, good)) for step, good in steps]
 
     def reference(self, entry: Entry, metric: str) -> dict[str, float]:
-        """Column `reference`: mean of the chance baseline; no column where the metric has none."""
+        """Return column `reference`: mean of the chance baseline; no column where the metric has none."""
         name = quantity(metric).reference
         return {"reference": self.outcome(entry, name).summary().mean} if name else {}
 
     def by_class(self, entry: Entry, metric: str = "class_accuracy/test") -> pd.DataFrame:
-        """Fractions at the last step, a row per seed and a column per class that occurs there."""
+        """Return fractions at the last step, a row per seed and a column per class that occurs there."""
         good = self.good(entry, metric)
         good = good[good["final"].astype(bool)]
         return good.pivot(index="seed", columns="class_id", values="value").astype(float)
@@ -278,7 +278,7 @@ def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFra
 def rows_for(plan: Plan, artefact_id: str) -> pd.DataFrame | None:
     """Return the rows that the artefact is made from.
 
-    One that needs no training, or that of its own cells, reads its own files; one that needs the plan alone nothing.
+    One that needs no training, or that of its own cells, reads its own files; one that needs the plan alone has none.
     """
     reads = inputs_of(plan.artefacts[artefact_id].view).reads
     if SuiteFiles.RESULTS in reads:
@@ -322,7 +322,7 @@ def _of_graph(frame: pd.DataFrame | None, task: Task, metric: str | None = None)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Eight significant digits, beyond what any table prints; missing values are empty."""
+    """Write eight significant digits, beyond what any table prints; missing values are empty."""
     with atomic_path(path) as temporary:
         frame.to_csv(temporary, index=False, float_format="%.8g", lineterminator="\n")
 

@@ -1,4 +1,4 @@
-"""What a suite's folders hold beside results.parquet: graphs, predictions of test nodes, and what is exposed."""
+"""Read a suite's graphs, predictions of test nodes and exposures: its folders have more than results.parquet."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dpgraph.data.store import load_graph
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.node_classification.exposure import Exposure
 
-NO_EXPOSURE = "nothing is exposed: the method offers nothing, or the files of the seeds are not there"
-REMEDY = "delete result.json beside it and train the cell again"
+NO_EXPOSURE = "no exposure: the method has none, or the files of the seeds are missing"
+REMEDY = "delete result.json next to it and train the cell again"
 
 
 def stored_graph(plan: Plan, task_id: str, split: int = 0) -> Graph | None:
-    """With its random split number `split`; None: the graph is not there."""
+    """Return the graph of a task with random split `split`; None: it is not stored."""
     try:
         return load_graph(Paths(plan.config).graph(plan.task(task_id)), split=split)
     except (DataUnavailable, UserError):

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from dpgraph.core import outside
 from dpgraph.core.errors import UserError
-from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawGraph, RawImages
 from dpgraph.data.registry import DatasetEntry
 
 

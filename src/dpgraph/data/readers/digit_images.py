@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawImages
 
 
 def read(raw_dir: Path) -> RawImages:

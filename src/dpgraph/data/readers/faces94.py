@@ -9,11 +9,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.data.pictures import grey
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.pictures import grey, varied
+from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import DAMAGE, existing, malformed
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.data.varied_pictures import varied
 
 PIXELS = (180, 200)  # width, height
 LARGEST = 2**20  # bytes of one picture

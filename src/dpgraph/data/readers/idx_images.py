@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import idx
 from dpgraph.data.records import TEST, VALIDATION
 

@@ -19,8 +19,7 @@ import numpy as np
 import pandas as pd
 
 from dpgraph.core.loading import ogb_module
-from dpgraph.data.classes import frequent_classes
-from dpgraph.data.raw_graph import RawGraph, split_array
+from dpgraph.data.raw_graph import RawGraph, frequent_classes, split_array
 from dpgraph.data.readers import DAMAGE, existing, malformed, reading
 
 EDGES, EDGE_COUNT, NODE_COUNT, FEATURES = (

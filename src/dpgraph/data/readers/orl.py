@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.data.pictures import grey
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.pictures import grey, varied
+from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import existing
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.data.varied_pictures import varied
 
 PERSONS, PICTURES = 40, 10
 PIXELS = (92, 112)  # width, height

@@ -46,7 +46,7 @@ _ADMITTED: dict[tuple[str, str], Any] = {
 
 
 class ArrayUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
-    """Admits the types of Planetoid's files and nothing else: a pickle from the net may not run code.
+    """An unpickler that admits only the types of Planetoid's files: a pickle from the net may not run code.
 
     The unpickler written in Python: the one in C allocates as much memory as a few bytes of a file request.
     """

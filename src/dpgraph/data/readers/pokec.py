@@ -108,7 +108,7 @@ def cats_and_dogs(
 
 
 def documents(texts: dict[str, list[str]]) -> list[str]:
-    """All columns of each profile as one text."""
+    """Return the columns of each profile as one text."""
     return [" ".join(parts) for parts in zip(*texts.values())]
 
 

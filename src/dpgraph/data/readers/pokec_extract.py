@@ -28,7 +28,7 @@ PERCENT = (80, 10, 10)
 def read(raw_dir: Path, name: str) -> RawGraph:
     """Users in the file's order; class = age group, -1 where the age is missing or above 99.
 
-    Features, all 0 or 1: gender, large region, ten kilograms, ten centimetres (public lists; what is on none is all
+    Features, all 0 or 1: gender, large region, ten kilograms, ten centimetres (public lists; a value on no list is all
     zeros), district and hobby (a public hash of the lower-case text: their spellings are free, and a vocabulary would
     come from the data). The age is in none of them. Split 80/10/10 of the labelled users, keyed by `name`.
     """
@@ -73,7 +73,7 @@ def _friendships(path: Path, users: pd.Series) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
-    """All texts, missing ones as ""; errors state what is wrong but quote nothing."""
+    """Return the table's texts, missing ones as ""; errors name the defect and quote no data."""
     with reading(path, quote=False):
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
     if not isinstance(table.index, pd.RangeIndex) or table.isna().any(axis=None):

@@ -10,8 +10,7 @@ import numpy as np
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.arrays import saved_matrix
-from dpgraph.data.classes import frequent_classes
-from dpgraph.data.raw_graph import RawGraph
+from dpgraph.data.raw_graph import RawGraph, frequent_classes
 from dpgraph.data.readers import reading
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
 

@@ -9,7 +9,7 @@ from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
 from dpgraph.core.errors import invalid
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import DAMAGE, existing, malformed
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 
@@ -49,5 +49,5 @@ def _part(path: Path) -> tuple[np.ndarray, np.ndarray]:
     if images.shape[3] != len(labels):
         raise malformed(path, ValueError(f"{len(labels)} labels for {images.shape[3]} images"))
     if not np.isin(labels, np.arange(1, CLASSES + 1)).all():
-        raise malformed(path, ValueError("labels beside 1 to 10"))
+        raise malformed(path, ValueError("labels outside of 1 to 10"))
     return images.transpose(3, 0, 1, 2), labels.astype(np.int64) % CLASSES

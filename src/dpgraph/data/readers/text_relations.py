@@ -37,11 +37,11 @@ class TextGraph:
 
 
 def read(raw_dir: Path, folders: Sequence[str], layouts: Sequence[str], encoder: str) -> RawGraph:
-    """The graphs in `raw_dir`/`folders`, one after the other; node i keeps its text, `split` names its graph.
+    """Return the graphs in `raw_dir`/`folders`, one after the other; node i keeps its text, `split` names its graph.
 
     `encoder`: `words` (counts of words, hashed to 512 numbers, rows of norm 1) or a pre-trained one, whose last hidden
-    states are averaged over a text (`encoder_folder`). Either makes a row from one text alone. What was encoded is kept
-    beside `raw_dir` in encoded/, graph by graph, by its texts: pairs of the same graphs encode each once.
+    states are averaged over a text (`encoder_folder`). Either makes a row from one text alone. Encodings are kept
+    in encoded/ next to `raw_dir`, graph by graph, by its texts: pairs of the same graphs encode each once.
     """
     if not 1 <= len(folders) == len(layouts) <= 2:
         raise invalid("layouts", list(layouts), f"one for each folder of one or two, {', '.join(folders) or 'none'}")

@@ -1,6 +1,6 @@
 """Vectors of profiles from a BERT-like model: means over the tokens of a column, then over a profile's columns.
 
-The model runs in a process of its own (`python -m dpgraph.engine.models.text_encoder`): nothing here imports torch.
+The model runs in a process of its own (`python -m dpgraph.engine.models.text_encoder`): this module imports no torch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def column_means(
 
     Each distinct text is encoded once: the mean of the last hidden layer over its word pieces, special tokens included
     or not (the paper does not say). A profile's vector is the mean over its columns that hold text; zeros without any.
-    A row depends on its own texts only. `work` keeps what is encoded, by checkpoint, texts and settings.
+    A row depends on its own texts only. `work` keeps encodings, by checkpoint, texts and settings.
 
     Raises DataUnavailable if there is no such checkpoint, UserError in one line if the encoder fails.
     """
@@ -93,7 +93,7 @@ def _encode(folder: Path, checkpoint: Path, special_tokens: bool, device: str) -
         last = (run.stdout.strip().splitlines() or [f"status {run.returncode}"])[-1]
         if run.returncode == UNAVAILABLE:
             raise DataUnavailable(last)
-        raise UserError(f"encoding texts ended: {last} (what is encoded is kept: run the preprocessing again)")
+        raise UserError(f"encoding texts ended: {last} (finished encodings are kept: run the preprocessing again)")
 
 
 def _hash(distinct: list[str]) -> str:

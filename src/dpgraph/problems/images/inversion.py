@@ -36,7 +36,7 @@ class Inversion:
             with np.load(path, allow_pickle=False) as arrays:
                 return cls(arrays["images"])
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
-            raise UserError(f"{path}: damaged; delete result.json beside it and train the cell again") from None
+            raise UserError(f"{path}: damaged; delete result.json next to it and train the cell again") from None
 
 
 def inversion_metrics(value: Images, found: Inversion, step: int) -> tuple[Metric, ...]:

@@ -41,10 +41,10 @@ class Exposure:
             with np.load(path, allow_pickle=False) as arrays:
                 exposure = cls(**{field.name: arrays[field.name] for field in fields(cls)})
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
-            raise UserError(f"{path}: damaged; delete result.json beside it and train the cell again") from None
+            raise UserError(f"{path}: damaged; delete result.json next to it and train the cell again") from None
         if len(exposure.roots) != len(exposure.embeddings) or len(exposure.candidates) != len(exposure.losses):
             raise UserError(
-                f"{path}: found arrays of different lengths; delete result.json beside it and train the cell again"
+                f"{path}: found arrays of different lengths; delete result.json next to it and train the cell again"
             )
         return exposure
 
