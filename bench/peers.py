@@ -144,7 +144,7 @@ def _measure(problem: PeersProblem, peers: Sequence[Peer], checked: dict[str, Ro
 
 
 def _compared(problem: PeersProblem, peer: Peer) -> tuple[Gradients | None, Row]:
-    """A peer's step, and what one call of it gave and took, or why it cannot."""
+    """Return a peer's step, and what one call of it gave and took, or why it cannot."""
     name = "difference" if problem.dtype == torch.float32 else "difference_float64"
     kind = str(problem.dtype).removeprefix("torch.")
     try:
@@ -165,7 +165,7 @@ def _compared(problem: PeersProblem, peer: Peer) -> tuple[Gradients | None, Row]
 
 
 def difference(sums: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """Largest entry of theirs - ours over the largest of ours, of all parameters; inf for other shapes and NaN."""
+    """Return the largest entry of theirs - ours over the largest of ours; inf for other shapes and NaN."""
     if [one.shape for one in sums] != [one.shape for one in expected]:
         return np.inf
     tiny = torch.finfo(expected[0].dtype).tiny

@@ -86,7 +86,7 @@ class _Run:
         self.calls: dict[nn.Module, Call] = {}
 
     def gradients(self, graphs: Graphs, rows: Tensor) -> list[Tensor]:
-        """(count, *shape) of each parameter, in the network's order."""
+        """Return (count, *shape) of each parameter, in the network's order."""
         self.calls, own = {}, {}
         for linear in self.network.encoder.layers:
             rows = self._act(self._apply(linear, rows, graphs.graph))
@@ -147,7 +147,7 @@ class _Run:
 
     @staticmethod
     def _beside(rows: Tensor, call: Call, graphs: Graphs) -> Tensor:
-        """(n, d) -> (count, w, d), 0 where a graph has fewer rows."""
+        """Pad (n, d) to (count, w, d), with 0 where a graph has fewer rows."""
         from torch_geometric.utils import to_dense_batch
 
         if len(rows) == graphs.count:

@@ -95,7 +95,7 @@ def _jobs(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _run(plan: Plan, target: Path | str) -> list[str]:
-    """`--nolock`: the lock of a killed Snakemake stays behind."""
+    """Run Snakemake with `--nolock`: the lock of a killed one stays behind."""
     snakemake = [sys.executable, "-m", "snakemake", "--scheduler", "greedy", "--cores", "1", "--nolock"]
     return [*snakemake, "--rerun-incomplete", "--config", *plan.config.items(), "--", str(target)]
 

@@ -92,7 +92,7 @@ def _artefacts(plan: Plan) -> list[Row]:
 
 
 def _claims(plan: Plan) -> list[Row]:
-    """A claim's sentence with its parts, premises and readings; its verdict over all suites where docs/results is."""
+    """Return each claim's sentence, parts, premises and readings, with its verdict where docs/results is."""
     path = Path("docs/results/claims.csv")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
     decided = {row["claim"]: row["verdict"] for row in csv.DictReader(lines)}

@@ -83,7 +83,7 @@ class Task(Finite):
 
     @classmethod
     def from_folder(cls, folder: str) -> Task:
-        """The inverse of `folder`.
+        """Return the inverse of `folder`.
 
         >>> Task.from_folder("cora/disjoint.train-rest.project-200").features
         'project-200'

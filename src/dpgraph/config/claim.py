@@ -88,7 +88,7 @@ class Claim(Finite):
     @model_validator(mode="before")
     @classmethod
     def _kinds_are_names(cls, value: Any) -> Any:
-        """Before pydantic looks a kind up: it would write a number of thousands of digits to stderr."""
+        """Refuse a kind that is no text before pydantic does, which would print a number of thousands of digits."""
         test = value.get("test") if isinstance(value, Mapping) else None
         parts = test.get("tests") if isinstance(test, Mapping) else None
         for one in (test, *(parts if isinstance(parts, list | tuple) else ())):

@@ -323,7 +323,7 @@ OtherTest = Computed | NotTested
 
 
 def uses(test: SimpleTest) -> list[tuple[Id, tuple[Id, ...]]]:
-    """Artefacts that a test reads, each with the methods that it looks for there."""
+    """Return artefacts that a test reads, each with the methods that it looks for there."""
     match test:
         case Greater():
             return [(test.artefact, test.better), (test.worse_in or test.artefact, test.worse)]

@@ -29,7 +29,7 @@ Scope = Mapping[str, Any]
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Later layers win, mapping by mapping.
+    """Merge layers of settings, mapping by mapping; later layers win.
 
     >>> merged({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}})
     {'a': {'x': 1, 'y': 3}}
@@ -159,7 +159,7 @@ class _Expansion:
         return result
 
     def _items(self, value: Any, scope: Scope, written: str) -> Iterator[tuple[Any, str]]:
-        """Each item with its place; a name that stands for a list adds the items of that."""
+        """Yield each item with its place; a name that stands for a list adds the items of that."""
         for index, part in enumerate(value):
             place = f"{written}[{index}]"
             named = self._named(part, scope, place)
@@ -191,7 +191,7 @@ class _Expansion:
         return value
 
     def _repeated(self, part: Any, scope: Scope, written: str) -> Iterator[tuple[Any, Scope]]:
-        """The entry once for each combination of its matrix, with the names that this gives; once where it has none."""
+        """Yield the entry for each combination of its matrix, with the names of that; once without a matrix."""
         named = self._named(part, scope, written)
         if not isinstance(named, Mapping) or "matrix" not in named:
             yield part, scope
@@ -210,7 +210,7 @@ class _Expansion:
             yield added
 
     def _combinations(self, matrix: Any, scope: Scope, written: str) -> list[dict[str, Any]]:
-        """Names with their values, the last axis fastest."""
+        """Return names with their values, the last axis fastest."""
         if not isinstance(matrix, Mapping) or not matrix.keys() - {_EXCLUDE}:
             raise ValueError(f"{written}={shown(matrix)}: expected names, each with a list of values")
         axes = []
@@ -231,7 +231,7 @@ class _Expansion:
         return combinations
 
     def _axis(self, key: Any, values: Any, scope: Scope, written: str) -> list[dict[str, Any]]:
-        """`hops: [1, 2]`, or several names that change together: `parts, steps: [[1, 500], [2, 1000]]`."""
+        """Return an axis: `hops: [1, 2]`, or names that change together: `parts, steps: [[1, 500], [2, 1000]]`."""
         names = [name.strip() for name in key.split(",")] if isinstance(key, str) else []
         if not names or not all(re.fullmatch(NAME, name) for name in names):
             raise ValueError(
@@ -268,7 +268,7 @@ class _Expansion:
         return value
 
     def _text(self, text: str, scope: Scope, where: str, written: str) -> Any:
-        """A name alone gives its value, of whatever kind; within a text it is replaced by its text; $$ is $."""
+        """Replace names: a name alone gives its value of any kind, one within a text its text; $$ is $."""
         if "$" not in text:
             return text
         if (name := _whole(text)) is not None:
@@ -294,7 +294,7 @@ def _whole(value: Any) -> str | None:
 
 
 def _written_out(value: Any, name: str, written: str) -> str:
-    """A number within a text, without the zero of 1.0."""
+    """Return a number within a text, without the zero of 1.0."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):

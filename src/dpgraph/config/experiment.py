@@ -305,7 +305,7 @@ class Artefact(Finite):
         return self.reference.get(method, method) if isinstance(self.reference, dict) else self.reference
 
     def tables(self, name: kinds.Id) -> tuple[kinds.Id, ...]:
-        """Tables of the paper that print its numbers; `name` is the artefact's id."""
+        """Return the tables of the paper that print its numbers; `name` is the artefact's id."""
         if self.published_table is None:
             return (name,)
         return (self.published_table,) if isinstance(self.published_table, str) else self.published_table
@@ -363,7 +363,7 @@ class Experiment(ExpandedModel):
                 raise ValueError(f"{where}: {method} is not a method of this file")
 
     def _view_of(self, claim: str, test: kinds.SimpleTest) -> None:
-        """Raises ValueError where a test needs a sweep, or a class-wise artefact, and its artefact is none."""
+        """Raise ValueError where a test needs a sweep, or a class-wise artefact, and its artefact is none."""
         for artefact, _ in kinds.uses(test):
             described = self.artefacts[artefact]
             if described.view == "variance":

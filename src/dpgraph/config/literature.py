@@ -72,7 +72,7 @@ class Baselines(ExpandedModel):
         return None
 
     def reason(self, paper: str, method: str, task: str, kind: str) -> str:
-        """Empty: none stands in the file."""
+        """Return the reasons that hold, joined; empty without one."""
         return "; ".join(one.reason for one in self.reasons if one.holds(paper, method, task, kind))
 
 

@@ -54,15 +54,15 @@ class Paths:
         return None if cell.calibration_key is None else self.privacy / f"{cell.calibration_key}.json"
 
     def calibrated(self, bundle: str) -> Path:
-        """Marker of a bundle of which every calibration is there."""
+        """Return the marker of a bundle whose calibrations are all there."""
         return self.suite / "calibrated" / f"{bundle}.json"
 
     def trained(self, bundle: str) -> Path:
-        """Marker of a bundle of which every cell has its record."""
+        """Return the marker of a bundle whose cells all have a record."""
         return self.suite / "trained" / f"{bundle}.json"
 
     def runs(self, stage: str, bundle: str) -> Path:
-        """File of a bundle's runs, which the workflow writes and the bundle's job reads."""
+        """Return the file of a bundle's runs, which the workflow writes and the bundle's job reads."""
         return self.suite / "runs" / stage / f"{bundle}.json"
 
     def cell(self, cell: Cell) -> Path:
@@ -72,7 +72,7 @@ class Paths:
         return self.cell(cell) / "result.json"
 
     def predictions(self, cell: Cell, seed: int) -> Path:
-        """(N,) int16: the predicted class of every node after the last step, -1 for none."""
+        """Return (N,) int16: the predicted class of every node after the last step, -1 for none."""
         return self.cell(cell) / f"seed={seed}.predictions.npy"
 
     def exposure(self, cell: Cell, seed: int) -> Path:
@@ -95,7 +95,7 @@ class Paths:
         return self.suite / "baselines.csv"
 
     def reference(self, task: Task) -> Path:
-        """The file of what scikit-learn's reference methods reach on the splits of the suite's seeds."""
+        """Return the file of what scikit-learn's reference methods reach on the splits of the suite's seeds."""
         return self.suite / "references" / f"{task.folder}.json"
 
     @property

@@ -73,7 +73,7 @@ class ChosenSettings(Finite):
     papers: dict[Id, dict[Id, SearchedMethod]] = Field(description="By paper and method id")
 
     def method(self, paper: str, method: str) -> SearchedMethod:
-        """Raises UserError for a method that was not searched."""
+        """Raise UserError for a method that was not searched."""
         known = self.papers.get(paper, {})
         if method not in known:
             raise invalid("settings: method", f"{paper}/{method}", f"one of {', '.join(known) or 'none'} of {paper}")
@@ -81,7 +81,7 @@ class ChosenSettings(Finite):
 
 
 def read_settings(workflow: Path, name: str) -> ChosenSettings:
-    """Raises UserError for a name that has no file."""
+    """Raise UserError for a name that has no file."""
     path = workflow / FOLDER / f"{name}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(found.stem for found in (workflow / FOLDER).glob("*.yaml")))

@@ -110,7 +110,7 @@ def job_digest(roots: tuple[str, ...], numbers: bool = False) -> str:
 
 
 def imported_by(files: Iterable[Path]) -> tuple[str, ...]:
-    """Modules of the package that files outside of it import, as roots of a job that these files make."""
+    """Return the modules that files outside of the package import of it, as roots of a job."""
     names = {name for path in files for name in imported_names(path.read_bytes(), PACKAGE.name, [])}
     top = f"{PACKAGE.name}."
     known = {name if name in _this().modules else name.rpartition(".")[0] for name in names}

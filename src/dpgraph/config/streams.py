@@ -118,7 +118,7 @@ def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
 
 
 def split_number(cell: Cell, seed: int) -> int:
-    """Number of the seed's random split; 0 where all seeds share an official split, or one by clusters.
+    """Return the number of the seed's random split; 0 for an official split or one by clusters.
 
     Runs of a selection with a theorem of its own are independent, on the same data: trial t has the seeds t 10,000 + s,
     and all of them split s (`trial_seeds`).
@@ -127,12 +127,12 @@ def split_number(cell: Cell, seed: int) -> int:
 
 
 def split_of(task: Task, seed: int, seeds_per_split: int = 1) -> int:
-    """The same of a task, where so many seeds in a row share a split."""
+    """Return the same for a task, where `seeds_per_split` seeds in a row share a split."""
     return seed % SEEDS_OF_A_TRIAL // seeds_per_split if task.split.startswith(("random-", "per-class-")) else 0
 
 
 def initialisation_number(cell: Cell, seed: int) -> int:
-    """Number of the seed's initial parameters and other paired streams: the seed's own but in a crossed design."""
+    """Return the number of the seed's paired streams: the seed's own, except in a crossed design."""
     if cell.seeds_per_split is None:
         return seed
     number = seed % SEEDS_OF_A_TRIAL
@@ -140,5 +140,5 @@ def initialisation_number(cell: Cell, seed: int) -> int:
 
 
 def trial_seeds(trial: int, count: int) -> tuple[int, ...]:
-    """Seeds of an independent trial: other random numbers than those of any other, on the same splits."""
+    """Return the seeds of an independent trial: random numbers of their own, on the same splits."""
     return tuple(trial * SEEDS_OF_A_TRIAL + seed for seed in range(count))

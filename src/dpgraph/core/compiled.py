@@ -74,7 +74,7 @@ class Compiled:
 
 
 def compiled(signature: str, in_vectors: bool = False) -> Callable[[Callable[..., Any]], Compiled]:
-    """Decorator: `Compiled` of a function, compiled or loaded at its first call.
+    """Return the function as a `Compiled`, which is compiled or loaded at its first call.
 
     The function calls none of another module: numba does not see that those changed. `in_vectors` lets sums of float
     numbers be added up in the vectors of the processor, so that they are rounded as its vectors are long.

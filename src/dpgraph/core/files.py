@@ -27,7 +27,7 @@ LOCK_POLL_SECONDS = 0.2
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Temporary sibling of `path` that becomes `path` when the block ends without an error.
+    """Yield a temporary sibling of `path` that becomes `path` when the block ends without an error.
 
     The temporary keeps the suffix of `path`, so that writers that choose a format by suffix work. Where the system
     fails (no space left, a quota, a read-only folder), the OSError names `path`, and the temporary is removed.
@@ -51,7 +51,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path, temporary: Path | None = None) -> Iterator[None]:
-    """An OSError of the block gets the name of `path`; if there is a temporary, only one that names it or no file."""
+    """Give an OSError of the block the name of `path`; with a temporary, only one that names it or no file."""
     try:
         yield
     except OSError as error:
@@ -62,7 +62,7 @@ def naming(path: Path, temporary: Path | None = None) -> Iterator[None]:
 
 
 def cause(error: OSError) -> str:
-    """One line with the file and the reason.
+    """Return one line with the file and the reason.
 
     >>> cause(OSError(errno.ENOSPC, "No space left on device", "a.json"))
     'a.json: no space left on device'
@@ -84,7 +84,7 @@ def write_rows(path: Path, rows: Iterable[Iterable[Any]]) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """`inf` and `nan` have no JSON form: models write them as strings before they come here."""
+    """Write JSON. It has no `inf` or `nan`: models write these as strings before."""
     write_text(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
@@ -138,7 +138,7 @@ class _Hashed:
 
 
 def write_array(path: Path, array: np.ndarray) -> str:
-    """`array` as .npy; returns the SHA-256 of the file."""
+    """Write `array` as .npy and return the SHA-256 of the file."""
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         hashed = _Hashed(file)
         np.save(hashed, array)  # type: ignore[arg-type]
@@ -147,7 +147,7 @@ def write_array(path: Path, array: np.ndarray) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One process at a time is in the block with the same folder; the others wait, and log for which process.
+    """Let one process at a time into the block of a folder; the others wait, and log for which process.
 
     A lock of the operating system (flock) on `.lock` in the folder: it ends with its process, however that ends. The
     file stays: a file that is removed and made again can be two files at once, on a network file system above all.
@@ -181,7 +181,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _sign(file: int) -> None:
-    """Writes into the lock's file which process holds it: a courtesy to those that wait."""
+    """Write into the lock's file which process holds it: a courtesy to those that wait."""
     with suppress(OSError):
         os.ftruncate(file, 0)
         os.pwrite(file, f"process {os.getpid()} on {platform.node()}".encode(), 0)

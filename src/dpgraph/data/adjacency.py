@@ -19,7 +19,7 @@ Csr = tuple[np.ndarray, np.ndarray]  # ptr (N + 1,) int64, idx (E,) int32
 
 
 def symmetric_csr(source: np.ndarray, target: np.ndarray, num_nodes: int) -> Csr:
-    """Both directions of every edge; no self-loops, no duplicates, ids ascending within a list."""
+    """Return both directions of every edge; no self-loops, no duplicates, ids ascending within a list."""
     keep = source != target
     source, target = source[keep], target[keep]
     matrix = sp.coo_matrix((np.ones(len(source), dtype=bool), (source, target)), shape=(num_nodes, num_nodes)).tocsr()
@@ -27,25 +27,25 @@ def symmetric_csr(source: np.ndarray, target: np.ndarray, num_nodes: int) -> Csr
 
 
 def transpose(ptr: np.ndarray, idx: np.ndarray) -> Csr:
-    """The same edges by the node pointed to."""
+    """Return the edges by the node that they point to."""
     num_nodes = len(ptr) - 1
     matrix = sp.csr_matrix((np.ones(len(idx), dtype=bool), idx, ptr), shape=(num_nodes, num_nodes))
     return _csr(matrix.T.tocsr())
 
 
 def owners(ptr: np.ndarray) -> np.ndarray:
-    """(E,) int32: the list to which each entry belongs."""
+    """Return (E,) int32: the list to which each entry belongs."""
     return np.repeat(np.arange(len(ptr) - 1, dtype=np.int32), np.diff(ptr))
 
 
 def keep_entries(ptr: np.ndarray, idx: np.ndarray, keep: np.ndarray) -> Csr:
-    """The entries where `keep` (E,) bool is true; order within a list is kept."""
+    """Return the entries where `keep` (E,) bool is true; order within a list is kept."""
     counts = np.concatenate(([0], np.cumsum(keep, dtype=np.int64)))
     return counts[ptr], idx[keep]
 
 
 def undirected_adjacency(graph: Graph) -> sp.csr_matrix:
-    """(n, n) ones where one of two nodes lists the other; ids within a row ascend."""
+    """Return (n, n) with ones where one of two nodes lists the other; ids within a row ascend."""
     return undirected_csr(owners(graph.out_ptr), np.asarray(graph.out_idx), graph.num_nodes)
 
 
@@ -60,7 +60,7 @@ def _csr(matrix: sp.csr_matrix) -> Csr:
 
 
 def statistics(graph: Graph) -> dict[str, object]:
-    """Counts of nodes, entries, features, classes and splits.
+    """Count nodes, entries, features, classes and splits.
 
     `entries` are directed: an undirected edge counts twice; `mean_degree` is entries / nodes. `homophily` is the share
     of entries between labelled nodes that join equal labels, `within_split` the share of entries between nodes with a
@@ -99,7 +99,7 @@ SETTINGS = ("transductive", "disjoint", "clustered")
 
 
 def apply_setting(graph: Graph, setting: str) -> Graph:
-    """The graph with the edges of `setting`.
+    """Return the graph with the edges of `setting`.
 
     transductive: all. disjoint, clustered: none between nodes of different splits (Daigavane et al., section 6.2);
     nodes without a split count as one more part, which keeps the edges among themselves.

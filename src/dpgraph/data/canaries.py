@@ -37,7 +37,7 @@ class Canaries(Frozen):
 
 
 def generate(model: Canaries) -> RawGraph:
-    """Labelled nodes first, then canaries, then the friends of each; the same for the same parameters."""
+    """Make the graph: labelled nodes, then canaries, then the friends of each. It depends on the parameters alone."""
     labelled, friends = model.train + model.validation, model.canaries * model.friends
     present = numpy_generator(model.name, "coins").random(model.canaries) < 0.5
     classes = (numpy_generator(model.name, "classes").random(labelled) >= FIRST_CLASS).astype(np.int64)
@@ -68,7 +68,7 @@ def _ring(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _labelled_words(model: Canaries, classes: np.ndarray) -> np.ndarray:
-    """(labelled, ALL_WORDS) 1 where one of WORDS draws gave the word."""
+    """Return (labelled, ALL_WORDS) 1 where one of WORDS draws gave the word."""
     random = numpy_generator(model.name, "words")
     kind = random.random((len(classes), WORDS))
     word = random.integers(0, WORDS, (len(classes), WORDS))

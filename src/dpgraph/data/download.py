@@ -26,7 +26,7 @@ def sha256_of(path: Path) -> str:
 
 
 def check(path: Path, name: str, size: int | None, sha256: str | None) -> str:
-    """SHA-256 of `path`; raises UserError, one line with both values, if size or hash differ. None: not known."""
+    """Return the SHA-256 of `path`. Raise UserError with both values if a known size or hash differs."""
     actual = path.stat().st_size
     if size is not None and actual < size:
         raise UserError(f"{name}: truncated, {actual} bytes: expected {size} bytes")
@@ -47,7 +47,7 @@ def download(
     pause: float = 1.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
-    """Brings `url` to `target` and returns its SHA-256.
+    """Bring `url` to `target` and return its SHA-256.
 
     A broken transfer leaves `<target>.part`, which the next call resumes if the server's file is still the same. Tries
     are `pause`, 2 `pause`, 4 `pause` seconds apart. Raises DataUnavailable if the host cannot be reached or has no such
@@ -88,7 +88,7 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def _tries(outcome: Any, part: Path) -> int:
-    """Fewer for a host that has never answered."""
+    """Return the number of tries, fewer for a host that has never answered."""
     import requests
 
     unreachable = isinstance(outcome.exception(), requests.exceptions.ConnectionError)

@@ -33,14 +33,14 @@ def family(name: str) -> frozenset[str]:
 
 @cache
 def _records(name: str) -> frozenset[str]:
-    """The data sets, none of which joins others, among whose records all of this one's are."""
+    """Return the data sets, none of which joins others, among whose records all of this one's are."""
     parts = entry(name).parts
     return frozenset().union(*map(_linked, parts)) if parts else _linked(name)
 
 
 @cache
 def _linked(name: str) -> frozenset[str]:
-    """Directly or through others."""
+    """Return whether two entries are linked, directly or through others."""
     single = [one for one, known in registry().items() if not known.parts]
     found = {name}
     while more := {other for other in single if other not in found and any(_link(other, one) for one in found)}:

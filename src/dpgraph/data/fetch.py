@@ -34,7 +34,7 @@ WHEELS = ".wheels"  # next to the data sets' folders
 
 
 def mirrors_from(config_mirrors: Sequence[str | Path], environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Mirrors in the order in which they are tried: the config's, then those of DPGRAPH_MIRROR (colon-separated)."""
+    """Return the mirrors in order of trial: the config's, then those of DPGRAPH_MIRROR (colon-separated)."""
     named = [*config_mirrors, *(part for part in environ.get(MIRROR_VARIABLE, "").split(":") if part)]
     return tuple(dict.fromkeys(Path(os.path.expanduser(mirror)) for mirror in named))
 
@@ -47,7 +47,7 @@ def fetch(
     missing: Literal["record", "fail"] = "record",
     network: bool = True,
 ) -> Manifest:
-    """Fills `raw_dir` (data/raw/<name>) and writes manifest.json, LICENSE.txt and CITATION.bib there.
+    """Fill `raw_dir` (data/raw/<name>) and write manifest.json, LICENSE.txt and CITATION.bib there.
 
     Files that are there already and whole are kept. Files that cannot be found: missing=record writes a manifest with
     status unavailable and the reason, missing=fail raises DataUnavailable. A damaged file is a UserError in any case,
@@ -133,7 +133,7 @@ class _Collector:
             self.archive[0].unlink(missing_ok=True)
 
     def _kept(self, file: File, target: Path) -> FetchedFile | None:
-        """The file already in its folder, unless a known hash or the last manifest speaks against it."""
+        """Return the file already in its folder, unless a known hash or the last manifest speaks against it."""
         if not target.is_file():
             return None
         digest, size = sha256_of(target), target.stat().st_size
@@ -204,7 +204,7 @@ class _Collector:
             raise
 
     def _archive(self) -> tuple[Path, str]:
-        """The archive and where it is from: fetched once, when the first member is needed."""
+        """Return the archive and where it is from: fetched once, when the first member is needed."""
         if self.archive is None:
             try:
                 self.archive = self._fetch_archive()
@@ -241,7 +241,7 @@ class _Collector:
 
 
 def _place(source: Path, target: Path) -> None:
-    """A copy; large files are linked, hard where the file system can."""
+    """Copy a file; large ones are linked, hard where the file system can."""
     if source.stat().st_size <= COPY_BYTES:
         with atomic_path(target) as path:
             shutil.copyfile(source, path)

@@ -44,7 +44,7 @@ def write_manifest(manifest: Manifest, raw_dir: Path) -> None:
 
 
 def read_manifest(raw_dir: Path) -> Manifest:
-    """Raises UserError if there is none or it cannot be read."""
+    """Raise UserError if there is none or it cannot be read."""
     path = Path(raw_dir) / MANIFEST
     try:
         return Manifest.model_validate(read_json(path))
@@ -55,7 +55,7 @@ def read_manifest(raw_dir: Path) -> Manifest:
 
 
 def verify_files(manifest: Manifest, raw_dir: Path) -> None:
-    """Raises UserError, one line with both values, for a file that is gone or no longer what was downloaded."""
+    """Raise UserError, one line with both values, for a file that is gone or no longer what was downloaded."""
     remedy = f"delete {Path(raw_dir) / MANIFEST} and run again"
     for file in manifest.files:
         path = Path(raw_dir) / file.path

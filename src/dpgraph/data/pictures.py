@@ -20,7 +20,7 @@ WARNINGS = (Image.DecompressionBombWarning, Image.DecompressionBombError)
 
 
 def grey(content: bytes, path: Path, expected: tuple[int, int], size: tuple[int, int]) -> np.ndarray:
-    """(height, width) float32 in [0, 1] of a picture, scaled to `size`, (width, height), by means over boxes.
+    """Return (height, width) float32 in [0, 1] of a picture, scaled to `size`, (width, height), by means over boxes.
 
     Raises UserError in one line that names `path` for a picture that cannot be read, or that is not `expected`, (width,
     height), pixels large: a file of another size is no file of the data set.

@@ -52,7 +52,7 @@ class RawGraph:
         return symmetric_csr(self.source, self.target, self.num_nodes)
 
     def induced(self, nodes: np.ndarray) -> RawGraph:
-        """The subgraph of `nodes` (ascending ids), renumbered from 0."""
+        """Return the subgraph of `nodes` (ascending ids), renumbered from 0."""
         place = np.full(self.num_nodes, -1, dtype=np.int64)
         place[nodes] = np.arange(len(nodes))
         source, target = place[self.source], place[self.target]
@@ -69,7 +69,7 @@ class RawGraph:
 
 
 def split_array(num_nodes: int, train: np.ndarray, validation: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """(N,) uint8 from three lists of ids in [0, N), which may not overlap; raises ValueError for others."""
+    """Return (N,) uint8 from three lists of ids in [0, N), which may not overlap; raises ValueError for others."""
     split = np.full(num_nodes, NO_SPLIT, dtype=np.uint8)
     for ids, value in ((train, TRAIN), (validation, VALIDATION), (test, TEST)):
         if len(ids) and (ids.min() < 0 or ids.max() >= num_nodes):
@@ -83,7 +83,7 @@ def split_array(num_nodes: int, train: np.ndarray, validation: np.ndarray, test:
 
 
 def _checked_labels(labels: np.ndarray) -> np.ndarray:
-    """(N,) int64 in -1..MOST_CLASSES - 1, from integers, or floating-point numbers that are whole."""
+    """Return (N,) int64 in -1..MOST_CLASSES - 1, from integers, or floating-point numbers that are whole."""
     if labels.ndim != 1 or labels.dtype.kind not in "iuf":
         raise UserError(f"labels of shape {labels.shape}, type {labels.dtype}: expected one integer per node")
     if len(labels) and not (labels.min() >= -1 and labels.max() < MOST_CLASSES):
@@ -108,7 +108,7 @@ def _check_features(features: np.ndarray | sp.csr_matrix, nodes: int) -> None:
 
 
 def frequent_classes(raw: RawGraph, least: int) -> RawGraph:
-    """The nodes of classes with at least `least` nodes that have an edge among themselves; classes renumbered from 0.
+    """Return the nodes of classes with `least` nodes or more that have an edge among themselves, with classes from 0.
 
     Which classes and nodes these are depends on all records: declared public, and stated with every run. Raises
     UserError where no class is left.

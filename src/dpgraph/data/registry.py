@@ -172,7 +172,7 @@ def _filled(value: Any, place: tuple[int, ...]) -> Any:
 
 
 def parse(text: str, where: str = "data set registry") -> dict[str, DatasetEntry]:
-    """Entries of a registry file; raises UserError with the entry, the key and the reason."""
+    """Return the entries of a registry file. Raise UserError with the entry, the key and the reason."""
     content = yaml_value(text, where)
     if content is None:
         return {}
@@ -203,7 +203,7 @@ def _package() -> dict[str, DatasetEntry]:
 
 @cache
 def _own(places: outside.Places) -> dict[str, tuple[DatasetEntry, Path]]:
-    """Entry and folder by name. A reader that is a Python file is named by its whole path."""
+    """Return entry and folder by name. A reader that is a Python file is named by its whole path."""
     own: dict[str, tuple[DatasetEntry, Path]] = {}
     for path in outside.dataset_files(places):
         for name, one in parse(text_of(path), str(path)).items():

@@ -96,7 +96,7 @@ class GraphHeader(stored.ArraysHeader):
 
 
 def save_graph(graph: Graph, folder: Path, whole: Lists | None = None) -> None:
-    """Writes `graph`; a graph whose lists by owner and by node pointed to are the same object stores them once.
+    """Write `graph`; a graph whose lists by owner and by node pointed to are the same object stores them once.
 
     `whole`: the symmetric lists before the setting removed edges, for the splits of other seeds.
     """
@@ -117,13 +117,13 @@ def save_graph(graph: Graph, folder: Path, whole: Lists | None = None) -> None:
 
 
 def load_status(folder: Path) -> stored.Stored:
-    """Status, reason and statistics; reads graph.json only."""
+    """Return status, reason and statistics; reads graph.json only."""
     header = stored.read_header(folder, GraphHeader)
     return stored.Stored(**{key: getattr(header, key) for key in stored.Stored.model_fields})
 
 
 def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int = 0) -> Graph:
-    """The graph with its random split number `split`; with `mmap` the features stay on disk until they are read.
+    """Return the graph with its random split number `split`; with `mmap` the features stay on disk until they are read.
 
     Lists, labels and split are what `Graph` promises, or it is refused. `verify` reads everything: it compares hashes.
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.

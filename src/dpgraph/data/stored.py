@@ -68,7 +68,7 @@ def write_stored(
     meta: Mapping[str, Any],
     **others: Any,
 ) -> None:
-    """Arrays, each as its dtype, and last the header.
+    """Write arrays, each as its dtype, and last the header.
 
     The header holds the hash of every array, so that two headers are equal only if the data sets are.
     """
@@ -99,7 +99,7 @@ def save_unavailable(name: str, reason: str, folder: Path) -> None:
 
 
 def read_header(folder: Path, kind: type[H]) -> H:
-    """Raises UserError for a header that is missing or damaged."""
+    """Raise UserError for a header that is missing or damaged."""
     path = Path(folder) / HEADER
     try:
         return kind.model_validate(read_json(path))
@@ -111,7 +111,7 @@ def read_header(folder: Path, kind: type[H]) -> H:
 
 
 def check_available(header: Stored) -> None:
-    """Raises DataUnavailable with the recorded reason if the data could not be had."""
+    """Raise DataUnavailable with the recorded reason if the data could not be had."""
     if header.status != "ok":
         raise DataUnavailable(f"{header.name}: {header.reason}")
 

@@ -354,7 +354,7 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
 
 
 def _capped(kind: str, size: Size, epsilon: float) -> dict[str, Any]:
-    """Node-remove: caps by the public rule of the mechanism, or own records where votes would drown in noise."""
+    """Return the rule of node-remove: public caps, or own records where votes would drown in noise."""
     if kind == "own":
         return merged(own_records(size, epsilon), {"privacy": {"variant": "node-remove-capped"}})
     found = (votes_with_caps if size.degree_bound is None else votes_with_schema)(size, epsilon)

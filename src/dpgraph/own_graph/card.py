@@ -260,7 +260,7 @@ def markdown(value: dict[str, Any]) -> str:
 
 
 def draw_curve(what: BudgetedRun, path: Path) -> None:
-    """The trade-off curve: least type II error of a test for one record, at each type I error (Dong et al. 2022)."""
+    """Draw the trade-off curve: a test's least type II error at each type I error (Dong et al. 2022)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -89,7 +89,7 @@ def select_classes(own: OwnGraph, selection: ClassSelection, seed: int | None) -
 
 
 def noisy_counts(counts: np.ndarray, epsilon: Fraction, below: Below) -> np.ndarray:
-    """(C,) `counts` with noise of their own each; those that are 0 are to be left out."""
+    """Return (C,) `counts` with noise of their own each; those that are 0 are to be left out."""
     return np.asarray([count + two_sided_geometric(epsilon, below) for count in counts.tolist()], dtype=np.int64)
 
 

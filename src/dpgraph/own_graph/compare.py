@@ -241,7 +241,7 @@ def compare(
 
 
 def _private_without_settings(known: Sequence[str]) -> list[str]:
-    """Private methods on nodes' classes that no rule gives settings for own graphs."""
+    """Return private methods on nodes' classes that no rule gives settings for own graphs."""
     others = (name for name, one in specs().items() if one.private and FIRST_PROBLEM in one.problems)
     return [name for name in others if name not in known and not set(KINDS) & set(spec(name).rules)]
 
@@ -252,7 +252,7 @@ def _checks(name: str) -> tuple[str, ...]:
 
 
 def _held_out(own: OwnGraph, seed: int) -> OwnGraph:
-    """Who is held out is drawn from N and the seed alone; a label has to be on both sides."""
+    """Hold out nodes drawn from N and the seed alone; a label has to be on both sides."""
     random = numpy_generator("dpgraph", "compare", len(own.ids), seed)
     split = np.where(random.random(len(own.ids)) < HELD_OUT, TEST, TRAIN).astype(np.uint8)
     for role, where in ((TRAIN, "to train on"), (TEST, "to hold out")):
@@ -330,7 +330,7 @@ def _of_records(required: RequiredPromise, stated: PrivacyStatement) -> str:
 
 
 def paired_tests(rows: Sequence[ComparedMethod]) -> list[dict[str, Any]]:
-    """Paired t tests of private methods of one relation and scope, Holm's correction over all of them.
+    """Return paired t tests of private methods of one relation and scope, with Holm's correction over all of them.
 
     Pairs are the accuracies of one split. Splits of one graph overlap, so that p values are too small: a small one is
     no proof that a method is better on other graphs.

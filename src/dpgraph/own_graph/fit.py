@@ -276,14 +276,14 @@ def check_options(
 
 
 def check_features(own: OwnGraph, relation: Relation) -> None:
-    """Raises UserError where the lengths of lists, which edges are in, would be read under another relation."""
+    """Raise UserError where the lengths of lists, which edges are in, would be read under another relation."""
     if relation is not Relation.NODE_NULL and own.features is None:
         raise UserError(f"--relation {relation}: no features: lengths of lists would be read in their place, and an "
                         f"edge is in them: expected features, or {Relation.NODE_NULL}")  # fmt: skip
 
 
 def check_split(own: OwnGraph, relation: Relation, method: str) -> None:
-    """Raises UserError where who votes would follow from who has a label, which neighbours may differ in."""
+    """Raise UserError where who votes would follow from who has a label, which neighbours may differ in."""
     if relation is Relation.NODE_REMOVE and own.split is None and method != "own":
         raise UserError(f"--relation {relation}: no column split: who has a label is protected and cannot say who "
                         "votes: expected train (votes) or test (receives) for each node, or --method own")  # fmt: skip

@@ -85,7 +85,7 @@ class OwnGraph:
         return 1.0 if self.features is None else None
 
     def graph(self) -> Graph:
-        """Duplicates and self-loops are left out, list by list."""
+        """Return the stored graph, without duplicates and self-loops in its lists."""
         size = len(self.ids)
         if self.directed:
             keys = np.unique((self.source * size + self.target)[self.source != self.target])
@@ -111,7 +111,7 @@ def held_out(size: int) -> np.ndarray:
 
 
 def length_rows(lengths: np.ndarray) -> np.ndarray:
-    """(n, DEGREES) float32 rows of nodes without features: which power of two the list's length is nearest below.
+    """Return (n, DEGREES) float32 rows for nodes without features: the power of two at or below the list's length.
 
     A null record has an empty list, and must be a row of zeros, which does not vote.
     """
@@ -127,7 +127,7 @@ def scale_columns(features: np.ndarray, columns: Sequence[str], ranges: Ranges) 
 
 
 def in_order(own: OwnGraph) -> OwnGraph:
-    """Nodes by their ids (shorter ones first, so that n2 is before n10), whatever the order of the rows they came in.
+    """Return nodes by their ids (shorter ones first, n2 before n10), whatever the order of their rows.
 
     Ids are public and the model lists them; the order of a table may depend on private
     data: one that is sorted by label would publish the labels.
@@ -145,7 +145,7 @@ def in_order(own: OwnGraph) -> OwnGraph:
 
 
 def places_of(values: Sequence[str], known: Sequence[str]) -> np.ndarray:
-    """(len(values),) place of each in `known`, which are distinct; -1: not among them."""
+    """Return (len(values),) place of each in `known`, which are distinct; -1: not among them."""
     import pandas as pd
 
     return pd.Index(known, dtype=object).get_indexer(pd.Index(values, dtype=object)).astype(np.int64)

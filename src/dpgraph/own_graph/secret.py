@@ -33,17 +33,17 @@ LEAST_DIGITS = 128  # binary digits of the numbers in `_resolved`
 
 
 def words(count: int) -> np.ndarray:
-    """(count,) uint64, uniform."""
+    """Return (count,) uint64, uniform."""
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 def uniform(count: int) -> np.ndarray:
-    """(count,) float64 multiples of 2^-53 in [0, 1)."""
+    """Return (count,) float64 multiples of 2^-53 in [0, 1)."""
     return np.asarray((words(count) >> np.uint64(11)) * 2.0**-53)
 
 
 def rounded_gaussian(count: int, scale: float, counter: Counter | None = None) -> np.ndarray:
-    """(count,) float64 integers round(scale Z), Z standard normal, exactly so.
+    """Return (count,) float64 integers round(scale Z), Z standard normal, exactly so.
 
     Each number is found from 64 bits by the inverse distribution function. Where the bits, or the rounding of that
     function, leave two integers possible, more bits are drawn and it is evaluated with more digits. `counter`: whose
@@ -82,12 +82,12 @@ def _resolved(tail: int, scale: float) -> float:
 
 
 def grid_of(std: float) -> float:
-    """The largest power of two not above std 2^-30."""
+    """Return the largest power of two not above std 2^-30."""
     return float(2.0 ** (math.floor(math.log2(std)) - FINE))
 
 
 def noised(values: np.ndarray, std: float, grid: float, counter: Counter | None = None) -> np.ndarray:
-    """`values` rounded to `grid`, plus rounded Gaussian noise: exact in float64. Raises UserError beyond its range."""
+    """Round `values` to `grid` and add rounded Gaussian noise, exact in float64. Raise UserError beyond its range."""
     whole = np.rint(values / grid)
     noise = rounded_gaussian(whole.size, std / grid, counter).reshape(whole.shape)
     if max(np.abs(whole).max(initial=0), np.abs(noise).max(initial=0)) > LARGEST / 2:
@@ -96,7 +96,7 @@ def noised(values: np.ndarray, std: float, grid: float, counter: Counter | None 
 
 
 def exponentially_chosen(utilities: Sequence[int], epsilon: float) -> int:
-    """Place of one of `utilities`, with probability proportional to exp(epsilon utility), exactly so.
+    """Choose a place of `utilities` with probability proportional to exp(epsilon utility), exactly so.
 
     The place in which a uniform number falls among the cumulated probabilities; while the bits drawn of it leave two
     places possible, more are drawn and the probabilities are evaluated with more digits.
@@ -139,7 +139,7 @@ class SecretReleases(ReleaseNoise):
         self.draws = self.numbers = 0
 
     def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
-        """As in `ReleaseNoise`; raises TypeError for values that are no multiples of `unit`, whose rounding would cost.
+        """Add noise as `ReleaseNoise` does. Raise TypeError for values that are no multiples of `unit`.
 
         `std` is what was accounted for; the noise is more by the share `RAISED`.
         """
@@ -204,7 +204,7 @@ class SecretNoise(GaussianNoise):
 
 
 def check_slack(*, roots: int, parameters: int, noise_over_clip: float) -> None:
-    """Raises UserError where rounding may move a step's sum by more than the raised noise pays for.
+    """Raise UserError where rounding may move a step's sum by more than the raised noise pays for.
 
     In clip norms: float64 sums of N terms of norm <= 1 are off by at most N^2 2^-52 (neighbours: twice N^2 2^-53),
     and rounding d sums to the grid moves them by sqrt(d) g.
@@ -215,7 +215,7 @@ def check_slack(*, roots: int, parameters: int, noise_over_clip: float) -> None:
 
 
 def check_vote_slack(*, classes: int, mass: float, floor: int, ids: int) -> None:
-    """Raises UserError where rounding votes may move more, under node-remove, than the raised noise pays for.
+    """Raise UserError where rounding votes may move more, under node-remove, than the raised noise pays for.
 
     A receiver that leaves moves the other votes of a voter of degree d above its cap by B / (d (1 + sqrt(1 - 1 / d))),
     d > m; the theorem charges B / (2 m). Rounding both sides to multiples of 2^-30 adds at most 2^-30 sqrt(d (C + 1)).

@@ -43,7 +43,7 @@ class TrainedModel:
 
 
 def sides(own: OwnGraph, relation: Relation) -> np.ndarray:
-    """(N,) bool, public: the nodes that train. Under node-remove it is who votes, too; all others receive.
+    """Return the training nodes, (N,) bool and public. Under node-remove they also vote; all others receive.
 
     Elsewhere every node is on this side; a node that is held out has no label to train on. Who has a label says
     no part of it, since that is protected.
@@ -52,7 +52,7 @@ def sides(own: OwnGraph, relation: Relation) -> np.ndarray:
 
 
 def train(own: OwnGraph, what: BudgetedRun, seed: int | None) -> TrainedModel:
-    """`seed` None: a release, with noise from the operating system. Any number: reproducible, and not private
+    """Train a model. `seed` None: a release with the operating system's noise. A number: reproducible, not private
     who knows it. Raises UserError where training diverges."""
     graph = own.graph()
     labels = np.where(graph.split == TRAIN, graph.labels, -1)

@@ -83,7 +83,7 @@ def seconds_to_run(plan: Plan, training: Iterable[Bundle]) -> dict[str, float]:
 def _bundled(
     items: Iterable[tuple[str, Run, float]], minutes: float, content: Callable[[str, Cell], str]
 ) -> list[Bundle]:
-    """Members go by a hash of their name, so that one more changes one bundle."""
+    """Bundle members by a hash of their name, so that one more member changes one bundle."""
     by_task: dict[Task, list[tuple[str, Run, float]]] = {}
     for item in items:
         by_task.setdefault(item[1].cell.task, []).append(item)

@@ -78,7 +78,7 @@ def _is_own_reader(reader: str) -> bool:
 
 
 def preprocess_roots(dataset: str) -> tuple[str, ...]:
-    """Modules that are imported by their names, and the encoder of texts, a process of its own."""
+    """Return the modules that are imported by their names, and the encoder of texts, a process of its own."""
     known = entry(dataset)
     store = _within(module_of(problem(known.problem).store))
     roots: tuple[str, ...] = ("problems.preprocess", store)

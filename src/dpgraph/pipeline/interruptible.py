@@ -26,7 +26,7 @@ RUNS_NOTHING = ("dryrun", "touch", "unlock", "lint", "report", "summary", "detai
 
 
 def main() -> int:
-    """Snakemake's own status, 130 where Ctrl-C ended it, 2 where the machine lacks what the options need."""
+    """Return Snakemake's status, 130 after Ctrl-C, 2 where the machine lacks what the options need."""
     from snakemake.cli import main as snakemake
 
     interrupted = False

@@ -22,7 +22,7 @@ log = logging.getLogger("dpgraph")
 
 
 def calibrate_bundle(bundle: BundleRuns) -> None:
-    """A budget that cannot be met is a result too: its cells will record it, those of other calibrations train."""
+    """Calibrate a bundle. A budget that cannot be met is a result: its cells record it, other cells train."""
     files = {key: bundle.paths.privacy / f"{key}.json" for key in bundle.runs}
 
     def calibrate(key: str, run: Run) -> None:

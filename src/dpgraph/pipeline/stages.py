@@ -36,7 +36,7 @@ from dpgraph.problems.base import Counts
 
 
 def provenance() -> dict[str, Any]:
-    """Versions, machine, git commit and time of writing."""
+    """Return versions, machine, git commit and time of writing."""
     return {
         "versions": dict(_versions()),
         "python": platform.python_version(),
@@ -54,7 +54,7 @@ def _versions() -> dict[str, str]:
 
 @cache
 def _commit() -> str:
-    """Commit of the checkout this package runs from, with + if there are uncommitted changes; unknown elsewhere.
+    """Return the commit of this package's checkout, with + for uncommitted changes; unknown elsewhere.
 
     Read once: this process has imported its code by then, and records of one job name one commit.
     """
@@ -201,7 +201,7 @@ def _without_epsilon(cell: Cell, status: Literal["failed", "not run"], error: Us
 
 
 def _statement(calibration: Calibration, value: Described, seeds: Sequence[SeedRecord]) -> dict[str, Any]:
-    """The calibration's, with what ran and with what no epsilon covers."""
+    """Return the calibration's statement, with the procedure that ran and the steps that no epsilon covers."""
     ran = next((seed.procedure for seed in seeds if seed.procedure is not None), None)
     uncovered = list(data_dependent(value)) if calibration.target_epsilon is not None or ran is not None else []
     return {**calibration.statement.model_dump(mode="json"), "procedure": ran, "uncovered": uncovered}
@@ -227,7 +227,7 @@ def _train_seeds(run: CalibratedRun, seeds: Sequence[int], workers: int) -> None
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent is killed would wait for work for ever, and write where another job may be by then."""
+    """End a worker with its parent: it would wait for ever, and write where another job may be by then."""
     parent = parent_process()
 
     def watch() -> None:
@@ -239,7 +239,7 @@ def _end_with_parent() -> None:
 
 
 def budgets(cell: Cell, calibration: Calibration) -> tuple[Budget, ...]:
-    """Both epsilons at the evaluations before the last one, whose own are in the statement."""
+    """Return both epsilons at the evaluations before the last one, whose own are in the statement."""
     if cell.privacy is None:
         return ()
     steps = calibration.statement.steps
@@ -278,7 +278,7 @@ def _calibration(run: Run, counts: Counts) -> Calibration:
 
 
 def _failure(path: Path) -> str | None:
-    """Why there is no calibration, if the file states one; None for any other file, a damaged one, too."""
+    """Return why there is no calibration, if the file states it; None for any other file, even a damaged one."""
     try:
         header = read_json(path)
         return str(header["reason"]) if header.get("status") == "failed" else None

@@ -105,7 +105,7 @@ def _keys_of_others() -> frozenset[tuple[str, ...]]:
 
 @cache
 def _fields(kind: type[BaseModel]) -> dict[str, type[BaseModel] | None]:
-    """The keys of a model, each with the model of its value, if it is one."""
+    """Return the keys of a model, each with the model of its value, if it is one."""
     models = {name: field.annotation for name, field in kind.model_fields.items()}
     return {
         name: model if isinstance(model, type) and issubclass(model, BaseModel) else None
@@ -114,7 +114,7 @@ def _fields(kind: type[BaseModel]) -> dict[str, type[BaseModel] | None]:
 
 
 def _without_nulls(kind: type[BaseModel], value: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A null of what other methods have, and this one has not, means "not given": layers of settings unset a key so."""
+    """Drop nulls of settings that only other methods have: layers of settings unset a key so."""
     kept: dict[str, Any] = {}
     fields = _fields(kind)
     for name, given in value.items():

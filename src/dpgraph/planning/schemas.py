@@ -64,7 +64,7 @@ def schema_of(model: type[Frozen]) -> dict[str, Any]:
 
 
 def _as_written(schema: dict[str, Any], model: type[ExpandedModel]) -> dict[str, Any]:
-    """Before names and matrices are written out: a $name for any value, a matrix in any entry."""
+    """Admit, before expansion, a $name for any value and a matrix in any entry."""
     sections = {"define": "Values by name; $name stands for them anywhere in the file"}
     for section, into in model.SECTIONS.items():
         sections[section] = f"Values of {into} by name, for entries with {section}; a key may list several, with commas"

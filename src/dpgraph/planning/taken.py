@@ -53,7 +53,7 @@ def published_part(
 
 
 def trials(artefact: str, search: Search) -> dict[str, dict[str, Any]]:
-    """Settings of every trial by its label; random ones are drawn once for the artefact, for all methods and tasks.
+    """Return the settings of every trial by its label; random ones are drawn once for all methods and tasks.
 
     >>> trials("p/s", Search(strategy="grid", space={"training.steps": (1, 2)}))["trial 2"]
     {'training': {'steps': 2}}

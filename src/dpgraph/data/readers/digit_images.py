@@ -10,7 +10,7 @@ from dpgraph.data.raw_graph import RawImages
 
 
 def read(raw_dir: Path) -> RawImages:
-    """No files: the images come with scikit-learn. There is no official split."""
+    """Return the images of scikit-learn, which need no files. There is no official split."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()

@@ -22,7 +22,7 @@ MOST_VALUES = 10_000  # of a column of the files; more would be another file
 
 
 def read(raw_dir: Path, campus: str, least_in_class: int) -> RawGraph:
-    """Users whose class year has at least `least_in_class` users and who have a friend among these.
+    """Return the users of class years with `least_in_class` or more users who have a friend among these.
 
     Class = year, ascending. Features: one column for each value of status, gender, major, second major and dorm that
     occurs among them, 1 where the user states it; 0 means not stated.
@@ -50,5 +50,5 @@ def read(raw_dir: Path, campus: str, least_in_class: int) -> RawGraph:
 
 
 def _stated(codes: np.ndarray) -> np.ndarray:
-    """(n, values) float32 0 or 1: one column for each code above 0, ascending."""
+    """Return (n, values) float32 0 or 1: one column for each code above 0, ascending."""
     return (codes[:, None] == np.unique(codes[codes > 0])[None, :]).astype(np.float32)

@@ -14,7 +14,7 @@ from dpgraph.data.records import TEST, VALIDATION
 
 
 def read(raw_dir: Path, sha256: tuple[str, ...] = (), public: int = 0) -> RawImages:
-    """As `idx.read`, with its official split, of whose test images the first `public` ones become those of validation.
+    """Read images by `idx.read`, with the official split; the first `public` test images become those of validation.
 
     These are the public images of PATE (Zhang, section 3.4.1). Raises UserError for images that are not square.
     """

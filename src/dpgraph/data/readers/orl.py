@@ -20,7 +20,7 @@ PIXELS = (92, 112)  # width, height
 def read(
     raw_dir: Path, size: tuple[int, ...] = PIXELS, train: int = 7, sha256: str = "", made: tuple[int, ...] = ()
 ) -> RawImages:  # fmt: skip
-    """Pictures 1 to `train` of each person train, the others are tested: file numbers decide, no picture does.
+    """Return the pictures. File numbers make the split: 1 to `train` of each person train, the others are tested.
 
     `made`: (pictures of a person, how many of them are tested), see `varied_pictures`; empty: none is made.
 

@@ -62,7 +62,7 @@ def read(
     profiles_file: str = PROFILES,
     relationships_file: str = RELATIONSHIPS,
 ) -> RawGraph:
-    """`cats_and_dogs` with a binary bag of words as features.
+    """Return `cats_and_dogs` with a binary bag of words as features.
 
     Words: split at blanks, lower case, without punctuation and markup, kept if they occur min_count..max_count times in
     all.
@@ -80,7 +80,7 @@ def read(
 def cats_and_dogs(
     raw_dir: Path, per_class: int, label_column_in_text: bool, profiles_file: str, relationships_file: str
 ) -> tuple[RawGraph, dict[str, list[str]]]:
-    """The `per_class` most complete profiles of each class and their friendships, without features; their texts.
+    """Return the `per_class` most complete profiles of each class and their friendships, without features; their texts.
 
     Nodes: first cats, then dogs, each by ascending number of empty fields, ties in the file's order.
     `label_column_in_text` keeps the pets column, from which the label is made, among the texts, as the released code
@@ -113,7 +113,7 @@ def documents(texts: dict[str, list[str]]) -> list[str]:
 
 
 def selected_profiles(path: Path, per_class: int) -> pd.DataFrame:
-    """(2 per_class, 59) strings, empty fields as "": streams the file and keeps labelled profiles only."""
+    """Return (2 per_class, 59) strings, empty fields as "": streams the file and keeps labelled profiles only."""
     labelled = [batch for batch in _profile_batches(path) if len(batch)]
     profiles = pd.concat(labelled, ignore_index=True) if labelled else pd.DataFrame(columns=["empty", *COLUMNS])
     classes = profiles[LABEL_COLUMN].map(LABELS)
@@ -127,7 +127,7 @@ def selected_profiles(path: Path, per_class: int) -> pd.DataFrame:
 
 
 def friendships(path: Path, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Directed friendships among `users` (n,), as positions in `users`."""
+    """Return the directed friendships among `users` (n,), as positions in `users`."""
     order = np.argsort(users, kind="stable")
     ranked = users[order]
     if len(ranked) and (np.diff(ranked) == 0).any():
@@ -146,18 +146,18 @@ def friendships(path: Path, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plain_text(column: pd.Series) -> list[str]:
-    """Texts without markup: the later columns of the file hold HTML."""
+    """Return texts without markup: the later columns of the file hold HTML."""
     return [html.unescape(_without_tags(text)) for text in column]
 
 
 def _without_tags(text: str) -> str:
-    """Beyond the last > no tag ends: to look for one from every < there would take quadratic time."""
+    """Return the text without tags. It looks no further than the last >, which keeps the time linear."""
     before, end, rest = text.rpartition(">")
     return TAG.sub(" ", before + end) + rest
 
 
 def bag_of_words(documents: list[str], min_count: int, max_count: int) -> sp.csr_matrix:
-    """(n, words) float32 of 0 and 1; words in alphabetical order."""
+    """Return (n, words) float32 of 0 and 1; words in alphabetical order."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     remove = str.maketrans("", "", string.punctuation)
@@ -185,7 +185,7 @@ def _profile_batches(path: Path):  # type: ignore[no-untyped-def]
 
 
 def _batches(path: Path, columns: dict[str, pa.DataType]):  # type: ignore[no-untyped-def]
-    """Record batches of a tab-separated file without header and quoting, "null" for empty."""
+    """Yield record batches of a tab-separated file without header and quoting, "null" for empty."""
     try:
         with pa.csv.open_csv(
             path,

@@ -19,7 +19,7 @@ def read(
     profiles_file: str = PROFILES,
     relationships_file: str = RELATIONSHIPS,
 ) -> RawGraph:
-    """Features: per column the mean over its tokens, then the mean over a profile's columns, see `column_means`.
+    """Return the graph with BERT's features: means over tokens, then over columns, see `column_means`.
 
     `checkpoint` is a folder among the raw files. What has been encoded is in raw_dir/encoded, where a run resumes.
     """

@@ -18,7 +18,7 @@ def read(
     profiles_file: str = PROFILES,
     relationships_file: str = RELATIONSHIPS,
 ) -> RawGraph:
-    """Features: the mean vector of all tokens of a profile; `vectors` is the model's file, see `mean_vectors`."""
+    """Return the graph with mean fastText vectors of profiles; `vectors` is the model's file, see `mean_vectors`."""
     graph, texts = cats_and_dogs(raw_dir, per_class, label_column_in_text, profiles_file, relationships_file)
     features, meta = mean_vectors(documents(texts), raw_dir / vectors)
     return replace(graph, features=features, meta={**graph.meta, **meta})

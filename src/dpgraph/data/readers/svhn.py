@@ -18,7 +18,7 @@ CLASSES = 10
 
 
 def read(raw_dir: Path, public: int = 0) -> RawImages:
-    """Colour images with the official split, of whose test images the first `public` ones become those of validation.
+    """Return the images with the official split; the first `public` test images become those of validation.
 
     A file has X, (height, width, 3, N) bytes, and y, (N, 1) digits from 1 to 10, where 10 stands for the digit 0.
     """
@@ -37,7 +37,7 @@ def read(raw_dir: Path, public: int = 0) -> RawImages:
 
 
 def _part(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """((N, height, width, 3) bytes, (N,) int64 digits)."""
+    """Return ((N, height, width, 3) bytes, (N,) int64 digits)."""
     try:
         content = loadmat(path, variable_names=("X", "y"))
         images, labels = np.asarray(content["X"]), np.asarray(content["y"]).ravel()

@@ -28,7 +28,7 @@ UNAVAILABLE = 3  # exit status of the encoder for a missing checkpoint
 def column_means(
     texts: dict[str, list[str]], checkpoint: Path, work: Path, special_tokens: bool = False, device: str = "auto"
 ) -> tuple[np.ndarray, dict[str, object]]:
-    """(n, d) float32 features of n profiles with `texts` by column, and what to say about them.
+    """Return (n, d) float32 features of n profiles with `texts` by column, and what to say about them.
 
     Each distinct text is encoded once: the mean of the last hidden layer over its word pieces, special tokens included
     or not (the paper does not say). A profile's vector is the mean over its columns that hold text; zeros without any.
@@ -54,7 +54,7 @@ def column_means(
 
 
 def weighted_sum(weights: sp.csr_matrix, folder: Path) -> np.ndarray:
-    """(n, d) float32: weights (n, texts) times the vectors of the texts, file by file."""
+    """Return (n, d) float32: weights (n, texts) times the vectors of the texts, file by file."""
     order = load_npy(folder / ORDER)
     if order.ndim != 1 or sorted(order) != list(range(weights.shape[1])):
         raise ValueError(f"{ORDER} is not an order of {weights.shape[1]} texts")
@@ -74,7 +74,7 @@ def chunk_path(folder: Path, number: int) -> Path:
 
 
 def weights_of_texts(texts: dict[str, list[str]]) -> tuple[sp.csr_matrix, list[str]]:
-    """(n, distinct texts) float32, rows of sum 1 over a profile's columns that hold text; the distinct texts."""
+    """Return (n, distinct texts) float32, rows of sum 1 over a profile's columns that hold text; the distinct texts."""
     cells = np.array([[text.strip() for text in column] for column in texts.values()], dtype=object)
     column, row = np.nonzero(cells != "")
     codes, distinct = pd.factorize(cells[column, row])
