@@ -106,10 +106,10 @@ def test_an_edit_plans_its_own_cells_again_and_nothing_else(own):
         cell_of(own, method="dp-mlp", training={"sampling_rate": 0.1, "steps": 3, "learning_rate": 0.1}),
     )
     made = [training_digest, lambda run: bundle_digest([run]), lambda run: calibrations_digest([run])]
-    before = [[one(Run.of(cell)) for one in made] for cell in (mine, other)]
+    before = [[one(Run.resolve(cell)) for one in made] for cell in (mine, other)]
     with (own / "train.py").open("a") as file:
         file.write("\n# edited\n")
-    after = [[one(Run.of(cell)) for one in made] for cell in (mine, other)]
+    after = [[one(Run.resolve(cell)) for one in made] for cell in (mine, other)]
     assert all(one != two for one, two in zip(before[0], after[0]))
     assert after[1] == before[1]
     data = preprocess_digest("mine"), preprocess_digest("cora")

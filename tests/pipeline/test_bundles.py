@@ -25,7 +25,7 @@ from tests.contract.cells import cell as toy_cell
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 CELL = toy_cell("gnn", 1, None).model_copy(update={"task": Task(dataset="cora")})
-RUN = Run.of(CELL)
+RUN = Run.resolve(CELL)
 
 
 @pytest.fixture(scope="module")
@@ -89,17 +89,18 @@ def test_one_more_cell_changes_one_bundle_unless_their_number_doubles(names, sec
 def test_names_say_the_seeds_too():
     more = CELL.model_copy(update={"seeds": (*CELL.seeds, 99)})
     plain, longer = (
-        next(iter(_bundled([(c.slug, Run.of(c), 1.0)], 1.0, lambda s, c: f"{s}{c.seeds}"))).name for c in (CELL, more)
+        next(iter(_bundled([(c.slug, Run.resolve(c), 1.0)], 1.0, lambda s, c: f"{s}{c.seeds}"))).name
+        for c in (CELL, more)
     )
     assert plain != longer
 
 
 def test_estimates_grow_with_the_work():
     def longer(**training):
-        return Run.of(CELL.model_copy(update={"training": CELL.training.model_copy(update=training)}))
+        return Run.resolve(CELL.model_copy(update={"training": CELL.training.model_copy(update=training)}))
 
     assert train_seconds(longer(steps=10_000)) > 5 * train_seconds(longer(steps=10))
-    one, both = (Run.of(CELL.model_copy(update={"seeds": seeds})) for seeds in ((0,), (0, 1)))
+    one, both = (Run.resolve(CELL.model_copy(update={"seeds": seeds})) for seeds in ((0,), (0, 1)))
     assert train_seconds(both) == pytest.approx(2 * train_seconds(one))
     cora, products = Task(dataset="cora"), Task(dataset="ogbn-products")
     assert size_of(cora).train_nodes == 140

@@ -28,7 +28,7 @@ from tests.contract.cells import CELLS, raw_cells
 from tests.contract.conftest import toy_graph
 
 THIS = Package(PACKAGE)
-RUNS = {name: Run.of(cell) for name, cell in CELLS.items()}
+RUNS = {name: Run.resolve(cell) for name, cell in CELLS.items()}
 KINDS = {training_roots(run): name for name, run in reversed(RUNS.items())}  # one cell for each set of modules
 ONES = sorted(KINDS.values())
 
@@ -315,7 +315,7 @@ def test_what_python_loads_to_train_is_in_the_closure(runs):
 
 def test_a_cell_of_the_contract_resolves_to_the_same_modules_again():
     for name, value in raw_cells().items():
-        assert training_roots(Run.of(resolve(value))) == training_roots(RUNS[name])
+        assert training_roots(Run.resolve(resolve(value))) == training_roots(RUNS[name])
 
 
 def preprocess_files(dataset):

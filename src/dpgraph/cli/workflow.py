@@ -230,7 +230,7 @@ def status(*, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
     """Show by artefact which cells have a result, which failed and why, and which have no record yet."""
     from dpgraph.pipeline.status import Status
 
-    found = Status.of(suite.plan())
+    found = Status.read(suite.plan())
     print(json.dumps(found.json(), indent=1, ensure_ascii=False) if as_json else found.page())
 
 

@@ -120,7 +120,9 @@ def read_runs(path: Path, stage: Stage) -> BundleRuns:
             f"cells; {AGAIN}"
         )
     paths = Paths(parse(Config, file.model_dump(include={"suite", "data", "results", "registry"}), str(path)))
-    runs = {name: Run.of(cell, RunPaths.of(paths, cell), methods[cell.method]) for name, cell in cells.items()}
+    runs = {
+        name: Run.resolve(cell, RunPaths.in_suite(paths, cell), methods[cell.method]) for name, cell in cells.items()
+    }
     return BundleRuns(file.bundle, paths, runs, file.evaluations)
 
 

@@ -90,7 +90,7 @@ class NoCalibration(UserError):
 
 def calibrate_cell(cell: Cell, graph_folder: Path, out: Path, evaluations: Iterable[int] = ()) -> None:
     """Calibrate a cell that is in no suite's plan, see `calibrate_run`."""
-    calibrate_run(Run.of(cell, RunPaths(graph_folder)), out, evaluations)
+    calibrate_run(Run.resolve(cell, RunPaths(graph_folder)), out, evaluations)
 
 
 def calibrate_run(run: Run, out: Path, evaluations: Iterable[int] = ()) -> None:
@@ -130,7 +130,7 @@ def train_cell(
     cell: Cell, out: Path, graph_folder: Path, calibration_path: Path | None = None, **options: Any
 ) -> CellRecord:
     """Train a cell that is in no suite's plan; without a calibration, calibrate it first. `options` of `train_run`."""
-    return train_run(Run.of(cell, RunPaths(graph_folder, out, calibration_path)), **options)
+    return train_run(Run.resolve(cell, RunPaths(graph_folder, out, calibration_path)), **options)
 
 
 def train_run(run: Run, device: str = "auto", workers: int = 1, again: bool = False) -> CellRecord:

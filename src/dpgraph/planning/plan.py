@@ -102,7 +102,7 @@ class Plan:
 
     def run_of(self, cell: Cell) -> Run:
         """Resolve a cell of this plan."""
-        return Run.of(cell, RunPaths.of(Paths(self.config), cell), spec_in(self.methods, cell.method))
+        return Run.resolve(cell, RunPaths.in_suite(Paths(self.config), cell), spec_in(self.methods, cell.method))
 
     @cached_property
     def left_out(self) -> dict[str, Entry]:

@@ -31,8 +31,8 @@ class RunPaths:
     calibration: Path | None = None  # None: no privacy, or it is calibrated when it is trained
 
     @classmethod
-    def of(cls, paths: Paths, cell: Cell) -> RunPaths:
-        """Return those of a suite's cell."""
+    def in_suite(cls, paths: Paths, cell: Cell) -> RunPaths:
+        """Return the files of a suite's cell."""
         return cls(paths.graph(cell.task), paths.cell(cell), paths.calibration(cell))
 
 
@@ -48,7 +48,7 @@ class Run:
     paths: RunPaths
 
     @classmethod
-    def of(cls, cell: Cell, paths: RunPaths | None = None, known: MethodSpec | None = None) -> Run:
+    def resolve(cls, cell: Cell, paths: RunPaths | None = None, known: MethodSpec | None = None) -> Run:
         """Resolve a cell; `known` is its method's specification, if it was looked up before."""
         known = known or spec(cell.method)
         mechanism, target = known.mechanism_class(cell), target_of(cell, known)
@@ -56,7 +56,7 @@ class Run:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send the cell to another process, which resolves it there: functions of a specification cannot be sent."""
-        return Run.of, (self.cell, self.paths)
+        return Run.resolve, (self.cell, self.paths)
 
     def open_mechanism(self, counts: Counts) -> Mechanism:
         """Return the mechanism on data of these public counts; what the cell leaves open is None."""
