@@ -59,15 +59,13 @@ def read(
     min_count: int,
     max_count: int,
     label_column_in_text: bool,
-    profiles_file: str = PROFILES,
-    relationships_file: str = RELATIONSHIPS,
 ) -> RawGraph:
     """Return `cats_and_dogs` with a binary bag of words as features.
 
     Words: split at blanks, lower case, without punctuation and markup, kept if they occur min_count..max_count times in
     all.
     """
-    graph, texts = cats_and_dogs(raw_dir, per_class, label_column_in_text, profiles_file, relationships_file)
+    graph, texts = cats_and_dogs(raw_dir, per_class, label_column_in_text)
     features = bag_of_words(documents(texts), min_count, max_count)
     return replace(
         graph,
@@ -77,9 +75,7 @@ def read(
     )
 
 
-def cats_and_dogs(
-    raw_dir: Path, per_class: int, label_column_in_text: bool, profiles_file: str, relationships_file: str
-) -> tuple[RawGraph, dict[str, list[str]]]:
+def cats_and_dogs(raw_dir: Path, per_class: int, label_column_in_text: bool) -> tuple[RawGraph, dict[str, list[str]]]:
     """Return the `per_class` most complete profiles of each class and their friendships, without features; their texts.
 
     Nodes: first cats, then dogs, each by ascending number of empty fields, ties in the file's order.
@@ -89,15 +85,15 @@ def cats_and_dogs(
     if per_class < 1:
         raise invalid("per_class", per_class, "an integer >= 1")
     columns = [name for name in TEXT_COLUMNS if label_column_in_text or name != LABEL_COLUMN]
-    with reading(raw_dir / profiles_file, quote=False) as path:
+    with reading(raw_dir / PROFILES, quote=False) as path:
         profiles = selected_profiles(path, per_class)
         labels = profiles[LABEL_COLUMN].map(LABELS).to_numpy(dtype=np.int64)
         texts = {name: plain_text(profiles[name]) for name in columns}
     try:
         users = profiles["user_id"].to_numpy(dtype=np.int64)
     except (ValueError, OverflowError):
-        raise malformed(raw_dir / profiles_file, ValueError("a user id that is no integer")) from None
-    with reading(raw_dir / relationships_file, quote=False) as path:
+        raise malformed(raw_dir / PROFILES, ValueError("a user id that is no integer")) from None
+    with reading(raw_dir / RELATIONSHIPS, quote=False) as path:
         source, target = friendships(path, users)
     split = stratified_split(labels, PERCENT, "pokec", "public")
     meta: dict[str, object] = {
