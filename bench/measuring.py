@@ -1,4 +1,4 @@
-"""What every benchmark writes and measures with: CSV files, and the resident memory of a process."""
+"""CSV files and the resident memory of a process, for all benchmarks."""
 
 from __future__ import annotations
 

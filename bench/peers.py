@@ -27,7 +27,7 @@ from bench.steps import StepSetting
 from dpgraph.core.files import write_text
 from dpgraph.core.progress import tracked
 from dpgraph.engine.training.loop import keep_freed_memory
-from dpgraph.pipeline.provenance import processor
+from dpgraph.pipeline.stages import processor
 
 BATCH_SIZES = (100, 2_000, 10_000)
 ARCHITECTURES = (
@@ -144,7 +144,7 @@ def _measure(problem: PeersProblem, peers: Sequence[Peer], checked: dict[str, Ro
 
 
 def _compared(problem: PeersProblem, peer: Peer) -> tuple[Gradients | None, Row]:
-    """A peer's step, and what one call of it gave and took, or why it cannot."""
+    """Return a peer's step, and what one call of it gave and took, or why it cannot."""
     name = "difference" if problem.dtype == torch.float32 else "difference_float64"
     kind = str(problem.dtype).removeprefix("torch.")
     try:
@@ -165,7 +165,7 @@ def _compared(problem: PeersProblem, peer: Peer) -> tuple[Gradients | None, Row]
 
 
 def difference(sums: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    """Largest entry of theirs - ours over the largest of ours, of all parameters; inf for other shapes and NaN."""
+    """Return the largest entry of theirs - ours over the largest of ours; inf for other shapes and NaN."""
     if [one.shape for one in sums] != [one.shape for one in expected]:
         return np.inf
     tiny = torch.finfo(expected[0].dtype).tiny
@@ -213,7 +213,7 @@ def table(rows: Iterable[Row]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="CSV file; a table in Markdown is written beside it")
+    parser.add_argument("--out", type=Path, required=True, help="CSV file; a table in Markdown is written next to it")
     parser.add_argument("--quick", action="store_true", help="batches of 100 roots only, two repeats")
     options = parser.parse_args()
     cases = [case for case in CASES if case.batch_size == 100 or not options.quick]

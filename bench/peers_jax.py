@@ -33,7 +33,7 @@ Parameters = list[tuple[Any, ...]]  # (weight, bias), (weight,) or (epsilon,) of
 
 @cache
 def _jax() -> Any:
-    """One thread, as everywhere in this benchmark, and float64 where arrays are."""
+    """Return jax with one thread, as everywhere in this benchmark, and float64 where arrays are."""
     flags = os.environ.get("XLA_FLAGS", "")
     if "multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
@@ -90,7 +90,7 @@ class JaxCalls:
 
 
 def logits_of(shape: RootShape, calls: JaxCalls, rows: Any, reads: Any, own: Any, by_state: bool) -> Any:
-    """(..., n_r, F) records -> (..., classes). `by_state`: roots attend to states, keys and values are not formed."""
+    """Map records (..., n_r, F) to (..., classes). `by_state`: roots attend to states, without keys and values."""
     jnp = _jax().numpy
     act = {"tanh": jnp.tanh, "relu": _jax().nn.relu}[shape.activation]
     rows = act(calls.linear(0, rows))
@@ -130,13 +130,13 @@ def _attend(shape: RootShape, calls: JaxCalls, layer: int, rows: Any, own_rows: 
 
 
 def _attend_states(shape: RootShape, calls: JaxCalls, layer: int, rows: Any, own_rows: Any, reads: Any) -> Any:
-    """q . K h = (K^T q) . h and sum_j alpha_j V h_j = V sum_j alpha_j h_j, for trees (B, n, D) with one segment."""
+    """Attend to states: q . K h = (K^T q) . h, sum_j alpha_j V h_j = V sum_j alpha_j h_j; trees (B, n, D)."""
     jnp = _jax().numpy
     queries = calls.linear(layer, own_rows)[:, 0].reshape(len(rows), shape.heads, -1)
     (key,), (value, bias) = calls.parameters[layer + 1], calls.parameters[layer + 2]
     key, value = (weight.reshape(shape.heads, -1, rows.shape[-1]) for weight in (key, value))
-    asked = calls.tapped(layer + 1, queries, jnp.einsum("bhd,hdk->bhk", queries, key), by_head=True)
-    scores = jnp.einsum("bhk,bnk->bhn", asked, rows) / queries.shape[-1] ** 0.5
+    tapped = calls.tapped(layer + 1, queries, jnp.einsum("bhd,hdk->bhk", queries, key), by_head=True)
+    scores = jnp.einsum("bhk,bnk->bhn", tapped, rows) / queries.shape[-1] ** 0.5
     weights = _jax().nn.softmax(jnp.where(reads > 0, scores, -jnp.inf), axis=-1)
     states = jnp.einsum("bhn,bnk->bhk", weights, rows)
     given = jnp.einsum("bhk,hdk->bhd", states, value) + bias.reshape(shape.heads, -1)
@@ -151,7 +151,7 @@ def _cross_entropy(logits: Any, labels: Any) -> Any:
 
 @cache
 def formed_program(shape: RootShape) -> Callable[..., Any]:
-    """Clipped sums of a piece from formed gradients."""
+    """Return the clipped sums of a piece from formed gradients."""
     jax = _jax()
     jnp = jax.numpy
 
@@ -172,7 +172,7 @@ def formed_program(shape: RootShape) -> Callable[..., Any]:
 
 @cache
 def unformed_program(shape: RootShape) -> Callable[..., Any]:
-    """Clipped sums of a piece from the rows that layers read and the gradients of what they gave (`training.ghost`)."""
+    """Return the clipped sums of a piece from the rows that layers read and their gradients (`training.ghost`)."""
     jax = _jax()
     jnp = jax.numpy
 
@@ -208,7 +208,7 @@ def unformed_program(shape: RootShape) -> Callable[..., Any]:
 
 
 def _square(owned: tuple[Any, ...], by_head: bool, a: Any, g: Any, products: Any) -> Any:
-    """(B,) squared norms of a layer's gradients, from (B, n, d_in) and (B, n, d_out); n heads or n rows."""
+    """Return (B,) squared norms of a layer's gradients, from (B, n, d_in) and (B, n, d_out); n heads or n rows."""
     jnp = _jax().numpy
     bias = len(owned) - 1
     if owned[0].ndim == 0:
@@ -221,7 +221,7 @@ def _square(owned: tuple[Any, ...], by_head: bool, a: Any, g: Any, products: Any
 
 
 def _weighted(owned: tuple[Any, ...], by_head: bool, a: Any, g: Any, factors: Any) -> tuple[Any, ...]:
-    """sum_v factors[v] grad_v of the layer's parameters."""
+    """Return sum_v factors[v] grad_v of the layer's parameters."""
     jnp = _jax().numpy
     if owned[0].ndim == 0:
         return ((factors * (a * g).sum((1, 2))).sum(),)
@@ -267,7 +267,7 @@ def _step(problem: PeersProblem, program_of: Callable[[RootShape], Callable[...,
 
 
 def _equal(problem: PeersProblem, most: int) -> list[np.ndarray]:
-    """Pieces of equally many positions; the last one repeats its last root, which then counts 0 (-1 marks it)."""
+    """Return pieces of equally many positions; the last repeats its last root, which counts 0 (-1 marks it)."""
     ascending = problem.ascending
     size = -(-len(ascending) // -(-len(ascending) // most))
     rest = -len(ascending) % size
@@ -275,7 +275,7 @@ def _equal(problem: PeersProblem, most: int) -> list[np.ndarray]:
 
 
 def _piece(problem: PeersProblem, positions: np.ndarray, most: int) -> tuple[Any, ...]:
-    """Nodes, labels, reads, own rows, whether each root counts, inner products of records plus 1."""
+    """Return nodes, labels, reads, own rows, whether each root counts, and inner products of records plus 1."""
     jnp = _jax().numpy
     counts = positions >= 0
     trees = padded(problem, np.where(counts, positions, positions[0]), STEPS.get(problem.setting.hops, (1,)))

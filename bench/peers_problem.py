@@ -1,4 +1,4 @@
-"""What every peer of the private step computes: clipped gradients of the same roots by the same parameters."""
+"""The problem of all peers of the private step: clipped gradients of the same roots by the same parameters."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class PeersProblem:
         return self.positions[np.argsort(self.trees.tree_sizes[self.positions], kind="stable")]
 
     def pieces(self, most: int) -> Iterator[np.ndarray]:
-        """`ascending` in pieces of about equal numbers of roots, at most `most`."""
+        """Return `ascending` in pieces of about equal numbers of roots, at most `most`."""
         yield from np.array_split(self.ascending, -(-len(self.ascending) // most))
 
 
@@ -81,7 +81,7 @@ class Problems:
         return self._trees[key]
 
     def problem(self, setting: StepSetting, dtype: torch.dtype = torch.float32) -> PeersProblem:
-        """Biases and GIN's epsilon are drawn, too: at their first values, 0, a peer could leave them out unnoticed."""
+        """Draw a problem, with biases and GIN's epsilon: a peer could leave out a first value of 0 unnoticed."""
         model = Model(
             architecture=setting.architecture,  # type: ignore[arg-type]
             hops=setting.hops,
@@ -110,7 +110,7 @@ class Problems:
 class Padded:
     """Ego trees of B roots as arrays of one size; n_l rows on level l, of which a root's own is the first on level 1.
 
-    Segments that pad read row 0, rows that pad hold the root's record, and nothing reads either. Without hops a tree is
+    Segments that pad read row 0, rows that pad hold the root's record; no layer reads them. Without hops a tree is
     its root.
     """
 
@@ -120,12 +120,12 @@ class Padded:
     labels: Tensor  # (B,)
 
     def means(self) -> tuple[Tensor, ...]:
-        """`reads` of which every row sums to 1."""
+        """Return `reads` scaled so that every row sums to 1."""
         return tuple(read / read.sum(2, keepdim=True) for read in self.reads)
 
 
 def padded(problem: PeersProblem, positions: np.ndarray, steps: Sequence[int] = (1, 1, 1)) -> Padded:
-    """Trees at `positions`; the rows of level l are padded to a multiple of steps[l]."""
+    """Return the trees at `positions`; the rows of level l are padded to a multiple of steps[l]."""
     batch = problem.trees.batch(positions)
     widths = [
         1 if level == 0 else -(-int(sizes.max()) // step) * step

@@ -1,7 +1,7 @@
 """PyTorch Geometric as a peer: ego graphs in one batch without edges between them, its convolutions on their levels.
 
 It forms no gradients of single graphs by itself. Hooks keep what its linear layers read and the gradients of what they
-gave; rows of a graph are put beside each other by its `to_dense_batch`, and gradients are formed, clipped and added up.
+gave; rows of a graph are put side by side by its `to_dense_batch`, and gradients are formed, clipped and added up.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Run:
         self.calls: dict[nn.Module, Call] = {}
 
     def gradients(self, graphs: Graphs, rows: Tensor) -> list[Tensor]:
-        """(count, *shape) of each parameter, in the network's order."""
+        """Return (count, *shape) of each parameter, in the network's order."""
         self.calls, own = {}, {}
         for linear in self.network.encoder.layers:
             rows = self._act(self._apply(linear, rows, graphs.graph))
@@ -146,7 +146,7 @@ class _Run:
 
     @staticmethod
     def _beside(rows: Tensor, call: Call, graphs: Graphs) -> Tensor:
-        """(n, d) -> (count, w, d), 0 where a graph has fewer rows."""
+        """Pad (n, d) to (count, w, d), with 0 where a graph has fewer rows."""
         from torch_geometric.utils import to_dense_batch
 
         if len(rows) == graphs.count:

@@ -33,7 +33,7 @@ class PaddedNetwork(nn.Module):
         self.decoder = nn.ModuleList(_linear(layer) for layer in network.decoder.layers)
 
     def forward(self, rows: Tensor, *hops: Tensor) -> Tensor:
-        """(..., n_r, F) records, then reads and own rows of every level as in `hops_of` -> (..., classes) logits."""
+        """Return (..., classes) logits of (..., n_r, F) records, with reads and own rows per level as in `hops_of`."""
         for linear in self.encoder:
             rows = self.activation(linear(rows))
         half = len(hops) // 2
@@ -46,7 +46,7 @@ class PaddedNetwork(nn.Module):
 
 
 def _linear(layer: nn.Module) -> nn.Linear:
-    """An `nn.Linear`, of whatever kind of it: Opacus knows layers by their type."""
+    """Return an `nn.Linear` or a kind of it: Opacus knows layers by their type."""
     copied = nn.utils.skip_init(
         nn.Linear, layer.in_features, layer.out_features, layer.bias is not None, dtype=layer.weight.dtype
     )
@@ -95,7 +95,7 @@ LAYERS: dict[type[nn.Module], type[Any]] = {GcnLayer: _Gcn, GinLayer: _Gin, GatL
 
 
 def _own(rows: Tensor, own: Tensor) -> Tensor:
-    """(..., n, d), (..., s) -> (..., s, d)"""
+    """Return the own rows (..., s, d) of (..., n, d) at (..., s)."""
     if own.shape[-1] == 1:  # the root's segment, whose own row is the first
         return rows[..., :1, :]
     return rows.gather(-2, own.unsqueeze(-1).expand(*own.shape, rows.shape[-1]))
@@ -122,7 +122,7 @@ class ExactLimit(float):
 
 
 def opacus_hooks(problem: PeersProblem) -> Gradients:
-    """Formed for every root of a piece, as its BatchMemoryManager would cut a batch."""
+    """Form gradients of every root of a piece, as Opacus' BatchMemoryManager would cut a batch."""
     from opacus.grad_sample import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
@@ -145,7 +145,7 @@ def opacus_hooks(problem: PeersProblem) -> Gradients:
 
 
 def opacus_ghost(problem: PeersProblem) -> Gradients:
-    """Norms without gradients, and a second backward pass."""
+    """Clip by norms without gradients, and a second backward pass."""
     from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import GradSampleModuleFastGradientClipping
     from opacus.optimizers import DPOptimizerFastGradientClipping
     from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
@@ -194,7 +194,7 @@ def _quiet() -> Iterator[None]:
 
 
 def torch_vmap(problem: PeersProblem) -> Gradients:
-    """`torch.func`: gradients of all roots of a piece, formed, clipped and added up."""
+    """Form gradients of all roots of a piece by `torch.func`, clip and add them."""
     network = PaddedNetwork(problem.network)
     values = {name: parameter.detach() for name, parameter in network.named_parameters()}
 
@@ -217,7 +217,7 @@ def torch_vmap(problem: PeersProblem) -> Gradients:
 
 
 def add_clipped(totals: list[Tensor], gradients: list[Tensor], limit: float) -> None:
-    """Adds sum_v min(1, C / n_v) grad_v of formed gradients, each (B, *shape)."""
+    """Add sum_v min(1, C / n_v) grad_v of formed gradients, each (B, *shape)."""
     rows = [gradient.reshape(len(gradient), -1) for gradient in gradients]
     norms = torch.stack([torch.linalg.vector_norm(row, dim=1) for row in rows]).norm(dim=0)
     factors = (limit / norms).clamp(max=1)
@@ -226,7 +226,7 @@ def add_clipped(totals: list[Tensor], gradients: list[Tensor], limit: float) -> 
 
 
 def plain(problem: PeersProblem) -> Gradients:
-    """Without privacy: the gradient of the sum of losses by autograd."""
+    """Return the gradient of the sum of losses by autograd, without privacy."""
     network = PaddedNetwork(problem.network)
     parameters = list(network.parameters())
     parts = pieces(problem, ROOTS_OF_PLAIN)

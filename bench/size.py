@@ -1,8 +1,8 @@
-"""The pipeline at the sizes of ogbn-products and ogbn-mag: time and memory of each stage, each killed once if asked to.
+"""The pipeline at the sizes of ogbn-products and ogbn-mag: time and memory of each stage, each killed once on request.
 
 Files in OGB's own layout (Hu et al., 2020) are generated at a data set's full size, no number in them is OGB's, and go
 through the workflow's own rules: download from a local mirror, preprocessing, calibration, training of a few steps,
-tables. Accuracies say nothing. Needs 25 GB of disk and an hour of one core, in the folder of the project.
+tables. Accuracies are meaningless. Needs 25 GB of disk and an hour of one core, in the folder of the project.
 
 `python -m bench.size --out size.csv --work FOLDER [--kill-after SECONDS]`, or only the files of one data set, which may
 be smaller: `python -m bench.size --files ogbn-mag [--nodes 1000] --work mirror`
@@ -52,7 +52,7 @@ def bench(out: Path, work: Path, kill_after: float | None = None, suite: str = S
     `seconds`, `cpu_seconds` and `peak_mib` (resident, of the largest process) are those of one run of Snakemake on one
     core, its own plan of jobs included. With `kill_after` a job that is not done after so many seconds is killed
     (SIGKILL, its whole process group) and run again; its row is the second run. Rows that are in `out` are kept, and
-    what is in `work` is not made again.
+    files in `work` are not made again.
     """
     work = work.resolve()
     mirrors = (str(work / "mirror"),)
@@ -95,12 +95,12 @@ def _jobs(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _run(plan: Plan, target: Path | str) -> list[str]:
-    """`--nolock`: the lock of a killed Snakemake stays behind."""
+    """Run Snakemake with `--nolock`: the lock of a killed one stays behind."""
     snakemake = [sys.executable, "-m", "snakemake", "--scheduler", "greedy", "--cores", "1", "--nolock"]
     return [*snakemake, "--rerun-incomplete", "--config", *plan.config.items(), "--", str(target)]
 
 
-# A process takes over its parent's peak when it is started, so a small one in between starts what is measured.
+# A process takes over its parent's peak when it is started, so a small one in between starts the measured one.
 _LAUNCHER = """
 import resource, subprocess, sys
 status = subprocess.call(sys.argv[1:], stdout=sys.stderr)

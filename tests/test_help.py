@@ -99,7 +99,7 @@ def test_an_unknown_command_is_one_line(capsys):
         (["fit", "--dataset", "x", "--out", "y"], "error: --epsilon, --advantage: expected one of the two"),
         (["fit", "--dataset", "x", "--epsilon"], "error: --epsilon: expected a value (dpgraph fit --help)"),
         (["preprocess"], "error: task: expected this argument (dpgraph preprocess --help)"),
-        (["explain", "a", "b"], "error: b: expected nothing more (dpgraph explain --help)"),
+        (["explain", "a", "b"], "error: b: expected no more words (dpgraph explain --help)"),
         (["train", "--workers", "1.5"], "error: --workers=1.5: expected an integer (dpgraph train --help)"),
         (["list", "cels"], "error: what=cels: expected one of papers, artefacts, claims, methods, datasets, cells, "
                            "inventory, mechanisms, audits; did you mean cells? (dpgraph list --help)"),

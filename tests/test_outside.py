@@ -33,8 +33,8 @@ from dpgraph.planning.schemas import models
 from dpgraph.problems.preprocess import preprocess
 from dpgraph.problems.registry import size_of
 from dpgraph.reporting.aggregate import blocks
-from dpgraph.reporting.claimed import with_claims
 from dpgraph.reporting.display import Footnotes, epsilon_cell
+from dpgraph.reporting.guarantee import Promise, RunGuarantee
 from dpgraph.reporting.records import read_record
 from tests.contract.conftest import toy_graph
 
@@ -106,10 +106,10 @@ def test_an_edit_plans_its_own_cells_again_and_nothing_else(own):
         cell_of(own, method="dp-mlp", training={"sampling_rate": 0.1, "steps": 3, "learning_rate": 0.1}),
     )
     made = [training_digest, lambda run: bundle_digest([run]), lambda run: calibrations_digest([run])]
-    before = [[one(Run.of(cell)) for one in made] for cell in (mine, other)]
+    before = [[one(Run.resolve(cell)) for one in made] for cell in (mine, other)]
     with (own / "train.py").open("a") as file:
         file.write("\n# edited\n")
-    after = [[one(Run.of(cell)) for one in made] for cell in (mine, other)]
+    after = [[one(Run.resolve(cell)) for one in made] for cell in (mine, other)]
     assert all(one != two for one, two in zip(before[0], after[0]))
     assert after[1] == before[1]
     data = preprocess_digest("mine"), preprocess_digest("cora")
@@ -147,11 +147,8 @@ def test_its_epsilon_is_claimed_with_the_checks_beside(own, tmp_path, caplog):
         file.write("\n")
     (row, *_) = [block.columns for block in blocks(read_back)]
     assert row["checks"].endswith("they were edited since")
-    untouched = {"eps_rigorous": 1.0}
-    kept = with_claims("dp-mlp", untouched)
-    assert math.isnan(kept.pop("eps_claimed"))
-    assert kept.pop("relation_claimed") == kept.pop("scope_claimed") == ""
-    assert kept == untouched | {"checks": ""}
+    untouched = RunGuarantee(rigorous=Promise(1.0))
+    assert untouched.as_claimed_by("dp-mlp") is untouched
 
 
 @pytest.mark.slow

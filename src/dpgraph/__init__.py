@@ -3,7 +3,7 @@
 __version__ = "0.1.0"
 
 PUBLIC = {"fit": "dpgraph.own_graph.python:fit", "load": "dpgraph.own_graph.model:load",
-          "compare": "dpgraph.own_graph.python:compare", "to_pyg": "dpgraph.own_graph.geometric:to_pyg"}  # fmt: skip
+          "compare": "dpgraph.own_graph.python:compare", "to_pyg": "dpgraph.own_graph.objects:to_pyg"}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,6 @@
 """`snakemake --logger dpgraph`: one live line on a terminal, a plain line now and then in a log, failures at once.
 
-Snakemake finds this package by its name and imports it on every start, so it imports nothing heavy. What Snakemake
+Snakemake finds this package by its name and imports it on every start, so it imports no heavy package. What Snakemake
 reports otherwise is still in .snakemake/log/.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-LOG_SECONDS = 30.0  # between two lines in a log; ten times as long where nothing changed
+LOG_SECONDS = 30.0  # between two lines in a log; ten times as long without a change
 CLEAR = "\r\x1b[K"
 # before the jobs begin, Snakemake prints these on every start
 USUAL = ("Building DAG", "Config file ", "Using shell", "Assuming unrestricted", "host:", "Conda environments: ignored")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 JobId = int | str
 
 ENOUGH = 0.05  # share of the work that has to be done before a time is told
-OTHERS_SECONDS = 3.0  # planned for a job of which the Snakefile states nothing: most make a table or a figure
+OTHERS_SECONDS = 3.0  # planned for a job without a statement in the Snakefile: most make a table or a figure
 EXPECTED: dict[str, dict[str, float]] = {}  # planned seconds by rule and by what its wildcards say
 
 

@@ -11,7 +11,6 @@ import pytest
 
 from dpgraph.config import sources
 from dpgraph.config.imports import Package, imported_names
-from dpgraph.config.shell import export_interpreter
 from dpgraph.config.sources import (
     NEUTRAL,
     PACKAGE,
@@ -25,6 +24,7 @@ from dpgraph.config.sources import (
 )
 from dpgraph.core.errors import UserError
 from dpgraph.pipeline.fingerprints import ENCODER, preprocess_roots
+from dpgraph.pipeline.workflow import export_interpreter
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ import scipy.sparse as sp
 from scipy.io import savemat
 
 from dpgraph.core.errors import UserError
-from dpgraph.data.classes import frequent_classes
-from dpgraph.data.raw_graph import RawGraph
+from dpgraph.data.raw_graph import RawGraph, frequent_classes
 from dpgraph.data.readers import facebook100
 
 # status, gender, major, second major, dorm, year, high school

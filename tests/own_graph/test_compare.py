@@ -17,7 +17,15 @@ from dpgraph.cli import main
 from dpgraph.core.errors import UserError
 from dpgraph.data.records import TEST
 from dpgraph.own_graph.arrays import from_arrays
-from dpgraph.own_graph.compare import NO_SETTINGS, Compared, PromiseAsked, _held_out, compare, paired_tests, table
+from dpgraph.own_graph.compare import (
+    NO_SETTINGS,
+    ComparedMethod,
+    RequiredPromise,
+    _held_out,
+    compare,
+    paired_tests,
+    table,
+)
 from dpgraph.own_graph.fit import fit
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.relation import Relation
@@ -43,10 +51,10 @@ def test_all_methods_are_compared_at_one_epsilon_relation_and_scope(tmp_path, ca
 
 
 def test_the_interval_and_the_tests_are_those_of_the_books():
-    one = Compared("a", "node-null", "joint", 1.0, (0.5, 0.6, 0.7))
-    two = Compared("b", "node-null", "joint", 1.0, (0.4, 0.55, 0.5))
-    other = Compared("c", "node-remove", "joint", 1.0, (0.1, 0.2, 0.3))
-    free = Compared("d", "no privacy", "no privacy", math.inf, (0.9, 0.9, 0.9))
+    one = ComparedMethod("a", "node-null", "joint", 1.0, (0.5, 0.6, 0.7))
+    two = ComparedMethod("b", "node-null", "joint", 1.0, (0.4, 0.55, 0.5))
+    other = ComparedMethod("c", "node-remove", "joint", 1.0, (0.1, 0.2, 0.3))
+    free = ComparedMethod("d", "no privacy", "no privacy", math.inf, (0.9, 0.9, 0.9))
     assert one.half == pytest.approx(student.ppf(0.975, 2) * 0.1 / math.sqrt(3))
     (found,) = paired_tests([one, two, other, free])  # unlike relations are not compared, nor is what has none
     gaps = np.array([0.1, 0.05, 0.2])
@@ -56,7 +64,7 @@ def test_the_interval_and_the_tests_are_those_of_the_books():
 
 
 def test_holm_is_a_step_down():
-    rows = [Compared(name, "r", "s", 1.0, tuple(values)) for name, values in
+    rows = [ComparedMethod(name, "r", "s", 1.0, tuple(values)) for name, values in
             {"a": (0.5, 0.61, 0.7), "b": (0.4, 0.5, 0.61), "c": (0.3, 0.45, 0.44)}.items()]  # fmt: skip
     found = sorted(paired_tests(rows), key=lambda row: row["p"])
     expected, worst = [], 0.0
@@ -67,8 +75,8 @@ def test_holm_is_a_step_down():
 
 
 def test_equal_methods_are_equal():
-    row = Compared("a", "r", "s", 1.0, (0.5, 0.5))
-    (found,) = paired_tests([row, Compared("b", "r", "s", 1.0, (0.5, 0.5))])
+    row = ComparedMethod("a", "r", "s", 1.0, (0.5, 0.5))
+    (found,) = paired_tests([row, ComparedMethod("b", "r", "s", 1.0, (0.5, 0.5))])
     assert found["p_holm"] == 1
 
 
@@ -108,10 +116,10 @@ def test_reasons_name_options_that_compare_has(tmp_path, capsys):
         "votes would drown in noise, by the public rule: expected a larger --epsilon, or a --degree-bound"
     )
     edge = compare(own, **asked, relation="edge", methods=["votes", "own"]).left_out["own"]
-    assert edge.endswith("nothing to protect: expected another --relation")
+    assert edge.endswith("no edge needs protection: expected another --relation")
     with pytest.raises(UserError, match=r"--method votes: votes would drown in noise.*: expected auto, own, a larger"):
         fit(replace(own, split=own.roles), 0.3, relation="node-remove", method="votes")
-    with pytest.raises(UserError, match="--relation edge, --method own: nothing reads an edge"):
+    with pytest.raises(UserError, match="--relation edge, --method own: it reads no edge"):
         fit(own, 0.3, relation="edge", method="own")
 
 
@@ -137,12 +145,12 @@ def test_for_an_edge_each_row_says_what_it_promises_records():
     assert all(1.9 < row.epsilon <= 2 for row in found.rows)
     beside = {row.method: row.beside for row in found.rows}
     assert re.match("records are protected as well: ε = .* under node-null", beside["votes"])
-    assert beside["dp-gap"] == "nothing is promised of features and labels"
-    assert "nothing reads an edge" in found.left_out["own"]
+    assert beside["dp-gap"] == "features and labels have no guarantee"
+    assert "it reads no edge" in found.left_out["own"]
     assert "promise node-null; joint: expected edge; joint" in found.left_out["dp-mlp"]
     text = table(found)
     assert len([line for line in text.splitlines() if "edge; joint |" in line]) == 2
-    assert "dp-gap: nothing is promised of features and labels" in text
+    assert "dp-gap: features and labels have no guarantee" in text
 
 
 def test_methods_without_settings_for_own_graphs_are_named(monkeypatch):
@@ -186,7 +194,7 @@ STATED = {"mode": "rigorous", "accountant": "-", "sampling": "-", "delta": 1e-5}
     ],
 )
 def test_what_promises_less_than_was_asked_for_is_no_answer(stated, message):
-    question = PromiseAsked(Relation.NODE_NULL, all_outputs=False, epsilon=1.0, delta=1e-5)
+    question = RequiredPromise(Relation.NODE_NULL, all_outputs=False, epsilon=1.0, delta=1e-5)
     with pytest.raises(UserError, match=message):
         question.check(Guarantee(**{**STATED, **stated}))
     more = {"relation": "node-null", "scope": "all outputs", "epsilon": 0.0}
@@ -206,7 +214,7 @@ def test_what_promises_less_than_was_asked_for_is_no_answer(stated, message):
         ({"degree_bound": 9}, "--degree-bound=9: expected none under node-null"),
         (
             {"relation": "edge", "methods": ["own", "dp-mlp", "mlp"]},
-            "--methods: none promises edge; joint: own: nothing reads an edge.*; dp-mlp: its settings",
+            "--methods: none promises edge; joint: own: it reads no edge.*; dp-mlp: its settings",
         ),
     ],
 )

@@ -449,7 +449,7 @@ def test_a_failed_run_leaves_no_folder(tmp_path, monkeypatch, capsys):
     def fails(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpgraph.own_graph.release.draw_curve", fails)
+    monkeypatch.setattr("dpgraph.own_graph.card.draw_curve", fails)
     with pytest.raises(KeyboardInterrupt):
         fit(small(size=40), 4.0, out=tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["dpgraph.releases.jsonl"]

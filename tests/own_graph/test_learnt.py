@@ -108,7 +108,7 @@ def test_its_noise_is_the_operating_system_s_and_a_known_seed_leaves_no_release(
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        ({"relation": "node-remove"}, "nothing is proved of its reader"),
+        ({"relation": "node-remove"}, "its reader has no proof"),
         ({"relation": "edge"}, "each step of its reader moves by four"),
         ({"scope": "all-outputs"}, "its rows read raw records"),
     ],

@@ -411,7 +411,7 @@ def test_csv_files_are_read_from_python(tmp_path):
     assert ends_of(own) == ends_of(own_graph(data()))
     assert own.labels.tolist() == LABELS.tolist()
     assert own.split.tolist() == [CODES[role] for role in PARTS]
-    with pytest.raises(UserError, match="features: expected none beside CSV files"):
+    with pytest.raises(UserError, match="features: expected none with CSV files"):
         own_graph(files, features=FEATURES)
 
 

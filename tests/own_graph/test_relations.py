@@ -128,7 +128,7 @@ def test_a_voter_that_leaves_moves_others_buckets_by_b_at_most(monkeypatch):
         ({"scope": "all-outputs", **NODE_REMOVE}, "--scope all-outputs, --relation node-remove: no epsilon"),
         ({"degree_bound": 40}, "--degree-bound=40: expected none under node-null"),
         ({"degree_bound": 3, **NODE_REMOVE}, "degree_bound=3: expected at least"),
-        ({"relation": "edge", "method": "own"}, "nothing reads an edge"),
+        ({"relation": "edge", "method": "own"}, "it reads no edge"),
         ({"relation": "node-remove", "mean_degree": 0.0}, "--mean-degree=0.0"),
         ({"relation": "node-remove", "method": "votes", "epsilon": 0.01}, "drown in noise"),
         ({"relation": "node-remove", "labelled": 599}, "--labelled=599"),

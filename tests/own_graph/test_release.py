@@ -16,9 +16,8 @@ from safetensors.numpy import load_file
 
 from dpgraph.cli import main
 from dpgraph.own_graph import classes
-from dpgraph.own_graph.card import markdown
+from dpgraph.own_graph.card import PREDICTIONS, markdown
 from dpgraph.own_graph.model import HEADER, PARAMETERS
-from dpgraph.own_graph.release import PREDICTIONS
 
 SIZE, ONE = 200, 7  # nodes, and whose record changes
 # What may differ between neighbours by the noise of training, by file: numbers in arrays, not their names, shapes and

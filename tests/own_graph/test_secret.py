@@ -92,7 +92,7 @@ def test_a_release_takes_no_seed_and_no_sum_off_the_grid():
     order = SecretOrder(None, None, 0, None, None)
     assert isinstance(order.generator("batches"), SecretGenerator)
     for role in ("votes", "mean of the rows", "degrees", "edge lists"):
-        with pytest.raises(TypeError, match="nothing of a release may come from a seed"):
+        with pytest.raises(TypeError, match="no part of a release may come from a seed"):
             order.generator(role)
     releases = order.release_noise("votes")
     assert isinstance(releases, SecretReleases)

@@ -14,7 +14,7 @@ import pytest
 from dpgraph.cli import main
 from dpgraph.core.errors import UserError
 from dpgraph.own_graph.edge_tables import without_decimals
-from dpgraph.own_graph.summary import what_was_read
+from dpgraph.own_graph.graph import what_was_read
 from dpgraph.own_graph.tables import read_csv_graph
 
 IDS = list(range(11, 31))

@@ -16,7 +16,7 @@ from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_json, write_text
 from dpgraph.pipeline.bundles import Bundle, _bundled, calibration_bundles, forget_unfinished, training_bundles
-from dpgraph.pipeline.markers import content, is_forced, last_asked
+from dpgraph.pipeline.run_files import content, is_forced, last_request
 from dpgraph.planning.cost import memory_mb, train_seconds
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.run import Run
@@ -25,7 +25,7 @@ from tests.contract.cells import cell as toy_cell
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 CELL = toy_cell("gnn", 1, None).model_copy(update={"task": Task(dataset="cora")})
-RUN = Run.of(CELL)
+RUN = Run.resolve(CELL)
 
 
 @pytest.fixture(scope="module")
@@ -89,17 +89,18 @@ def test_one_more_cell_changes_one_bundle_unless_their_number_doubles(names, sec
 def test_names_say_the_seeds_too():
     more = CELL.model_copy(update={"seeds": (*CELL.seeds, 99)})
     plain, longer = (
-        next(iter(_bundled([(c.slug, Run.of(c), 1.0)], 1.0, lambda s, c: f"{s}{c.seeds}"))).name for c in (CELL, more)
+        next(iter(_bundled([(c.slug, Run.resolve(c), 1.0)], 1.0, lambda s, c: f"{s}{c.seeds}"))).name
+        for c in (CELL, more)
     )
     assert plain != longer
 
 
 def test_estimates_grow_with_the_work():
     def longer(**training):
-        return Run.of(CELL.model_copy(update={"training": CELL.training.model_copy(update=training)}))
+        return Run.resolve(CELL.model_copy(update={"training": CELL.training.model_copy(update=training)}))
 
     assert train_seconds(longer(steps=10_000)) > 5 * train_seconds(longer(steps=10))
-    one, both = (Run.of(CELL.model_copy(update={"seeds": seeds})) for seeds in ((0,), (0, 1)))
+    one, both = (Run.resolve(CELL.model_copy(update={"seeds": seeds})) for seeds in ((0,), (0, 1)))
     assert train_seconds(both) == pytest.approx(2 * train_seconds(one))
     cora, products = Task(dataset="cora"), Task(dataset="ogbn-products")
     assert size_of(cora).train_nodes == 140
@@ -154,7 +155,7 @@ def test_a_touched_member_is_no_other_member(tmp_path):
         write_text(path, member)
     marker = paths.trained(name)
     write_json(marker, {member: content(path) for member, path in results.items()})
-    write_text(last_asked(marker), "asked")
+    write_text(last_request(marker), "asked")
     later = marker.stat().st_mtime + 10
     first, *others = results.values()
 
@@ -171,7 +172,7 @@ def test_a_touched_member_is_no_other_member(tmp_path):
         os.utime(path, (-1, -1))
     write_text(first, "cut off")
     assert not stands()
-    assert not last_asked(marker).exists()  # the next job is no forced rerun
+    assert not last_request(marker).exists()  # the next job is no forced rerun
     for text in ("{", "[]", "{}"):
         write_text(marker, text)
         os.utime(marker, (0, 0))
@@ -184,7 +185,7 @@ def test_a_forced_rerun_is_one_of_a_bundle_that_ended_before_the_plan(tmp_path, 
     plan = load_plan(Config(suite="demo"), WORKFLOW)
     paths = Paths(plan.config)
     name, bundle = next(iter(training_bundles(plan).items()))
-    marker, last = paths.trained(name), last_asked(paths.trained(name))
+    marker, last = paths.trained(name), last_request(paths.trained(name))
 
     def end():
         for run in bundle.runs.values():

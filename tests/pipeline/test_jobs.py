@@ -14,10 +14,10 @@ from dpgraph.core.errors import UserError
 from dpgraph.data.store import save_graph
 from dpgraph.families import registry
 from dpgraph.pipeline import jobs
-from dpgraph.pipeline.bundles import calibration_bundles, training_bundles
+from dpgraph.pipeline.bundles import calibration_bundles, training_bundles, write_runs
 from dpgraph.pipeline.fingerprints import bundle_digest
 from dpgraph.pipeline.jobs import calibrate_bundle, train_bundle
-from dpgraph.pipeline.run_files import read_runs, write_runs
+from dpgraph.pipeline.run_files import read_runs
 from dpgraph.planning import resolve as resolve_module
 from dpgraph.planning.plan import load_plan
 from tests.contract.conftest import toy_graph

@@ -90,19 +90,19 @@ def test_an_edited_budget_is_evaluated_again(folder, path, tmp_path):
 def test_what_a_seal_is_for(path, monkeypatch):
     """The mechanism, its target and mode, the accountants, their libraries, and every field of the answer."""
     stored, counts = Calibration.read(path, PoissonTrees), Counts(40, 60)
-    assert Run.of(asked()).accepts(stored, counts)
+    assert Run.resolve(asked()).accepts(stored, counts)
     for other_counts in (Counts(41, 60), Counts(40, 61)):
-        assert not Run.of(asked()).accepts(stored, other_counts)
+        assert not Run.resolve(asked()).accepts(stored, other_counts)
     for change in ({"epsilon": 5.0}, {"max_degree": 2}, {"delta": 2e-3}):
         privacy = asked().privacy.model_copy(update=change)
-        assert not Run.of(asked().model_copy(update={"privacy": privacy})).accepts(stored, counts), change
+        assert not Run.resolve(asked().model_copy(update={"privacy": privacy})).accepts(stored, counts), change
     other = calibrate(asked().model_copy(update={"privacy": asked().privacy.model_copy(update={"epsilon": 5.0})}), 40)
     for name in ("mechanism", "target_epsilon", "statement", "budgets"):
         changed = {name: getattr(other, name)}
         assert getattr(stored, name) != getattr(other, name), name
-        assert not Run.of(asked()).accepts(stored.model_copy(update=changed), counts), name
+        assert not Run.resolve(asked()).accepts(stored.model_copy(update=changed), counts), name
     monkeypatch.setattr(calibration, "accountants_digest", lambda: "of other code")
-    assert not Run.of(asked()).accepts(stored, counts)
+    assert not Run.resolve(asked()).accepts(stored, counts)
     assert cache.accountants_digest() != "of other code"
 
 

@@ -12,8 +12,8 @@ from dpgraph.config.cell import Cell
 from dpgraph.config.summary import SUMMARY, stored_summary
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_json
+from dpgraph.data.adjacency import apply_setting
 from dpgraph.data.records import DATA_DEPENDENT
-from dpgraph.data.settings import apply_setting
 from dpgraph.data.splits import random_split
 from dpgraph.data.store import load_graph, save_graph
 from dpgraph.engine.training.loop import Diverged

@@ -28,7 +28,7 @@ class Suite:
         self.cells = list(plan.cells.values())
 
     def status(self):
-        return Status.of(self.plan)
+        return Status.read(self.plan)
 
     def last_line(self):
         return self.status().page().splitlines()[-1]

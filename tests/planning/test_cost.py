@@ -185,7 +185,7 @@ def test_teachers_that_cells_share_are_counted_once():
     student = changed("dp-pate-co-teaching", training={**many, "learning_rate": 0.01})
     longer = changed("dp-pate-co-teaching", training={"teacher_steps": 30_001})
     others = [longer, first.model_copy(update={"seeds": (1,)})]
-    runs = [Run.of(cell) for cell in (first, student, *others)]
+    runs = [Run.resolve(cell) for cell in (first, student, *others)]
     alone = [train_seconds(run) for run in runs]
     parts = [part.total for part in parts_of(runs)]
     assert parts[0] == pytest.approx(alone[0])
@@ -196,7 +196,7 @@ def test_teachers_that_cells_share_are_counted_once():
     assert again == pytest.approx([parts[0], parts[1]])
     public = first.model_copy(update={"task": first.task.model_copy(update={"split": "public"}), "seeds": (0, 1, 2)})
     one = public.model_copy(update={"seeds": (0,)})
-    three, alone_run = Run.of(public), Run.of(one)
+    three, alone_run = Run.resolve(public), Run.resolve(one)
     (whole,), (single,) = parts_of([three]), parts_of([alone_run])
     assert train_seconds(three) == pytest.approx(3 * train_seconds(alone_run))
     assert whole.total < train_seconds(three)

@@ -7,7 +7,7 @@ from skimage.metrics import structural_similarity
 from dpgraph.config.cell import Task
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import entry
 from dpgraph.problems.images.exposure import (
@@ -106,7 +106,7 @@ def test_what_is_kept_is_read_back_and_a_damaged_file_is_one_line(tmp_path):
     found.save(path)
     np.testing.assert_array_equal(Inversion.load(path).images, found.images)
     path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(UserError, match=r"^.*damaged; delete result.json beside it and train the cell again$"):
+    with pytest.raises(UserError, match=r"^.*damaged; delete result.json next to it and train the cell again$"):
         Inversion.load(path)
 
 

@@ -25,7 +25,7 @@ from dpgraph.reporting.aggregate import COLUMNS, GRAPH, TRAIN_NODES, _numbers
 from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
 from dpgraph.reporting.claims.table import claims_table
-from dpgraph.reporting.protection import COLUMNS as PROTECTION
+from dpgraph.reporting.protection import MODES
 from dpgraph.reporting.views.registry import derived_metrics
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
@@ -43,6 +43,7 @@ BASE |= {
     "dp-units": 0.7,
     "dp-votes": 0.7,
 }
+PROTECTION = (*(f"{name}_{mode}" for mode in MODES for name in ("relation", "scope")), "published_unmet", "uncovered")
 SPLITS = Path(__file__).parent / "splits"
 
 

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 
-import pandas as pd
 import pytest
 
 from dpgraph.config.config import Config
@@ -12,8 +11,9 @@ from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.guarantee import Guarantee
-from dpgraph.reporting.aggregate import COLUMNS, NO_BUDGET, aggregate, blocks, rows_of
+from dpgraph.reporting.aggregate import COLUMNS, aggregate, blocks, rows_of
 from dpgraph.reporting.dictionary import calibrated, settings
+from dpgraph.reporting.guarantee import NO_BUDGET
 from dpgraph.reporting.records import Metrics, ParsedRecord, read_record
 from dpgraph.reporting.results import Results, read_results
 
@@ -175,9 +175,10 @@ def test_written_and_read_as_results(views_plan, tmp_path):
         write_text(Paths(config).result(cell), record.model_dump_json())
     path = tmp_path / "results.parquet"
     assert aggregate(plan, path) == 8 * len(plan.cells)
-    rows = pd.read_parquet(path)
+    more = settings() | calibrated()
+    rows = read_results(path, tuple(more))
     kinds = dict(rows.dtypes.astype(str))
-    assert kinds == COLUMNS | {name: column.kind for name, column in (settings() | calibrated()).items()}
+    assert kinds == COLUMNS | {name: column.kind for name, column in more.items()}
     assert dict(read_results(path).dtypes.astype(str)) == COLUMNS  # what tables are made of
     learnt = rows.groupby("cell")["training.learning_rate"].first()
     assert learnt.to_dict() == {slug: cell.training.learning_rate for slug, cell in plan.cells.items()}
@@ -185,7 +186,9 @@ def test_written_and_read_as_results(views_plan, tmp_path):
     results = Results(rows)
     entry = next(entry for entry in plan.entries_of("daigavane/fig3b") if entry.method_id == "dp-gcn")
     reached = results.along_training(entry, "accuracy/test")
-    assert [(step, outcome.eps_published, outcome.eps_rigorous) for step, outcome in reached] == [
+    assert [
+        (step, outcome.guarantee.published.epsilon, outcome.guarantee.rigorous.epsilon) for step, outcome in reached
+    ] == [
         (25, 2.5, 1.25),
         (50, 5.0, 2.5),
         (100, 9.0, 4.0),

@@ -18,8 +18,9 @@ from dpgraph.reporting import protection
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.display import Table
 from dpgraph.reporting.figures import write_figure
+from dpgraph.reporting.guarantee import PLACES, RunGuarantee
 from dpgraph.reporting.latex import as_latex
-from dpgraph.reporting.results import Results
+from dpgraph.reporting.results import PRIVACY, Results
 from dpgraph.reporting.tables import as_html, as_markdown, write_table
 from dpgraph.reporting.views.accounting import table as accounting
 from dpgraph.reporting.views.accounting.table import accounting_display, accounting_table
@@ -36,7 +37,7 @@ MIXED = {"dp-gcn": ("node-null", "parameters"), "dp-residual": ("node-remove", "
 
 
 def row(**changed: object) -> dict:
-    nothing = dict.fromkeys(protection.COLUMNS, "") | {"label": "A", "eps_published": math.nan, "eps_rigorous": 2.0}
+    nothing = dict.fromkeys(PLACES, "") | {"label": "A", "eps_published": math.nan, "eps_rigorous": 2.0}
     return nothing | {"relation_rigorous": "node-null", "scope_rigorous": "joint"} | changed
 
 
@@ -109,8 +110,7 @@ def test_unlike_relation_or_scope_is_said() -> None:
 
 def test_what_reads_no_record_stands_beside_all() -> None:
     told = NoRecord(steps=1).statement()
-    columns = protection.columns(told.published, told.rigorous, told.uncovered)
-    free = row(eps_rigorous=0.0, eps_published=0.0, **columns)
+    free = row(**RunGuarantee.stated(told).columns)
     assert not protection.unlike(pd.DataFrame([row(), free]))
 
 
@@ -224,7 +224,7 @@ def test_accounting_says_it_too(splits_run: Plan, monkeypatch: pytest.MonkeyPatc
         own = row(relation_published="subgraph", scope_published="parameters", published_unmet=PREMISES, **numbers)
         first = entry is entries[0]
         more = {"label": entry.method.label, "uncovered": VOCABULARY if first else ""}
-        return base | {name: own[name] for name in (*protection.COLUMNS, *numbers)} | {
+        return {name: own[name] for name in PRIVACY} | base | {
             "relation_rigorous": "graph" if first else "node-remove", "uncovered": more["uncovered"]
         }  # fmt: skip
 
@@ -316,7 +316,7 @@ def test_claims_over_unlike_relations_say_so(
 def test_an_outcome_carries_all_columns(views_plan: Plan, mixed: pd.DataFrame) -> None:
     entry = next(one for one in views_plan.entries_of("daigavane/fig2") if one.method_id == "dp-residual")
     told = Results(mixed).outcome(entry, "accuracy/test").privacy
-    assert {name: told[name] for name in protection.COLUMNS} == {
+    assert {name: told[name] for name in told if name.startswith(("relation", "scope", "published", "uncovered"))} == {
         "relation_published": "none",
         "scope_published": "none",
         "relation_rigorous": "node-remove",

@@ -4,10 +4,15 @@ import math
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dpgraph.core.errors import UserError
+from dpgraph.reporting.guarantee import COLUMN, PLACES, Promise, RunGuarantee, packed
 from dpgraph.reporting.results import Results, read_results, summarise
+from dpgraph.reporting.shipping import write_rows
+from tests.reporting.conftest import WORKFLOW
 
 
 def test_summary_by_hand():
@@ -31,7 +36,7 @@ def test_only_the_last_step_of_the_metric_counts(plan, results):
     assert outcome.ok
     assert len(outcome.values) == 3
     assert outcome.values.min() > 0.5  # steps before the last and validation have 0.01 and 0.02 in the fixture
-    assert outcome.eps_rigorous == pytest.approx(0.999 * entry.target_epsilon)
+    assert outcome.guarantee.rigorous.epsilon == pytest.approx(0.999 * entry.target_epsilon)
 
 
 def test_failure_carries_its_reason(plan, results):
@@ -69,7 +74,7 @@ def test_the_weakest_guarantee_of_the_seeds_counts(plan, rows_of, as_frame):
     rows = rows_of(entry)
     for row in rows:
         row["eps_rigorous"] = 3.0 + row["seed"]
-    assert Results(as_frame(rows)).outcome(entry, "accuracy/test").eps_rigorous == 5.0
+    assert Results(as_frame(rows)).outcome(entry, "accuracy/test").guarantee.rigorous.epsilon == 5.0
 
 
 def test_two_final_values_of_a_seed_are_refused(plan, rows_of, as_frame):
@@ -101,3 +106,32 @@ def test_no_file_and_no_parquet(tmp_path):
     bad.write_text("a,b")
     with pytest.raises(UserError, match="not a parquet file"):
         read_results(bad)
+
+
+def test_rows_with_flat_columns_and_with_the_struct_are_one_frame(tmp_path):
+    flat, struct = WORKFLOW.parent / "docs/results/variance/rows.parquet", tmp_path / "rows.parquet"
+    write_rows(flat, struct)
+    names = pq.read_schema(struct).names
+    assert COLUMN in names
+    assert not set(PLACES).intersection(names)
+    pd.testing.assert_frame_equal(read_results(struct), read_results(flat))
+
+
+def test_a_field_of_a_guarantee_that_is_not_known_is_refused(tmp_path, results):
+    path = tmp_path / "results.parquet"
+    table = packed(pa.Table.from_pandas(results))
+    kept = table[COLUMN].combine_chunks()
+    parts = [*kept.flatten(), pa.array(["?"] * len(kept))]
+    whole = pa.StructArray.from_arrays(parts, [*(one.name for one in kept.type), "hoped_for"])
+    pq.write_table(table.set_column(table.column_names.index(COLUMN), COLUMN, whole), path)
+    with pytest.raises(UserError, match=r"results\.parquet: column guarantee\.hoped_for: unknown field"):
+        read_results(path)
+
+
+def test_columns_and_guarantee_are_two_views_of_one_thing():
+    rigorous = Promise(2.0, relation="node-null", scope="joint")
+    own = RunGuarantee(Promise(reason="no paper"), rigorous, uncovered="a vocabulary", delta=1e-5)
+    assert list(own.columns) == list(PLACES)
+    assert (own.columns["eps_rigorous"], own.columns["scope_rigorous"]) == (2.0, "joint")
+    again = RunGuarantee.from_columns(own.columns)
+    assert again.columns == pytest.approx(own.columns, nan_ok=True)

@@ -14,6 +14,7 @@ from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import shipping
+from dpgraph.reporting.guarantee import unpacked
 from dpgraph.reporting.inputs import artefact_outputs
 from dpgraph.reporting.kept_galleries import keep_galleries
 from dpgraph.reporting.leaderboard.finding import overview
@@ -94,7 +95,7 @@ def test_every_table_is_in_the_page_and_no_record_of_a_person(made, shipped):
 
 def test_rows_are_kept_whole_and_pages_are_the_same_from_them(made, shipped, tmp_path):
     kept_rows = shipped / made.suite.name / ROWS
-    before, after = (pq.read_table(path).to_pandas(ignore_metadata=True) for path in
+    before, after = (unpacked(pq.read_table(path)).to_pandas(ignore_metadata=True) for path in
                      (Paths(made.config).results, kept_rows))  # fmt: skip
     pd.testing.assert_frame_equal(before, after)
     out = tmp_path / "again"

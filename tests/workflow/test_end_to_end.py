@@ -1,9 +1,12 @@
 """The workflow from download to report on a tiny suite, which runs once: each test has a copy of it."""
 
 import os
+from pathlib import Path
 
 import pandas as pd
 import pytest
+
+from dpgraph.reporting.results import read_results
 
 
 def test_everything_is_there(finished):
@@ -26,7 +29,7 @@ def test_everything_is_there(finished):
 
 
 def test_results_carry_both_epsilons_and_what_did_not_run(finished):
-    results = pd.read_parquet(finished.folder / "results/tiny/results.parquet")
+    results = read_results(Path(finished.folder) / "results/tiny/results.parquet")
     final = results[results.final & (results.metric == "accuracy/test")]
     rigorous = final[final.variant == "rigorous"]
     assert (rigorous.eps_rigorous <= rigorous.epsilon_target).all()

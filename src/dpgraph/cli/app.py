@@ -148,7 +148,7 @@ def _refuse(line: str, status: int = 2) -> int:
 
 
 def _line(error: Any, app: Any, words: Sequence[str]) -> str:
-    """Return what cyclopts refuses in one line: the user's own word, its value, what is allowed, what was meant."""
+    """Return what cyclopts refuses in one line: the user's own word, its value, the allowed ones, the nearest one."""
     from cyclopts import exceptions
 
     known = [name for argument in app.assemble_argument_collection() for name in argument.names if name[0] == "-"]
@@ -156,7 +156,7 @@ def _line(error: Any, app: Any, words: Sequence[str]) -> str:
         option = (error.token.keyword or error.token.value).partition("=")[0]
         return f"{one_line(option)}: no such option{meant(option, known)}"
     if isinstance(error, exceptions.UnusedCliTokensError):
-        return f"{' '.join(map(shown, error.unused_tokens or ()))}: expected nothing more"
+        return f"{' '.join(map(shown, error.unused_tokens or ()))}: expected no more words"
     if isinstance(error, exceptions.MissingArgumentError) and error.argument is not None:
         name = error.keyword or _name(error.argument)
         options = (word.partition("=")[0] for word in words if re.match(r"--[a-z]", word))

@@ -33,7 +33,7 @@ def catalogue(what: str, plan: Plan) -> list[Row]:
 
 
 def inventory(workflow: Path, paper: str | None = None) -> list[Row]:
-    """Return every table, figure and claim of the papers, or of one, and what shows it or why nothing does."""
+    """Return every table, figure and claim of one paper or all, with the artefacts that show it or why none does."""
     path = workflow / "inventory.yaml"
     known = parse(Inventory, read_yaml(path), str(path))
     plan = load_plan(Config(suite=known.suite), workflow)
@@ -92,7 +92,7 @@ def _artefacts(plan: Plan) -> list[Row]:
 
 
 def _claims(plan: Plan) -> list[Row]:
-    """A claim's sentence with its parts, premises and readings; its verdict over all suites where docs/results is."""
+    """Return each claim's sentence, parts, premises and readings, with its verdict where docs/results is."""
     path = Path("docs/results/claims.csv")
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
     decided = {row["claim"]: row["verdict"] for row in csv.DictReader(lines)}
@@ -149,11 +149,11 @@ def _mechanisms() -> list[Row]:
     for mechanism in names():
         known = modes(mechanism)
         for name, parameter in {name: one for each in known.values() for name, one in each.parameters.items()}.items():
-            asked = (mode for mode, one in known.items() if name in one.parameters)
+            modes = (mode for mode, one in known.items() if name in one.parameters)
             rows.append({
                 "mechanism": mechanism.replace("_", "-"),
                 "parameter": f"--{name.replace('_', '-')}",
-                "accountants": " and ".join(asked),
+                "accountants": " and ".join(modes),
                 "meaning": f"{parameter.text}: {parameter.allowed}",
             })  # fmt: skip
     return rows

@@ -46,7 +46,7 @@ def fit(
         seed: Reproducible, for research: no release is written.
         no_audit: Do not run audits of the mechanism (seconds) for the card.
         out: Folder to make.
-        releases: File that lists the releases of these data (default: a file beside each input file, or beside --out).
+        releases: File that lists the releases of these data (default: one next to each input file, or next to --out).
     """
     from dpgraph.core.files import check_out
     from dpgraph.own_graph.fit import fit as fit_graph
@@ -148,9 +148,9 @@ def predict(
     import csv
 
     from dpgraph.core.files import check_out, private_file
+    from dpgraph.own_graph.card import predictions
     from dpgraph.own_graph.model import load
     from dpgraph.own_graph.new_nodes import read_new_nodes, read_new_npz
-    from dpgraph.own_graph.release import predictions
 
     check_out(out, folder=False)
     loaded = load(model)

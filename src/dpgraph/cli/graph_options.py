@@ -126,7 +126,7 @@ class PublicOptions:
     signed: Annotated[bool | None, Parameter(negative="--no-signed")] = None
 
     def stated(self, dataset: str | None = None) -> dict[str, Any]:
-        """Return what is given, or what the registry declares of a data set, or else the package's own."""
+        """Return the given value, or the registry's of a data set, or else the package's default."""
         from dpgraph.own_graph.budget import MEAN_DEGREE
 
         declared: float | None = None
@@ -169,10 +169,10 @@ class GuaranteeOptions:
     scope: str = "others"
 
     def check(self, method: str) -> None:
-        """Raise UserError, before data are read, for what nothing can be promised for."""
-        from dpgraph.own_graph.fit import check_asked
+        """Raise UserError, before data are read, for options without a possible promise."""
+        from dpgraph.own_graph.fit import check_options
 
-        check_asked(method, self.relation, self.scope, self.epsilon, self.degree_bound, self.advantage)
+        check_options(method, self.relation, self.scope, self.epsilon, self.degree_bound, self.advantage)
 
 
 METHOD = """auto, votes (the default by rule), own (own records alone) or votes-learnt (votes, whose reader is learnt
@@ -185,8 +185,7 @@ def _dataset(name: str) -> tuple[Any, Any, Any, list[str] | None]:
     """Fetch a graph of the registry and return its edges, labels and features, and the registry's classes."""
     import numpy as np
 
-    from dpgraph.data.fetch import fetch, mirrors_from
-    from dpgraph.data.outside import with_home
+    from dpgraph.data.fetch import fetch, mirrors_from, with_home
     from dpgraph.data.raw_graph import RawGraph
     from dpgraph.data.readers import read
     from dpgraph.data.registry import registry

@@ -243,8 +243,8 @@ def audit(
     if figure is not None and out is None:
         raise invalid("--figure", figure, "--out, too")
     names = names_of(audit)
-    asked = {name: trials or (quick_trials(name) if quick else None) for name in names}
-    results = [run_audit(name, asked[name]) for name in tracked(names, "audits", len(names), "audit")]
+    counts = {name: trials or (quick_trials(name) if quick else None) for name in names}
+    results = [run_audit(name, counts[name]) for name in tracked(names, "audits", len(names), "audit")]
     if out is not None:
         write_audits(results, out)
         if figure is not None:

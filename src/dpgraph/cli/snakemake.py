@@ -42,8 +42,8 @@ def snakemake_command(
     Raises UserError for a folder without a Snakefile, a target of another name, options that Snakemake cannot take.
     """
     from dpgraph.config.paths import no_project
+    from dpgraph.config.suite import suite_artefacts
     from dpgraph.planning.plan import WORKFLOW, load_plan
-    from dpgraph.planning.suites import suite_artefacts
     from dpgraph.reporting.inputs import artefact_outputs
 
     if not Path("Snakefile").is_file():
@@ -57,7 +57,7 @@ def snakemake_command(
     artefacts, others = _sort_out(targets, known, config.results, config.suite)
     files: list[str] = []
     if artefacts:
-        # the whole plan is needed only if something else is asked for, too
+        # the whole plan is needed only if other targets are given, too
         part = config.model_copy(update={"artefacts": tuple(artefacts)})
         plan = load_plan(part)
         config = config if others else part

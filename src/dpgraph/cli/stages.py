@@ -1,4 +1,4 @@
-"""Commands of the stages: the rules of the workflow call them, and nothing else of the package."""
+"""Commands of the stages, the only part of the package that the rules of the workflow call."""
 
 from __future__ import annotations
 
@@ -32,9 +32,8 @@ def fetch(
         missing: What to do when the files cannot be found.
     """
     from dpgraph.data.fetch import fetch as fetch_data
-    from dpgraph.data.fetch import mirrors_from
-    from dpgraph.data.mirrors import remember
-    from dpgraph.data.outside import forget_changed, with_home
+    from dpgraph.data.fetch import forget_changed, mirrors_from, with_home
+    from dpgraph.data.manifest import remember
 
     named = [part for part in mirrors.split(os.pathsep) if part]
     folder = out or Path("data/raw") / dataset
@@ -216,7 +215,7 @@ def page(which: PAGES, /, *, check: bool = False, suite: PlanOptions = ANY_SUITE
 
 
 def _write_page(which: PAGES, plan: Plan, workflow: Path) -> list[str]:
-    """Write a page and return what is to be complained of."""
+    """Write a page and return its findings."""
     from dpgraph.config.paths import Paths
     from dpgraph.reporting.results import read_results
 

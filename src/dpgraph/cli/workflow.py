@@ -43,7 +43,7 @@ def run(
         profile: How to run, e.g. slurm (docs/cluster.md).
         dry_run: Only list the jobs.
         keep_going: Go on with independent jobs when one fails.
-        unlock: Make nothing: remove the lock that a run on another host left when it was killed there.
+        unlock: Only remove the lock that a run on another host left when it was killed there.
         snakemake: Further options of Snakemake, as one text: --snakemake='--forcerun train'.
     """
     from dpgraph.cli.snakemake import snakemake_command
@@ -65,7 +65,7 @@ def run(
 def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
     """List papers, artefacts, claims, methods, data sets, cells and more.
 
-    `inventory` lists every table, figure and claim of the papers, and what shows it or why nothing does; `mechanisms`
+    `inventory` lists every table, figure and claim of the papers, and what shows it or why none does; `mechanisms`
     lists the parameters of every mechanism, for `dpgraph epsilon` and `dpgraph noise`; `audits` those of `dpgraph
     audit`.
 
@@ -77,7 +77,7 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
     """
     from dpgraph.cli.catalogue import ANYWHERE, OF_THE_PACKAGE, catalogue, inventory, print_rows
     from dpgraph.config.paths import no_project
-    from dpgraph.planning.suites import suite_papers
+    from dpgraph.config.suite import suite_papers
 
     if what == "inventory":
         if not suite.workflow.is_dir():
@@ -185,7 +185,7 @@ def render(
     out: Path = Path("rendered"),
     changes: Annotated[tuple[str, ...], Parameter(name="--set")] = (),
 ) -> None:
-    """Make a suite's tables, figures, claims and pages from its kept rows; nothing is trained.
+    """Make a suite's tables, figures, claims and pages from its kept rows, without training.
 
     Run it in the folder of the project.
 
@@ -230,7 +230,7 @@ def status(*, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
     """Show by artefact which cells have a result, which failed and why, and which have no record yet."""
     from dpgraph.pipeline.status import Status
 
-    found = Status.of(suite.plan())
+    found = Status.read(suite.plan())
     print(json.dumps(found.json(), indent=1, ensure_ascii=False) if as_json else found.page())
 
 

@@ -1,1 +1,1 @@
-"""What to run: config, suites, experiment files, cells. Never imports torch."""
+"""Config, suites, experiment files and cells: everything that says what runs. Never imports torch."""

@@ -4,8 +4,8 @@ This module has the parts from which methods build their settings; which of them
 defined in its own specification (families/<family>/spec.py).
 
 Cells are what jobs are made of. Two artefacts that need the same cell share it: identity is the hash of all but the
-seeds that differs from the defaults, so that adding a seed trains one more seed, and adding a setting renames nothing.
-A default therefore never changes its meaning: what means something new is a new setting.
+seeds that differs from the defaults, so that adding a seed trains one more seed, and adding a setting renames no cell.
+A default therefore never changes its meaning: a new meaning is a new setting.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LARGE = 10**9  # no number of steps, nodes or entries is larger; arrays and rang
 
 
 class Task(Finite):
-    """What is learnt: a data set, its setting, its split and a public transformation of its features."""
+    """A learning task: a data set, its setting, its split and a public transformation of its features."""
 
     dataset: TaskName = Field(description="Name in the data set registry")
     setting: Literal["transductive", "disjoint", "clustered"] = Field(
@@ -83,7 +83,7 @@ class Task(Finite):
 
     @classmethod
     def from_folder(cls, folder: str) -> Task:
-        """The inverse of `folder`.
+        """Return the inverse of `folder`.
 
         >>> Task.from_folder("cora/disjoint.train-rest.project-200").features
         'project-200'
@@ -154,7 +154,7 @@ class MlpModel(Model):
 
 
 class UndroppedMlp(MlpModel):
-    """A model of methods that, besides, drop nothing."""
+    """A model of methods that read no edges in training and have no dropout."""
 
     dropout: Annotated[float, Field(ge=0, le=0)] = 0.0
 
@@ -250,7 +250,7 @@ class Privacy(Finite):
 class Cell(Finite):
     """One job of the workflow. Methods narrow its parts and add their own."""
 
-    # parts of a cell, and fields in them, that its noise does not depend on: cells that differ in nothing else share a
+    # parts of a cell, and fields in them, that its noise does not depend on: cells that differ only in these share a
     # calibration
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         "training": ("optimizer", "learning_rate", "momentum", "evaluations", "precision", "engine"),

@@ -63,7 +63,7 @@ class Greater(OnDataSets):
 
 
 class Similar(OnDataSets):
-    """In every pair the means differ by less than `within`, on every task: two one-sided tests per pair."""
+    """A test that the means of every pair differ by less than `within`, on every task: two one-sided tests per pair."""
 
     kind: Literal["similar"] = "similar"
     artefact: Id
@@ -132,7 +132,7 @@ class PeakInside(Curve):
 
 
 class NearBest(OnDataSets):
-    """In a sweep, `methods` at each of `values` are less than `within` below the best value."""
+    """A test that `methods` at each of `values` of a sweep are less than `within` below the best value."""
 
     kind: Literal["near-best"] = "near-best"
     artefact: Id
@@ -180,7 +180,7 @@ class Regime(OnDataSets):
 
 
 class Acted(OnDataSets):
-    """In every pair the two methods differ from seed to seed: the mean absolute difference is above `above`."""
+    """A test that two methods differ from seed to seed: the mean absolute difference of a pair is above `above`."""
 
     kind: Literal["acted"] = "acted"
     artefact: Id
@@ -272,7 +272,7 @@ class RiseAndFall(PartTest):
 
 
 class EveryClass(PartTest):
-    """For every class the artefact's distance is larger for `higher` than for `lower`, one comparison each."""
+    """A test that the artefact's distance is larger for `higher` than for `lower`, one comparison for each class."""
 
     kind: Literal["every-class"] = "every-class"
     artefact: Id = Field(description="Of view inversion")
@@ -285,7 +285,7 @@ class AtEqualAccuracy(PartTest):
     """`higher` is above each of `lower` at equal test accuracy, where both reach it.
 
     Each seed's values are joined by straight lines along the accuracy of its runs, and compared at the ends and the
-    middle of what all seeds of both methods reach. Without a common range nothing is compared.
+    middle of what all seeds of both methods reach. Without a common range there is no comparison.
     """
 
     kind: Literal["at-equal-accuracy"] = "at-equal-accuracy"
@@ -323,7 +323,7 @@ OtherTest = Computed | NotTested
 
 
 def uses(test: SimpleTest) -> list[tuple[Id, tuple[Id, ...]]]:
-    """Artefacts that a test reads, each with the methods that it looks for there."""
+    """Return artefacts that a test reads, each with the methods that it looks for there."""
     match test:
         case Greater():
             return [(test.artefact, test.better), (test.worse_in or test.artefact, test.worse)]

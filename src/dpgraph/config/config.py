@@ -53,22 +53,22 @@ class Config(Finite):
     )
 
     def arguments(self) -> str:
-        """This config as command-line options of the stages that need the plan."""
+        """Return this config as command-line options of the stages that need the plan."""
         return " ".join(f"--set {shlex.quote(item)}" for item in self.items())
 
     def overrides(self) -> str:
-        """This config as values of Snakemake's `--config`."""
+        """Return this config as values of Snakemake's `--config`."""
         return " ".join(shlex.quote(item) for item in self.items())
 
     def items(self) -> list[str]:
-        """NAME=VALUE of each key that is not null, the value as JSON."""
+        """Return NAME=VALUE of each key that is not null, the value as JSON."""
         # null is what an absent key means, and Snakemake reads it as a text
         values = self.model_dump(mode="json", exclude_none=True)
         return [f"{name}={json.dumps(value)}" for name, value in values.items()]
 
 
 def parse(model: type[M], value: Any, where: str, given: Mapping[str, str] = MappingProxyType({})) -> M:
-    """Model from plain data; the first error in one line: where, field, value, what was expected.
+    """Return the model of plain data. Raise UserError for the first error: where, field, value, what was expected.
 
     `given` names the places of keys that are not from `where`.
     """
@@ -101,7 +101,7 @@ def first_line(error: ValidationError, model: type[BaseModel] | None = None) -> 
 
 
 def _keys(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> list[str]:
-    """Keys that the part of the model at `location` has; none where that is no part of its own."""
+    """Return the keys that the model at `location` has; none where there is no model."""
     for name in location:
         field = None if model is None else model.model_fields.get(str(name))
         kind: Any = None if field is None else field.annotation

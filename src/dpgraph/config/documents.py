@@ -15,7 +15,7 @@ _CONSTRUCTION = (ValueError, TypeError, LookupError, AttributeError, ArithmeticE
 
 
 def text_of(path: Path) -> str:
-    """Content of a text file in UTF-8."""
+    """Return the content of a text file in UTF-8."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -31,7 +31,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def yaml_value(text: str, where: str) -> Any:
-    """Plain data; anchors, aliases and merges are followed, tags of Python objects refused."""
+    """Return the plain data of YAML, with anchors, aliases and merges followed and tags of Python objects refused."""
     try:
         return yaml.load(text, _Strict)
     except yaml.YAMLError as error:
@@ -42,7 +42,7 @@ def yaml_value(text: str, where: str) -> Any:
 
 
 def json_value(text: str, where: str) -> Any:
-    """Plain data."""
+    """Return the plain data of JSON."""
     try:
         return json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
@@ -63,7 +63,7 @@ _SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoade
 
 
 class _Strict(_SafeLoader):  # type: ignore[misc, valid-type]
-    """Refuses a key that occurs twice, where YAML's reader would keep the last one and say nothing."""
+    """A YAML loader that refuses a key that occurs twice; the ordinary one keeps the last without a word."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()

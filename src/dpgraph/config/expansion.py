@@ -10,8 +10,11 @@ import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from itertools import product
-from typing import Any, TypeGuard
+from typing import Any, ClassVar, Self, TypeGuard
 
+from pydantic import ModelWrapValidatorHandler, PrivateAttr, model_validator
+
+from dpgraph.config.frozen import Finite
 from dpgraph.core.errors import shown
 
 NAME = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -26,7 +29,7 @@ Scope = Mapping[str, Any]
 
 
 def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
-    """Later layers win, mapping by mapping.
+    """Merge layers of settings, mapping by mapping; later layers win.
 
     >>> merged({"a": {"x": 1, "y": 2}}, {"a": {"y": 3}})
     {'a': {'x': 1, 'y': 3}}
@@ -51,12 +54,12 @@ def _is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
 def expanded(
     document: Mapping[str, Any], sections: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """The document with every entry written out, and where the entries are that a matrix or a name has made.
+    """Return the document with every entry written out, and the places of entries that a matrix or a name has made.
 
     `sections` names keys of entries that refer to a section of that name at the document's top, each with the key that
-    receives what is there: with {"published_as": "published"}, `published_as: mlp` becomes `published: {...}`.
+    receives that section: with {"published_as": "published"}, `published_as: mlp` becomes `published: {...}`.
     The second value gives, by the place written out ("methods.gcn-2", "rules[3]"), the place in the user's file.
-    Raises ValueError that names the user's own key, its value and what is expected.
+    Raises ValueError that names the user's own key, its value and the expected one.
 
     >>> expanded({"methods": {"gcn-$k": {"matrix": {"k": [1, 2]}, "hops": "$k"}}})
     ({'methods': {'gcn-1': {'hops': 1}, 'gcn-2': {'hops': 2}}}, \
@@ -109,7 +112,7 @@ def _tables(key: str, section: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 class _Expansion:
-    """`where`: the place in what is written out; `written`: the place in the user's file."""
+    """One expansion. `where`: a place in the expanded document; `written`: the place in the user's file."""
 
     def __init__(self, templates: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
         self.templates = templates
@@ -156,7 +159,7 @@ class _Expansion:
         return result
 
     def _items(self, value: Any, scope: Scope, written: str) -> Iterator[tuple[Any, str]]:
-        """Each item with its place; a name that stands for a list adds the items of that."""
+        """Yield each item with its place; a name that stands for a list adds the items of that."""
         for index, part in enumerate(value):
             place = f"{written}[{index}]"
             named = self._named(part, scope, place)
@@ -172,7 +175,7 @@ class _Expansion:
         return name if isinstance(name, str) else _written_out(name, key, written)
 
     def _referred(self, value: Mapping[str, Any], scope: Scope, written: str) -> Mapping[str, Any]:
-        """With what the entry refers to: its own keys win. A matrix's entry refers when its names are known."""
+        """Return the entry with the sections that it refers to; its own keys win. A matrix is left for later."""
         for key, (into, section) in self.templates.items():
             if key not in value or "matrix" in value:
                 continue
@@ -188,7 +191,7 @@ class _Expansion:
         return value
 
     def _repeated(self, part: Any, scope: Scope, written: str) -> Iterator[tuple[Any, Scope]]:
-        """The entry once for each combination of its matrix, with the names that this gives; once where it has none."""
+        """Yield the entry for each combination of its matrix, with the names of that; once without a matrix."""
         named = self._named(part, scope, written)
         if not isinstance(named, Mapping) or "matrix" not in named:
             yield part, scope
@@ -207,7 +210,7 @@ class _Expansion:
             yield added
 
     def _combinations(self, matrix: Any, scope: Scope, written: str) -> list[dict[str, Any]]:
-        """Names with their values, the last axis fastest."""
+        """Return names with their values, the last axis fastest."""
         if not isinstance(matrix, Mapping) or not matrix.keys() - {_EXCLUDE}:
             raise ValueError(f"{written}={shown(matrix)}: expected names, each with a list of values")
         axes = []
@@ -228,7 +231,7 @@ class _Expansion:
         return combinations
 
     def _axis(self, key: Any, values: Any, scope: Scope, written: str) -> list[dict[str, Any]]:
-        """`hops: [1, 2]`, or several names that change together: `parts, steps: [[1, 500], [2, 1000]]`."""
+        """Return an axis: `hops: [1, 2]`, or names that change together: `parts, steps: [[1, 500], [2, 1000]]`."""
         names = [name.strip() for name in key.split(",")] if isinstance(key, str) else []
         if not names or not all(re.fullmatch(NAME, name) for name in names):
             raise ValueError(
@@ -265,7 +268,7 @@ class _Expansion:
         return value
 
     def _text(self, text: str, scope: Scope, where: str, written: str) -> Any:
-        """A name alone gives its value, of whatever kind; within a text it is replaced by its text; $$ is $."""
+        """Replace names: a name alone gives its value of any kind, one within a text its text; $$ is $."""
         if "$" not in text:
             return text
         if (name := _whole(text)) is not None:
@@ -285,13 +288,13 @@ def _below(place: str, key: Any) -> str:
 
 
 def _whole(value: Any) -> str | None:
-    """The name, where the value is nothing but one."""
+    """Return the name, where the whole value is a $name."""
     match = _WHOLE.fullmatch(value) if isinstance(value, str) and value.startswith("$") else None
     return None if match is None else match[1] or match[2]
 
 
 def _written_out(value: Any, name: str, written: str) -> str:
-    """A number within a text, without the zero of 1.0."""
+    """Return a number within a text, without the zero of 1.0."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -313,3 +316,23 @@ def _excluded(value: Any, names: list[str], written: str) -> list[Mapping[str, A
 def _matches(names: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     return all(names[key] in value if isinstance(value, list | tuple) else names[key] == value
                for key, value in wanted.items())  # fmt: skip
+
+
+class ExpandedModel(Finite):
+    SECTIONS: ClassVar[Mapping[str, str]] = {}  # see `expanded`
+
+    _places: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _expanded(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        if not isinstance(value, Mapping):
+            return handler(value)
+        plain, places = expanded(value, cls.SECTIONS)
+        model = handler(plain)
+        model._places = places
+        return model
+
+    def place(self, name: str) -> str:
+        """Return the place of an entry in the file ("methods.dp-gcn-1"), with the matrix where one makes it."""
+        return self._places.get(name, name)

@@ -9,10 +9,36 @@ from pydantic import Field, model_validator
 from dpgraph.config import claim_tests as kinds
 from dpgraph.config.claim import Claim, OwnResults
 from dpgraph.config.config import MOST_SEEDS
+from dpgraph.config.expansion import ExpandedModel
 from dpgraph.config.frozen import Finite
 from dpgraph.config.layout import Layout
-from dpgraph.config.varies import VARIES, Setting, Varies
-from dpgraph.config.written import Written
+
+Setting = Annotated[str, Field(pattern=r"^(epochs|private|[a-z]+\.[a-z_]+)$")]
+
+
+class Difference(Finite):
+    """Why compared cells may differ in a setting."""
+
+    why: Annotated[str, Field(min_length=10)]
+    between: tuple[Setting, ...] = Field(
+        default=(), description="Only between cells that differ in one of these settings; none: between any methods"
+    )
+    methods: tuple[str, ...] = Field(
+        default=("*",), description="Only where one of the two methods is among these; * matches any characters"
+    )
+    searched: bool = Field(
+        default=False,
+        description="Only where each of the two cells has what its method's settings file chose, or, where that did "
+        "not choose this setting, the default",
+    )
+
+
+Varies = dict[Setting, Difference | tuple[Difference, ...]]
+VARIES = (
+    "Settings in which compared cells may differ besides those of their methods, the sweep and epsilon, each with the "
+    "reason; epochs: how often a record is seen; private: whether there is a budget"
+)
+
 
 PRESENCE = "presence_epsilon/test"  # metric of the view presence
 HARD_CASES = "hard_cases"  # metric of a view of that name, followed by / and the artefact
@@ -36,7 +62,7 @@ class MethodRow(Finite):
 class Sweep(Finite):
     """One hyper-parameter that an artefact varies; the suite's grids name its values."""
 
-    label: str = Field(description="What is varied, as an axis is labelled: Batch size m")
+    label: str = Field(description="Label of the axis: Batch size m")
     settings: tuple[Setting, ...] = Field(
         default=(), description="Settings that vary with the value, by dotted path: training.batch_size"
     )
@@ -98,7 +124,7 @@ class Search(Finite):
 
 
 class RelationalSettings(Finite):
-    """Where the bounds of Huang et al. are computed; null: the default (reporting/relational_bounds.py)."""
+    """Settings at which the bounds of Huang et al. are computed; null: the default (reporting/relational_bounds.py)."""
 
     nodes: Annotated[int, Field(ge=2, description="n, entities")] | None = None
     relations: Annotated[int, Field(ge=1, description="m")] | None = None
@@ -170,8 +196,8 @@ class Artefact(Finite):
         "splits, between initialisations, and the rest), "
         "hyperparameters (ours next to the paper's), bounds (of relational learning, along orders and steps), training "
         "(a metric along the steps of training), inversion (accuracy and distances of model inversion, in a figure by "
-        "class), matched (a metric against accuracy, a curve per method), gallery (reconstructions of classes beside "
-        "images of them) and subclasses (images of the largest subclasses): never shipped; presence (what others' "
+        "class), matched (a metric against accuracy, a curve per method), gallery (reconstructions of classes next "
+        "to images of them) and subclasses (images of the largest subclasses): never shipped; presence (what others' "
         "predictions show of records that are there by a coin), shares (parts of a budget, without training), gains "
         "(accuracy less that of a reference, by mean degree and homophily)"
     )
@@ -279,18 +305,18 @@ class Artefact(Finite):
         return self.reference.get(method, method) if isinstance(self.reference, dict) else self.reference
 
     def tables(self, name: kinds.Id) -> tuple[kinds.Id, ...]:
-        """Tables of the paper that print its numbers; `name` is the artefact's id."""
+        """Return the tables of the paper that print its numbers; `name` is the artefact's id."""
         if self.published_table is None:
             return (name,)
         return (self.published_table,) if isinstance(self.published_table, str) else self.published_table
 
     def named(self, name: kinds.Id) -> Artefact:
-        """With the metric that its results have under this id."""
+        """Return the artefact with the metric that its results have under this id."""
         own = {"hard-cases": f"{HARD_CASES}/{name}", "presence": PRESENCE}
         return self.model_copy(update={"metric": own[self.view]}) if self.view in own else self
 
 
-class Experiment(Written):
+class Experiment(ExpandedModel):
     SECTIONS: ClassVar = {"published_as": "published"}
 
     paper: kinds.Id
@@ -337,7 +363,7 @@ class Experiment(Written):
                 raise ValueError(f"{where}: {method} is not a method of this file")
 
     def _view_of(self, claim: str, test: kinds.SimpleTest) -> None:
-        """Raises ValueError where a test needs a sweep, or a class-wise artefact, and its artefact is none."""
+        """Raise ValueError where a test needs a sweep, or a class-wise artefact, and its artefact is none."""
         for artefact, _ in kinds.uses(test):
             described = self.artefacts[artefact]
             if described.view == "variance":

@@ -22,17 +22,17 @@ class Finite(Frozen):
 
 
 def chosen(model: BaseModel, **options: Any) -> dict[str, Any]:
-    """As JSON, what differs from the defaults: a new setting with a default changes nothing that is made of it."""
+    """Return what differs from the defaults, as JSON: a new setting with a default changes no hash of it."""
     return model.model_dump(mode="json", exclude_defaults=True, **options)
 
 
 def canonical_json(value: Any) -> str:
-    """One text per value: sorted keys, no blanks. 4 and 4.0 are different texts: fields have types, so they agree."""
+    """Return one text per value: sorted keys, no blanks. 4 and 4.0 differ: fields have types, so they agree."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json")
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def digest(value: Any, length: int = 8) -> str:
-    """First `length` hex digits of the SHA-256 of the canonical JSON."""
+    """Return the first `length` hex digits of the SHA-256 of the canonical JSON."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:length]

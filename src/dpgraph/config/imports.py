@@ -1,7 +1,7 @@
-"""Which modules of a package a module imports, directly and through others: read from the sources, nothing is imported.
+"""The modules of a package that a module imports, directly and through others, read from the sources.
 
 Every import counts, wherever it is: within a function, and those for type checkers alone, too (there are few, and a
-module too many costs a rerun, one too few a wrong number). What is imported by a computed name is not seen: its users
+module too many costs a rerun, one too few a wrong number). An import by a computed name is not seen: its users
 name it as a root (sources.py), and a test knows every place of that kind.
 """
 
@@ -39,13 +39,13 @@ class Package:
         return self._sources[path]
 
     def matching(self, pattern: str) -> list[str]:
-        """`a.b`: that module; `a.*`: all of the package a, those of packages in it, too; `a.*.b`: those that end so."""
+        """Return the modules of a pattern: `a.b` one, `a.*` all of package a at any depth, `a.*.b` those ending so."""
         if "*" not in pattern:
             return [pattern] if pattern in self.modules else []
         return [name for name in self.modules if fnmatchcase(name, pattern)]
 
     def closure(self, roots: Iterable[str], without: Collection[str] = ()) -> list[str]:
-        """The roots and what they import, modules in `without` left out with all that only they import."""
+        """Return the roots and what they import, modules in `without` left out with all that only they import."""
         reached: set[str] = set()
         todo = [name for root in roots for name in self.matching(root)]
         while todo:
@@ -56,12 +56,12 @@ class Package:
         return sorted(reached)
 
     def loaded_with(self, name: str) -> frozenset[str]:
-        """The modules of this package that `name` imports, and the packages that contain them and it."""
+        """Return the modules of this package that `name` imports, and the packages that contain them and it."""
         if name not in self._imports:
             path = self.modules[name]
             base = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-            asked = imported_names(self.source(path), self.folder.name, base)
-            prefixes = {prefix for one in {name, *asked} for prefix in _prefixes(one)}
+            imported = imported_names(self.source(path), self.folder.name, base)
+            prefixes = {prefix for one in {name, *imported} for prefix in _prefixes(one)}
             self._imports[name] = frozenset(prefixes - {name}) & self.modules.keys()
         return self._imports[name]
 
@@ -94,6 +94,6 @@ def _names(nodes: Iterable[ast.AST], base: list[str]) -> Iterator[str]:
 
 
 def _prefixes(name: str) -> list[str]:
-    """`a`, `a.b`, ... and the name itself."""
+    """Return `a`, `a.b`, ... and the name itself."""
     parts = name.split(".")
     return [".".join(parts[: count + 1]) for count in range(len(parts))]

@@ -1,4 +1,4 @@
-"""Tables, figures and claims of the papers: what of a suite shows each, or why nothing does."""
+"""Tables, figures and claims of the papers: the parts of a suite that show each, or why none does."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ ITEM = re.compile(r"(table|fig|[A-Z])\d+(\.\d+)?")
 
 
 class PaperInventory(Finite):
-    """What the names of a paper's artefacts and claims do not say themselves."""
+    """Facts that the names of a paper's artefacts and claims do not state."""
 
-    not_shown: dict[Id, Sentence] = Field(default_factory=dict, description="Why nothing shows an item")
+    not_shown: dict[Id, Sentence] = Field(default_factory=dict, description="Why no artefact or claim shows an item")
     ours: dict[str, Sentence] = Field(
         default_factory=dict,
         description="Artefacts and claims that are in no paper, and what for; * matches any characters",

@@ -1,4 +1,4 @@
-"""How a paper lays a table out, where it is not methods by data sets."""
+"""The layout of a paper's table that is not methods by data sets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Layout(Finite):
         return self
 
     def check(self, view: str, methods: Collection[Id]) -> None:
-        """Raises ValueError for an artefact of another view, and for a method that the artefact has not."""
+        """Raise ValueError for an artefact of another view, and for a method that the artefact has not."""
         if view != "accuracy":
             raise ValueError(f"view={view}, layout: expected the view accuracy")
         if unknown := sorted(self.methods - set(methods)):

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from dpgraph.config.config import load
+from dpgraph.config.expansion import ExpandedModel
 from dpgraph.config.frozen import Finite
-from dpgraph.config.written import Written
 
 FILE = "baselines.yaml"
 Names = Annotated[tuple[str, ...], Field(min_length=1)]
@@ -49,7 +49,7 @@ class LowerReason(Finite):
         )
 
 
-class Baselines(Written):
+class Baselines(ExpandedModel):
     literature: tuple[PrintedAccuracy, ...] = ()
     reasons: tuple[LowerReason, ...] = ()
     left_out: tuple[str, ...] = Field(default=(), description="Numbers that are not here, and why")
@@ -72,7 +72,7 @@ class Baselines(Written):
         return None
 
     def reason(self, paper: str, method: str, task: str, kind: str) -> str:
-        """Empty: none stands in the file."""
+        """Return the reasons that hold, joined; empty without one."""
         return "; ".join(one.reason for one in self.reasons if one.holds(paper, method, task, kind))
 
 

@@ -1,4 +1,4 @@
-"""Where each stage reads and writes: the rules and the command line both use this."""
+"""The files that each stage reads and writes; the rules and the command line both use them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def no_project(workflow: Path = Path("workflow")) -> UserError:
 
 @dataclass(frozen=True)
 class Paths:
-    """All paths of one config; a suite's results are in results/<suite>/ only."""
+    """The paths of one config; a suite's results are in results/<suite>/ only."""
 
     config: Config
 
@@ -54,15 +54,15 @@ class Paths:
         return None if cell.calibration_key is None else self.privacy / f"{cell.calibration_key}.json"
 
     def calibrated(self, bundle: str) -> Path:
-        """Marker of a bundle of which every calibration is there."""
+        """Return the marker of a bundle whose calibrations are all there."""
         return self.suite / "calibrated" / f"{bundle}.json"
 
     def trained(self, bundle: str) -> Path:
-        """Marker of a bundle of which every cell has its record."""
+        """Return the marker of a bundle whose cells all have a record."""
         return self.suite / "trained" / f"{bundle}.json"
 
     def runs(self, stage: str, bundle: str) -> Path:
-        """File of a bundle's runs, which the workflow writes and the bundle's job reads."""
+        """Return the file of a bundle's runs, which the workflow writes and the bundle's job reads."""
         return self.suite / "runs" / stage / f"{bundle}.json"
 
     def cell(self, cell: Cell) -> Path:
@@ -72,16 +72,16 @@ class Paths:
         return self.cell(cell) / "result.json"
 
     def predictions(self, cell: Cell, seed: int) -> Path:
-        """(N,) int16: the predicted class of every node after the last step, -1 for none."""
+        """Return (N,) int16: the predicted class of every node after the last step, -1 for none."""
         return self.cell(cell) / f"seed={seed}.predictions.npy"
 
     def exposure(self, cell: Cell, seed: int) -> Path:
-        """The file of what an attacker computes (exposure.py of the problem), where the method offers something."""
+        """Return the file of what an attacker computes (exposure.py of the problem)."""
         return self.cell(cell) / f"seed={seed}.exposure.npz"
 
     @property
     def results(self) -> Path:
-        """All results of the suite; a plan of some artefacts has a file of its own, which replaces no other."""
+        """Return the results of the suite; a plan of some artefacts has a file of its own, which replaces no other."""
         if self.config.artefacts is None:
             return self.suite / "results.parquet"
         return self.suite / "parts" / f"{digest(sorted(self.config.artefacts), 12)}.parquet"
@@ -95,7 +95,7 @@ class Paths:
         return self.suite / "baselines.csv"
 
     def reference(self, task: Task) -> Path:
-        """The file of what scikit-learn's reference methods reach on the splits of the suite's seeds."""
+        """Return the file of what scikit-learn's reference methods reach on the splits of the suite's seeds."""
         return self.suite / "references" / f"{task.folder}.json"
 
     @property

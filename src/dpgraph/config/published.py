@@ -18,7 +18,7 @@ NUMBERS = {"value", "std"}
 
 @cache
 def rows(name: str) -> tuple[dict[str, str], ...]:
-    """Rows of published/<name>.csv as text, e.g. `rows("hyperparameters")`."""
+    """Return the rows of published/<name>.csv as text, e.g. `rows("hyperparameters")`."""
     path = FOLDER / f"{name}.csv"
     if name not in {file.stem for file in FOLDER.glob("*.csv")}:
         known = ", ".join(sorted(file.stem for file in FOLDER.glob("*.csv")))
@@ -27,7 +27,7 @@ def rows(name: str) -> tuple[dict[str, str], ...]:
 
 
 def read_table(path: Path) -> tuple[dict[str, str], ...]:
-    """Rows of a CSV file, each with a text in every column and with numbers in the columns of NUMBERS."""
+    """Return the rows of a CSV file: a text in every column, a number in those of NUMBERS."""
     read: list[dict[str, str]] = []
     try:
         with path.open(encoding="utf-8", newline="") as handle:
@@ -36,7 +36,7 @@ def read_table(path: Path) -> tuple[dict[str, str], ...]:
                     raise ValueError("other columns than in the first line")
                 for column in NUMBERS & row.keys():
                     if row[column] and not math.isfinite(float(row[column])):
-                        raise ValueError(f"{column}={shown(row[column])}: expected a number or nothing")
+                        raise ValueError(f"{column}={shown(row[column])}: expected a number, or no text")
                 read.append(row)
     except (OSError, ValueError, csv.Error) as error:
         raise UserError(f"{path}: expected a CSV file in UTF-8: row {len(read) + 1}: {error}") from None
@@ -44,7 +44,7 @@ def read_table(path: Path) -> tuple[dict[str, str], ...]:
 
 
 def match(name: str, **columns: str) -> list[dict[str, str]]:
-    """Rows whose named columns have exactly these texts."""
+    """Return the rows whose named columns have exactly these texts."""
     matching = rows(name)
     for column in columns:
         if matching and column not in matching[0]:
@@ -53,7 +53,7 @@ def match(name: str, **columns: str) -> list[dict[str, str]]:
 
 
 def hyperparameters(paper: str, table: str, model: str, dataset: str) -> dict[str, dict[str, object]]:
-    """Part of a cell (model, training, privacy) from one row of published/hyperparameters.csv.
+    """Return a part of a cell (model, training, privacy) from one row of published/hyperparameters.csv.
 
     Daigavane et al., Tables 9 to 12: lr, batch size, activation, n_enc, n_dec, lambda and K. A value that the paper
     leaves empty is left out. K of an MLP has no meaning and is dropped.

@@ -1,4 +1,4 @@
-"""What a training job writes: one record per cell, whether it succeeded, failed or had no data."""
+"""The record that a training job writes for each cell, whether it succeeded, failed or had no data."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class SeedRecord(Frozen):
 
 
 class Budget(Frozen):
-    """What the parameters of one step would have cost, had training ended there."""
+    """The epsilons that the run would have cost, had training ended at this step."""
 
     step: int
-    eps_published: float | None = Field(description="None: nothing is guaranteed")
-    eps_rigorous: float | None = Field(description="None: nothing is guaranteed")
+    eps_published: float | None = Field(description="None: no guarantee")
+    eps_rigorous: float | None = Field(description="None: no guarantee")
 
 
 def _plain(value: Any) -> Any:

@@ -27,7 +27,7 @@ class ChosenSetting(Finite):
 
 
 class SearchedMethod(Finite):
-    """All trials of one method. A private one has, for each data set, what was best on the others."""
+    """The trials of one method. For a private one, each data set has the setting that was best on the others."""
 
     private: bool
     epsilon: float | None = Field(default=None, description="Target of the private trials")
@@ -53,8 +53,8 @@ class SearchedMethod(Finite):
                 raise ValueError(f"{one.trial}: expected scores on all of {', '.join(one.chosen_on)}")
         return self
 
-    def of(self, dataset: str, setting: str, split: str) -> ChosenSetting:
-        """`setting`: transductive, disjoint or clustered; `split`: as in a task. The most special that was searched."""
+    def chosen_for(self, dataset: str, setting: str, split: str) -> ChosenSetting:
+        """Return the setting chosen for a task; the most specific search counts: split, setting, data set."""
         names = (place(dataset, setting, split), place(dataset, setting), dataset)
         return next((self.datasets[name] for name in names if name in self.datasets), self.others)
 
@@ -73,7 +73,7 @@ class ChosenSettings(Finite):
     papers: dict[Id, dict[Id, SearchedMethod]] = Field(description="By paper and method id")
 
     def method(self, paper: str, method: str) -> SearchedMethod:
-        """Raises UserError for a method that was not searched."""
+        """Raise UserError for a method that was not searched."""
         known = self.papers.get(paper, {})
         if method not in known:
             raise invalid("settings: method", f"{paper}/{method}", f"one of {', '.join(known) or 'none'} of {paper}")
@@ -81,7 +81,7 @@ class ChosenSettings(Finite):
 
 
 def read_settings(workflow: Path, name: str) -> ChosenSettings:
-    """Raises UserError for a name that has no file."""
+    """Raise UserError for a name that has no file."""
     path = workflow / FOLDER / f"{name}.yaml"
     if not path.is_file():
         known = ", ".join(sorted(found.stem for found in (workflow / FOLDER).glob("*.yaml")))

@@ -58,30 +58,29 @@ NEUTRAL: dict[str, str] = {
     "problems.registry": "finds problems by their names",
     "problems.base": "how a problem describes itself: what it names is a root",
     "engine.methods.spec": "how a method describes itself: what it names is a root",
-    "core.files": "whole files and locks; what is in a file is its writer's",
+    "core.files": "whole files and locks; the content of a file is its writer's",
     "core.outside": "finds a user's own data sets and methods, whose files have hashes of their own",
     "planning.run": "holds what the names of a cell stand for: each of these has its own hash",
     "core.progress": "bars on the terminal",
     "data.download": "downloads bytes; their hash shows whether they are the right ones",
-    "config.cell": "settings and their limits: what is set, and the names of its streams, have their own hashes",
+    "config.cell": "settings and their limits: their values, and the names of its streams, have their own hashes",
     "config.config": "names suite, folders and device; rules carry what matters of it",
     "config.documents": "reads YAML and JSON or refuses; what was read has its own hash",
     "config.imports": "finds the files of this very hash",
     "config.paths": "names files",
     "config.sources": "makes this very hash",
-    "config.summary": "what the status shows of a record, in which all of it is",
+    "config.summary": "the part of a record that the status shows",
 }
 # of jobs only: the report depends on which cells there are and in which artefacts
 PLANNING: dict[str, str] = {
     "pipeline.bundles": "who shares a job",
-    "config.claim": "what is claimed of results",
+    "config.claim": "claims on results",
     "config.claim_tests": "how it is tested",
     "config.experiment": "what a suite may contain; what it sets in a cell is in the cell",
     "planning.plan": "which cells there are",
     "config.published": "numbers of the papers",
     "pipeline.jobs": "runs the cells of a job one by one",
-    "pipeline.markers": "names jobs, and notes their ends",
-    "pipeline.run_files": "hands cells to a job; each has its own hash",
+    "pipeline.run_files": "names jobs, notes their ends and hands them cells; each has its own hash",
 }
 # of what a seed trains to only: the mechanism's own numbers are part of its fingerprint, and records are written again
 ACCOUNTING: dict[str, str] = {
@@ -111,7 +110,7 @@ def job_digest(roots: tuple[str, ...], numbers: bool = False) -> str:
 
 
 def imported_by(files: Iterable[Path]) -> tuple[str, ...]:
-    """Modules of the package that files outside of it import, as roots of a job that these files make."""
+    """Return the modules that files outside of the package import of it, as roots of a job."""
     names = {name for path in files for name in imported_names(path.read_bytes(), PACKAGE.name, [])}
     top = f"{PACKAGE.name}."
     known = {name if name in _this().modules else name.rpartition(".")[0] for name in names}

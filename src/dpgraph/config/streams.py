@@ -3,7 +3,7 @@
 A seed is a pair of a split and an initialisation: seed s of a task with a random split has random split s and
 initialisation s. In a crossed design (`Cell.seeds_per_split` = n) it has split s // n and initialisation s % n.
 
-Cells that are compared share what is public or has nothing to do with privacy (data, split, initial parameters, keys of
+Cells that are compared share public inputs, and those independent of privacy (data, split, initial parameters, keys of
 samplers), so that they are paired by seed. Everything else belongs to one cell: two runs that shared their noise would
 together release the difference of two gradients, and no epsilon covers that (docs/privacy.md, section 1).
 """
@@ -106,9 +106,9 @@ def stream_name(cell: Cell) -> str:
 
 
 def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
-    """Names of the generator of `role`: with the name of the whole cell unless the role is among `PAIRED`.
+    """Return the names of the generator of `role`: with the name of the whole cell unless the role is among `PAIRED`.
 
-    What is paired is numbered by the seed's initialisation; batches and noise by the seed itself, so that no two runs
+    Paired roles are numbered by the seed's initialisation; batches and noise by the seed itself, so that no two runs
     share them, those of one initialisation on two splits neither.
     """
     number = initialisation_number(cell, seed) if role in PAIRED else seed
@@ -117,7 +117,7 @@ def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
 
 
 def split_number(cell: Cell, seed: int) -> int:
-    """Number of the seed's random split; 0 where all seeds share an official split, or one by clusters.
+    """Return the number of the seed's random split; 0 for an official split or one by clusters.
 
     Runs of a selection with a theorem of its own are independent, on the same data: trial t has the seeds t 10,000 + s,
     and all of them split s (`trial_seeds`).
@@ -126,12 +126,12 @@ def split_number(cell: Cell, seed: int) -> int:
 
 
 def split_of(task: Task, seed: int, seeds_per_split: int = 1) -> int:
-    """The same of a task, where so many seeds in a row share a split."""
+    """Return the same for a task, where `seeds_per_split` seeds in a row share a split."""
     return seed % SEEDS_OF_A_TRIAL // seeds_per_split if task.split.startswith(("random-", "per-class-")) else 0
 
 
 def initialisation_number(cell: Cell, seed: int) -> int:
-    """Number of the seed's initial parameters and other paired streams: the seed's own but in a crossed design."""
+    """Return the number of the seed's paired streams: the seed's own, except in a crossed design."""
     if cell.seeds_per_split is None:
         return seed
     number = seed % SEEDS_OF_A_TRIAL
@@ -139,5 +139,5 @@ def initialisation_number(cell: Cell, seed: int) -> int:
 
 
 def trial_seeds(trial: int, count: int) -> tuple[int, ...]:
-    """Seeds of an independent trial: other random numbers than those of any other, on the same splits."""
+    """Return the seeds of an independent trial: random numbers of their own, on the same splits."""
     return tuple(trial * SEEDS_OF_A_TRIAL + seed for seed in range(count))

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from dpgraph.config.claim_tests import Id
-from dpgraph.config.experiment import Seeds
+from dpgraph.config.config import Config, load
+from dpgraph.config.expansion import ExpandedModel
+from dpgraph.config.experiment import VARIES, Seeds, Varies
 from dpgraph.config.frozen import Finite
-from dpgraph.config.varies import VARIES, Varies
-from dpgraph.config.written import Written
+from dpgraph.config.paths import no_project
+from dpgraph.core.errors import invalid
 
 COMPUTE = "compute"  # `Grid.not_run` of what would take too long
 
@@ -29,12 +32,12 @@ class SuiteTask(Finite):
     )
     fallback: dict[str, Any] | None = Field(
         default=None,
-        description="Another task, which stands in where the data set cannot be had: synthetic, never beside the "
+        description="Another task, which stands in where the data set cannot be had: synthetic, never next to the "
         "paper's numbers, and labelled as such; null: tables then say that the data are not available",
     )
     published_statistics: str | None = Field(
         default=None,
-        description="The paper's name of the data set whose printed statistics stand beside this one's, and whose "
+        description="The paper's name of the data set whose printed statistics stand next to this one's, and whose "
         "printed hyper-parameters a rule may take, where no result can be compared; null: that of published",
     )
 
@@ -146,7 +149,7 @@ class Headline(Finite):
     )
 
 
-class Suite(Written):
+class Suite(ExpandedModel):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
     title: str
     note: str = Field(description="Shown on top of the report: what this suite is and what it is not")
@@ -179,3 +182,25 @@ class Suite(Written):
                             f"papers.{paper}.artefacts.{name}.tasks={task}: expected one of {', '.join(self.tasks)}"
                         )
         return self
+
+
+def read_suite(config: Config, workflow: Path) -> Suite:
+    """Return the config's suite. Raises UserError for a folder without suites and for a name that none has."""
+    path = workflow / "suites" / f"{config.suite}.yaml"
+    if not path.parent.is_dir():
+        raise no_project(workflow)
+    if not path.is_file():
+        known = ", ".join(sorted(path.stem for path in path.parent.glob("*.yaml")))
+        raise invalid("suite", config.suite, f"one of {known or f'the files in {path.parent}'}")
+    return load(Suite, path)
+
+
+def suite_papers(config: Config, workflow: Path) -> tuple[str, ...]:
+    """Return the names of the suite's papers, whatever the config's are."""
+    return tuple(read_suite(config, workflow).papers)
+
+
+def suite_artefacts(config: Config, workflow: Path) -> list[str]:
+    """Return the ids of the suite's artefacts, of the config's papers."""
+    papers = read_suite(config, workflow).papers.items()
+    return [f"{name}/{one}" for name, part in papers for one in part.artefacts if name in (config.papers or [name])]

@@ -1,4 +1,4 @@
-"""What the status of a suite needs of a cell's record, in a small file beside it: records have megabytes.
+"""A small file next to each cell's record with all that the status of a suite needs: records have megabytes.
 
 A summary that is older than the record is not of it; the record itself is then read.
 """

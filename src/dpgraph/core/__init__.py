@@ -1,1 +1,1 @@
-"""Errors, files, progress, randomness: what every package uses and nothing of which is about graphs."""
+"""Errors, files, progress and randomness, which every package uses; no module here knows of graphs."""

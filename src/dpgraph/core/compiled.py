@@ -4,7 +4,7 @@ numba costs a process about 0.7 s (its import, and its types at the first call) 
 So a module of compiled loops is imported where one is called, and only for inputs of at least `WORTH` numbers.
 
 Machine code is kept by numba next to the sources, or in the user's cache folder where those are read-only; where
-nothing can be written, each process compiles for itself. A file's name holds a hash of source, processor and versions:
+both are read-only, each process compiles for itself. A file's name holds a hash of source, processor and versions:
 processes that start together, on whatever machines share the folder, write equal files, and none reads code of another
 source or processor. Loops run on one thread and in the order that is written, so their results are the same everywhere;
 for sums of float numbers a loop may ask for the processor's own order.
@@ -74,7 +74,7 @@ class Compiled:
 
 
 def compiled(signature: str, in_vectors: bool = False) -> Callable[[Callable[..., Any]], Compiled]:
-    """Decorator: `Compiled` of a function, compiled or loaded at its first call.
+    """Return the function as a `Compiled`, which is compiled or loaded at its first call.
 
     The function calls none of another module: numba does not see that those changed. `in_vectors` lets sums of float
     numbers be added up in the vectors of the processor, so that they are rounded as its vectors are long.

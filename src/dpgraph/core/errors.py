@@ -38,7 +38,7 @@ class Invalid(UserError):
 
 
 def invalid(name: str, value: Any, allowed: str) -> Invalid:
-    """Error in the form of all errors for users.
+    """Return an error for users in the one form of all errors.
 
     >>> str(invalid("max_degree", 0, "an integer >= 1"))
     'max_degree=0: expected an integer >= 1'
@@ -52,7 +52,7 @@ def invalid(name: str, value: Any, allowed: str) -> Invalid:
 
 
 def meant(value: Any, known: Iterable[str]) -> str:
-    """A question after the name of something that does not exist; empty where nothing known is like it.
+    """Return "; did you mean ...?" for an unknown name, or an empty text where no known name is like it.
 
     >>> meant("sede", ["seeds", "suite"]), meant("x", ["seeds"])
     ('; did you mean seeds?', '')
@@ -63,7 +63,7 @@ def meant(value: Any, known: Iterable[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """Blanks for line breaks, escapes for what a terminal would obey or cannot show.
+    """Return the text in one line, with escapes for what a terminal would obey or cannot show.
 
     >>> one_line("a\\n  b\\x1b[2J")
     'a b\\\\x1b[2J'
@@ -75,7 +75,7 @@ def one_line(text: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """`value` for a message: one line of at most 200 characters, made in short time even of a value that is huge.
+    """Return `value` for a message: at most 200 characters in one line, fast even for a huge value.
 
     >>> shown(10**5000), shown("x" * 300)[-5:], shown([1, "a"])
     ('an integer of 16610 bits', 'xx...', "[1, 'a']")

@@ -27,10 +27,10 @@ LOCK_POLL_SECONDS = 0.2
 
 @contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
-    """Temporary sibling of `path` that becomes `path` when the block ends without an error.
+    """Yield a temporary sibling of `path` that becomes `path` when the block ends without an error.
 
     The temporary keeps the suffix of `path`, so that writers that choose a format by suffix work. Where the system
-    fails (no space left, a quota, a read-only folder), the OSError names `path`, and nothing is left behind.
+    fails (no space left, a quota, a read-only folder), the OSError names `path`, and the temporary is removed.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def naming(path: Path, temporary: Path | None = None) -> Iterator[None]:
-    """An OSError of the block gets the name of `path`; if there is a temporary, only one that names it or no file."""
+    """Give an OSError of the block the name of `path`; with a temporary, only one that names it or no file."""
     try:
         yield
     except OSError as error:
@@ -62,7 +62,7 @@ def naming(path: Path, temporary: Path | None = None) -> Iterator[None]:
 
 
 def cause(error: OSError) -> str:
-    """One line with the file and the reason.
+    """Return one line with the file and the reason.
 
     >>> cause(OSError(errno.ENOSPC, "No space left on device", "a.json"))
     'a.json: no space left on device'
@@ -84,7 +84,7 @@ def write_rows(path: Path, rows: Iterable[Iterable[Any]]) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """`inf` and `nan` have no JSON form: models write them as strings before they come here."""
+    """Write JSON. It has no `inf` or `nan`: models write these as strings before."""
     write_text(path, json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
 
 
@@ -111,7 +111,7 @@ def check_out(path: Path, *, folder: bool = True) -> Path:
 
 
 def make_private(folder: Path) -> None:
-    """Let only the owner of a folder read it and what is in it, whatever the umask."""
+    """Let only the owner of a folder read it and its content, whatever the umask."""
     folder.chmod(0o700)
     for path in folder.rglob("*"):
         path.chmod(0o700 if path.is_dir() else 0o600)
@@ -127,7 +127,7 @@ def private_file(path: Path) -> Iterator[IO[str]]:
 
 
 class _Hashed:
-    """Takes what is written and hashes it. No file in NumPy's eyes, whose own writer hides why a disk took no more."""
+    """A writer that hashes every byte. NumPy does not take it for a file: its own writer hides why a disk is full."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file, self.hash = file, hashlib.sha256()
@@ -138,7 +138,7 @@ class _Hashed:
 
 
 def write_array(path: Path, array: np.ndarray) -> str:
-    """`array` as .npy; returns the SHA-256 of the file."""
+    """Write `array` as .npy and return the SHA-256 of the file."""
     with atomic_path(path) as temporary, temporary.open("wb") as file:
         hashed = _Hashed(file)
         np.save(hashed, array)  # type: ignore[arg-type]
@@ -147,13 +147,13 @@ def write_array(path: Path, array: np.ndarray) -> str:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """One process at a time is in the block with the same folder; the others wait, and log for which process.
+    """Let one process at a time into the block of a folder; the others wait, and log for which process.
 
     A lock of the operating system (flock) on `.lock` in the folder: it ends with its process, however that ends. The
     file stays: a file that is removed and made again can be two files at once, on a network file system above all.
     Where the file system has no locks, no process waits, and a warning says so.
     """
-    from filelock import FileLock, Timeout  # here: planning locks nothing
+    from filelock import FileLock, Timeout  # here: planning takes no lock
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +170,7 @@ def locked(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
             raise
-        log.warning("%s: the file system has no locks: start nothing else that writes there", folder)
+        log.warning("%s: the file system has no locks: start no other process that writes there", folder)
     try:
         yield
     finally:
@@ -181,7 +181,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _sign(file: int) -> None:
-    """Writes into the lock's file which process holds it: a courtesy to those that wait."""
+    """Write into the lock's file which process holds it: a courtesy to those that wait."""
     with suppress(OSError):
         os.ftruncate(file, 0)
         os.pwrite(file, f"process {os.getpid()} on {platform.node()}".encode(), 0)

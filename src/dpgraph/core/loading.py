@@ -1,4 +1,4 @@
-"""Objects by name, where what names them must not import them: a specification has no torch, what it names has."""
+"""Load an object by its name, so that a specification can name code that needs torch without importing it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import Any
 
 @cache
 def load(name: str) -> Any:
-    """`package.module:object`; raises ImportError or AttributeError where there is none."""
+    """Return the object that `package.module:object` names. Raise ImportError or AttributeError where there is none."""
     module, _, attribute = name.partition(":")
     return getattr(importlib.import_module(module), attribute)
 
 
 def module_of(name: str) -> str:
-    """Of `package.module:object`."""
+    """Return the module of `package.module:object`."""
     return name.partition(":")[0]
 
 
 @cache
 def ogb_module(path: str) -> ModuleType:
-    """Return the module of the package ogb in the file `path`, without a network and without what stands beside it.
+    """Return the module of the package ogb in the file `path`, without a network and without its package.
 
     Importing ogb asks PyPI for a newer version, in a thread, unless the package outdated is missing (ogb/version.py):
     it is hidden for a moment. A file alone brings neither torch nor torch-geometric, as ogb's own packages do.

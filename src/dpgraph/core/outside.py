@@ -4,7 +4,7 @@
 config names is handed to jobs in an environment variable. A place is a YAML file of data set entries, a
 folder with `datasets.yaml`, `accountant.py` and packages of methods (`<name>/spec.py`), or such a package itself.
 
-Nothing here imports what it finds but `import_method` and `import_file`. Every mistake in these files is one line.
+Only `import_method` and `import_file` import the files that are found. A mistake in them is reported in one line.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def broken(place: Path, error: BaseException) -> UserError:
 
 
 def checks_of(folder: Path) -> tuple[str, ...]:
-    """Return what `dpgraph check method` found of these very files, or why there is nothing."""
+    """Return the findings of `dpgraph check method` on these very files, or why there are none."""
     try:
         noted = json.loads((folder / CHECKS).read_text(encoding="utf-8"))
         if noted["files"] != digest_of(sorted(folder.rglob("*.py"))):
@@ -162,7 +162,7 @@ def checks_of(folder: Path) -> tuple[str, ...]:
 
 
 def write_checks(folder: Path, checks: Mapping[str, bool]) -> Path:
-    """Write outcomes of checks beside the method, for the results to list."""
+    """Write outcomes of checks into the method's folder, for the results to list."""
     noted = {"files": digest_of(sorted(folder.rglob("*.py"))), "checks": dict(checks)}
     path = folder / CHECKS
     path.write_text(json.dumps(noted, indent=1) + "\n", encoding="utf-8")

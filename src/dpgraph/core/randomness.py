@@ -23,7 +23,7 @@ FREE = ("bit_generator", "shuffle")  # what a checkpoint reads; what `permutatio
 
 
 def entropy(*names: Name) -> int:
-    """128 bits from the names; ("ab", "c") and ("a", "bc") differ, as do 1 and "1"."""
+    """Return 128 bits from the names; ("ab", "c") and ("a", "bc") differ, as do 1 and "1"."""
     digest = hashlib.sha256(repr(tuple(names)).encode()).digest()
     return int.from_bytes(digest[:16], "little")
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 
 def load_npy(path: Path, mmap: bool = False) -> np.ndarray:
-    """The array of a .npy file; raises ValueError for anything else, OSError where the file cannot be read."""
+    """Return the array of a .npy file; raises ValueError for anything else, OSError where the file cannot be read."""
     try:
         if mmap:
             return np.lib.format.open_memmap(path, mode="r")
@@ -26,12 +26,12 @@ def load_npy(path: Path, mmap: bool = False) -> np.ndarray:
 
 
 def sparse(arrays: Mapping[str, np.ndarray], prefix: str = "") -> sp.csr_matrix:
-    """The matrix in CSR whose arrays are `prefix` + data, indices, indptr and shape."""
+    """Return the matrix in CSR whose arrays are `prefix` + data, indices, indptr and shape."""
     return checked_csr(*(arrays[prefix + part] for part in ("data", "indices", "indptr", "shape")))
 
 
 def saved_matrix(arrays: Mapping[str, np.ndarray]) -> sp.coo_matrix:
-    """What scipy's save_npz wrote: CSR, or COO."""
+    """Return the matrix that scipy's save_npz wrote, in CSR or COO."""
     form = str(arrays["format"].astype("U")) if "format" in arrays else ""
     if form == "csr":
         return sparse(arrays).tocoo()
@@ -48,7 +48,7 @@ def saved_matrix(arrays: Mapping[str, np.ndarray]) -> sp.coo_matrix:
 
 
 def checked_csr(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_matrix:
-    """A matrix in CSR of numbers; raises ValueError unless its parts agree."""
+    """Return a matrix in CSR of numbers; raises ValueError unless its parts agree."""
     parts = {"data": data, "indices": indices, "indptr": indptr}
     for name, part in parts.items():
         allowed = "biuf" if name == "data" else "iu"
@@ -65,7 +65,7 @@ def checked_csr(data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_matr
 
 
 def shape_of(value: Any) -> tuple[int, int]:
-    """(rows, columns), each below 2^31."""
+    """Return (rows, columns), each below 2^31."""
     shape = np.asarray(value)
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or shape.min() < 0 or shape.max() >= 1 << 31:
         raise ValueError("shape: expected two integers in 0..2^31 - 1")

@@ -1,9 +1,9 @@
 """A graph that shows whether the predictions of others give a record away.
 
-A canary has no label. Its record holds the words of class 1, or none, by a fair coin. Its friends list it and nobody
-else; what the coin says is their label, so that a friend's prediction guesses the coin and test accuracy counts right
+A canary has no label. Its record holds the words of class 1, or none, by a fair coin. Only its friends list
+it. The outcome of the coin is their label: a friend's prediction guesses the coin, and test accuracy counts right
 guesses. A canary's list stays as it is where its record has no words: it is read for its own prediction alone. All
-other nodes have a class, words that tell of it, neighbours of the same class, and no canary among these: what is learnt
+other nodes have a class, words that tell of it, neighbours of the same class, and no canary among these: a model
 depends on a coin only through what a method reads of nodes without a label.
 """
 
@@ -22,12 +22,12 @@ from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
 WORDS = 6  # in every record; as many tell of each class, and twice as many of none
 ALL_WORDS = 4 * WORDS
 OWN_CLASS, OTHER_CLASS = 0.4, 0.2  # chances that a word of a labelled record tells of a class; else of none
-FIRST_CLASS = 0.6  # share of labelled records: a record that says nothing counts to the class of no canary
-BESIDE = 3  # neighbours on either side, of the ring of a class
+FIRST_CLASS = 0.6  # share of labelled records: a record without words counts to the class of no canary
+RING = 3  # neighbours on either side, of the ring of a class
 
 
 class Canaries(Frozen):
-    """How many there are of each kind."""
+    """The numbers of nodes of each kind."""
 
     name: str = Field(description="Key of the random generators")
     canaries: Annotated[int, Field(ge=2, description="Records that are there or not")]
@@ -37,7 +37,7 @@ class Canaries(Frozen):
 
 
 def generate(model: Canaries) -> RawGraph:
-    """Labelled nodes first, then canaries, then the friends of each; the same for the same parameters."""
+    """Make the graph: labelled nodes, then canaries, then the friends of each. It depends on the parameters alone."""
     labelled, friends = model.train + model.validation, model.canaries * model.friends
     present = numpy_generator(model.name, "coins").random(model.canaries) < 0.5
     classes = (numpy_generator(model.name, "classes").random(labelled) >= FIRST_CLASS).astype(np.int64)
@@ -64,11 +64,11 @@ def generate(model: Canaries) -> RawGraph:
 
 
 def _ring(nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.tile(nodes, BESIDE), np.concatenate([np.roll(nodes, step) for step in range(1, BESIDE + 1)])
+    return np.tile(nodes, RING), np.concatenate([np.roll(nodes, step) for step in range(1, RING + 1)])
 
 
 def _labelled_words(model: Canaries, classes: np.ndarray) -> np.ndarray:
-    """(labelled, ALL_WORDS) 1 where one of WORDS draws gave the word."""
+    """Return (labelled, ALL_WORDS) 1 where one of WORDS draws gave the word."""
     random = numpy_generator(model.name, "words")
     kind = random.random((len(classes), WORDS))
     word = random.integers(0, WORDS, (len(classes), WORDS))

@@ -1,7 +1,7 @@
 """Splits by agglomerative clusters, after ogbn-arxiv-clustered of Daigavane et al. (section 6.2).
 
-The authors' assignment is behind a dead link, and neither linkage, features nor number of clusters are printed: what is
-made here is a declared variant. It clusters by Ward's linkage along the graph's edges (scikit-learn).
+The authors' assignment is behind a dead link, and neither linkage, features nor number of clusters are printed: the
+split made here is a declared variant. It clusters by Ward's linkage along the graph's edges (scikit-learn).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PIECE = 1 << 18
 
 
 def cluster_split(raw: RawGraph, percent: Sequence[int]) -> tuple[np.ndarray, dict[str, Any]]:
-    """(N,) uint8 and the declaration of the variant.
+    """Return (N,) uint8 and the declaration of the variant.
 
     The tree is cut into 10, 20, 40, ... clusters until merging them greedily meets the ratio within half a percent of
     the nodes. Deterministic: no random draw but the keyed projection of features wider than 64. Larger graphs are
@@ -52,7 +52,7 @@ def cluster_split(raw: RawGraph, percent: Sequence[int]) -> tuple[np.ndarray, di
 
 
 def declaration(clusters: int, leaves: int) -> dict[str, Any]:
-    """Return what is said of a split into so many clusters of so many groups of nodes."""
+    """Return the declaration of a split into so many clusters of so many groups of nodes."""
     return {
         "split_variant": "Ward linkage along the edges, clusters merged greedily; the published split file is lost",
         "clusters": clusters,
@@ -78,7 +78,7 @@ def kept_clusters(name: str, split: str, nodes: int) -> tuple[np.ndarray, dict[s
 
 
 def contract(features: np.ndarray, ptr: np.ndarray, idx: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray, Csr]:
-    """Groups of nodes, at most `limit` unless there are more components.
+    """Return groups of nodes, at most `limit` unless there are more components.
 
     In each round every group joins the adjacent group nearest in Ward's distance. Returns the group of each node (N,),
     the groups' means (M, F) and the CSR of the groups' adjacency. At or below `limit` each node is its own group.
@@ -102,7 +102,7 @@ def contract(features: np.ndarray, ptr: np.ndarray, idx: np.ndarray, limit: int)
 
 
 def ward_distance(means: np.ndarray, sizes: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """(E,) increase of the sum of squares by each merge, in pieces that fit in memory."""
+    """Return (E,) increases of the sum of squares by each merge, in pieces that fit in memory."""
     pieces = [
         np.square(means[left[start : start + PIECE]] - means[right[start : start + PIECE]]).sum(axis=1)
         for start in range(0, len(left), PIECE)
@@ -111,7 +111,7 @@ def ward_distance(means: np.ndarray, sizes: np.ndarray, left: np.ndarray, right:
 
 
 def ward_merges(features: np.ndarray, ptr: np.ndarray, idx: np.ndarray) -> np.ndarray:
-    """(N - 1, 2) pairs merged, in order; numbers from N on are earlier merges.
+    """Return (N - 1, 2) pairs merged, in order; numbers from N on are earlier merges.
 
     Components of the graph are joined first, each by one edge to the node of the largest component that is nearest to
     its first node: scikit-learn would compare all pairs of nodes.
@@ -134,7 +134,7 @@ def ward_merges(features: np.ndarray, ptr: np.ndarray, idx: np.ndarray) -> np.nd
 
 
 def cut(merges: np.ndarray, num_nodes: int, clusters: int) -> np.ndarray:
-    """(N,) cluster of each node after all but the last `clusters` - 1 merges."""
+    """Return the cluster of each node, (N,), after all but the last `clusters` - 1 merges."""
     done = num_nodes - clusters
     size = num_nodes + done
     parents = np.repeat(np.arange(num_nodes, size), 2)
@@ -143,7 +143,7 @@ def cut(merges: np.ndarray, num_nodes: int, clusters: int) -> np.ndarray:
 
 
 def merge_to_ratio(clusters: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """(N,) uint8: clusters, largest first, each to the part that lacks most nodes; ties go to the earlier part."""
+    """Assign clusters, largest first, to the part that lacks most nodes; ties go to the earlier part. (N,) uint8."""
     sizes = np.bincount(clusters)
     missing = targets * len(clusters)
     part = np.empty(len(sizes), dtype=np.uint8)

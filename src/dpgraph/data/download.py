@@ -26,7 +26,7 @@ def sha256_of(path: Path) -> str:
 
 
 def check(path: Path, name: str, size: int | None, sha256: str | None) -> str:
-    """SHA-256 of `path`; raises UserError, one line with both values, if size or hash differ. None: not known."""
+    """Return the SHA-256 of `path`. Raise UserError with both values if a known size or hash differs."""
     actual = path.stat().st_size
     if size is not None and actual < size:
         raise UserError(f"{name}: truncated, {actual} bytes: expected {size} bytes")
@@ -47,7 +47,7 @@ def download(
     pause: float = 1.0,
     sleep: Callable[[float], None] = time.sleep,
 ) -> str:
-    """Brings `url` to `target` and returns its SHA-256.
+    """Bring `url` to `target` and return its SHA-256.
 
     A broken transfer leaves `<target>.part`, which the next call resumes if the server's file is still the same. Tries
     are `pause`, 2 `pause`, 4 `pause` seconds apart. Raises DataUnavailable if the host cannot be reached or has no such
@@ -79,7 +79,7 @@ class _Truncated(UserError):
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether another try may end otherwise."""
+    """Return whether another try may succeed."""
     import requests
 
     if isinstance(error, requests.exceptions.HTTPError):
@@ -88,7 +88,7 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def _tries(outcome: Any, part: Path) -> int:
-    """Fewer for a host that has never answered."""
+    """Return the number of tries, fewer for a host that has never answered."""
     import requests
 
     unreachable = isinstance(outcome.exception(), requests.exceptions.ConnectionError)
@@ -114,7 +114,7 @@ def _finish(url: str, part: Path, target: Path, size: int | None, sha256: str | 
 
 
 def _transfer(url: str, part: Path) -> int | None:
-    """Appends what is missing to `part`; returns the file's full size as the server states it."""
+    """Append the missing bytes to `part`; return the file's full size as the server states it."""
     import requests
 
     offset = part.stat().st_size if part.exists() else 0
@@ -158,7 +158,7 @@ def _copy(response: Any, file: Any, bar: Progress) -> None:
 
 
 def _remember(part: Path, headers: Any) -> None:
-    """Keeps the server's mark of this version of the file; without one, or with a weak one, nothing is resumed."""
+    """Keep the server's mark of this version of the file. A download without one, or with a weak one, starts anew."""
     mark = headers.get("ETag") or headers.get("Last-Modified")
     if mark and not mark.startswith("W/"):
         _validator(part).write_text(mark, encoding="utf-8")

@@ -16,7 +16,7 @@ OVERLAPPING = (
 
 
 def same_records(one: str, other: str) -> bool:
-    """Whether two data sets may share records: variants, files in common, or an overlap that is known or suspected.
+    """Return whether two data sets may share records: variants, files in common, or a known or suspected overlap.
 
     One that joins others (`DatasetEntry.parts`) shares with another what its parts do; parts are not related by it.
     Raises UserError for a name that is not in the registry.
@@ -27,20 +27,20 @@ def same_records(one: str, other: str) -> bool:
 
 @cache
 def family(name: str) -> frozenset[str]:
-    """All data sets that may share records with this one; itself among them."""
+    """Return the data sets that may share records with this one; itself among them."""
     return frozenset(other for other in registry() if same_records(name, other))
 
 
 @cache
 def _records(name: str) -> frozenset[str]:
-    """The data sets, none of which joins others, among whose records all of this one's are."""
+    """Return the data sets, none of which joins others, among whose records all of this one's are."""
     parts = entry(name).parts
     return frozenset().union(*map(_linked, parts)) if parts else _linked(name)
 
 
 @cache
 def _linked(name: str) -> frozenset[str]:
-    """Directly or through others."""
+    """Return whether two entries are linked, directly or through others."""
     single = [one for one, known in registry().items() if not known.parts]
     found = {name}
     while more := {other for other in single if other not in found and any(_link(other, one) for one in found)}:

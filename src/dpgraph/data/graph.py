@@ -31,7 +31,7 @@ class Graph(Records):
 
     @classmethod
     def without_edges(cls, records: Records) -> Self:
-        """The records as nodes that no edge joins: what methods that read own records only take."""
+        """Return the records as nodes without edges, for methods that read own records only."""
         ptr, none = np.zeros(records.num_nodes + 1, dtype=np.int64), np.zeros(0, dtype=np.int32)
         return cls(
             name=records.name,

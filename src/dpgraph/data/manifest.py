@@ -1,15 +1,20 @@
-"""What a download brought: files with hashes and sources, licence, citation; or why there is nothing."""
+"""The outcome of a download: files with hashes and sources, licence and citation, or the reason for having none.
+
+`mirrors.txt` next to it names the mirrors that were tried: once they change, a missing data set is looked for again.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from dpgraph.config.frozen import Frozen
 from dpgraph.core.errors import UserError
-from dpgraph.core.files import read_json, write_json
+from dpgraph.core.files import read_json, write_json, write_text
 from dpgraph.data.download import check
-from dpgraph.data.registry import Licence
+from dpgraph.data.registry import DatasetEntry, Licence, Source
 
 MANIFEST = "manifest.json"
 
@@ -39,7 +44,7 @@ def write_manifest(manifest: Manifest, raw_dir: Path) -> None:
 
 
 def read_manifest(raw_dir: Path) -> Manifest:
-    """Raises UserError if there is none or it cannot be read."""
+    """Raise UserError if there is none or it cannot be read."""
     path = Path(raw_dir) / MANIFEST
     try:
         return Manifest.model_validate(read_json(path))
@@ -50,7 +55,7 @@ def read_manifest(raw_dir: Path) -> Manifest:
 
 
 def verify_files(manifest: Manifest, raw_dir: Path) -> None:
-    """Raises UserError, one line with both values, for a file that is gone or no longer what was downloaded."""
+    """Raise UserError, one line with both values, for a file that is gone or no longer what was downloaded."""
     remedy = f"delete {Path(raw_dir) / MANIFEST} and run again"
     for file in manifest.files:
         path = Path(raw_dir) / file.path
@@ -60,3 +65,47 @@ def verify_files(manifest: Manifest, raw_dir: Path) -> None:
             check(path, str(path), file.bytes, file.sha256)
         except UserError as error:
             raise UserError(f"{error} ({remedy})") from None
+
+
+MIRRORS = "mirrors.txt"
+
+
+def holds(entry: DatasetEntry, mirrors: Sequence[str | Path]) -> bool:
+    """Return whether the mirrors have the data set: its archive or every file. Reads no file."""
+
+    def have(source: Source | None) -> bool:
+        return source is not None and source.mirror is not None and any(
+            (Path(mirror) / source.mirror).is_file() for mirror in mirrors
+        )  # fmt: skip
+
+    return have(entry.archive) or all(any(have(source) for source in file.sources) for file in entry.files)
+
+
+def remember(raw_dir: Path, mirrors: Sequence[str | Path]) -> None:
+    write_text(Path(raw_dir) / MIRRORS, os.pathsep.join(map(str, mirrors)))
+
+
+def mirrors_parameter(raw_dir: Path, current: Sequence[str | Path]) -> str:
+    """Return the parameter of the download rule: a changed value runs it again.
+
+    A good copy keeps the value it came with, whatever mirrors are named today; a data set that was unavailable, or was
+    never fetched, gets today's.
+    """
+    raw_dir = Path(raw_dir)
+    try:
+        if read_manifest(raw_dir).status == "ok":
+            return (raw_dir / MIRRORS).read_text(encoding="utf-8")
+    except (UserError, OSError):
+        pass
+    return os.pathsep.join(map(str, current))
+
+
+def tried(raw_dir: Path, current: Sequence[str | Path]) -> bool:
+    """Return whether a download has ended: with all files, or without them and with the mirrors of today."""
+    raw_dir = Path(raw_dir)
+    try:
+        if read_manifest(raw_dir).status == "ok":
+            return True
+        return (raw_dir / MIRRORS).read_text(encoding="utf-8") == os.pathsep.join(map(str, current))
+    except (UserError, OSError):
+        return False

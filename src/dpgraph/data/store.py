@@ -12,15 +12,60 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 from pydantic import Field
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.data import stored
-from dpgraph.data.checks import problem
+from dpgraph.data.adjacency import apply_setting, statistics
 from dpgraph.data.graph import Graph
-from dpgraph.data.settings import apply_setting
+from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES
 from dpgraph.data.splits import drawn_split, is_drawn
-from dpgraph.data.statistics import statistics
+
+SPLITS = [*SPLIT_NAMES.values(), NO_SPLIT]
+
+Arrays = dict[str, np.ndarray]
+Problem = tuple[str, str]  # name of the array, its defect
+
+
+def first_problem(arrays: Arrays, num_classes: int, symmetric: bool) -> Problem | None:
+    """Return the first thing wrong with a stored graph's arrays, or None. Samplers and Lemma 1 rest on what it checks.
+
+    Reads all but the features. The hash (`stored.read_arrays`) covers what was written; this protects what trusts it.
+    """
+    nodes = len(arrays["labels"])
+    for name, array in arrays.items():
+        if array.ndim != 1 + (name == "features") or (
+            name in ("features", "split", "out_ptr", "in_ptr") and len(array) != nodes + name.endswith("_ptr")
+        ):
+            return name, "does not fit the other arrays of this graph"
+    for side in ("out",) if symmetric else ("out", "in"):
+        wrong = _of_lists(side, arrays[f"{side}_ptr"], arrays[f"{side}_idx"])
+        if wrong is not None:
+            return wrong
+    labels, split = arrays["labels"], arrays["split"]
+    if nodes and not -1 <= labels.min() <= labels.max() < num_classes:
+        return "labels", f"labels {labels.min()}..{labels.max()}: expected -1 (none)..{num_classes - 1}"
+    unknown = np.flatnonzero(~np.isin(split, SPLITS))
+    if len(unknown):
+        return "split", f"the split of node {unknown[0]} is {split[unknown[0]]}: expected one of {SPLITS}"
+    return None
+
+
+def _of_lists(side: str, ptr: np.ndarray, idx: np.ndarray) -> Problem | None:
+    nodes = len(ptr) - 1
+    if ptr[0] != 0 or ptr[-1] != len(idx) or (np.diff(ptr) < 0).any():
+        return f"{side}_ptr", "does not fit the other arrays of this graph"
+    if len(idx) and not 0 <= idx.min() <= idx.max() < nodes:
+        ids = f"ids {idx.min()}..{idx.max()} instead of 0..{nodes - 1}"
+        return f"{side}_idx", f"does not fit the other arrays of this graph: {ids}"
+    lists = sp.csr_matrix((np.ones(len(idx), dtype=bool), idx, ptr), shape=(nodes, nodes))
+    if not lists.has_canonical_format:
+        return f"{side}_idx", "a list names a node twice or does not ascend: expected ascending ids, each once"
+    if len(own := np.flatnonzero(lists.diagonal())):
+        return f"{side}_idx", f"node {own[0]} is in its own list: expected no self-loops"
+    return None
+
 
 IN_ARRAYS = ("in_ptr", "in_idx")
 WHOLE = ("whole_ptr", "whole_idx")  # all edges, where those of a split are fewer and each seed has its own split
@@ -51,7 +96,7 @@ class GraphHeader(stored.ArraysHeader):
 
 
 def save_graph(graph: Graph, folder: Path, whole: Lists | None = None) -> None:
-    """Writes `graph`; a graph whose lists by owner and by node pointed to are the same object stores them once.
+    """Write `graph`; a graph whose lists by owner and by node pointed to are the same object stores them once.
 
     `whole`: the symmetric lists before the setting removed edges, for the splits of other seeds.
     """
@@ -72,13 +117,13 @@ def save_graph(graph: Graph, folder: Path, whole: Lists | None = None) -> None:
 
 
 def load_status(folder: Path) -> stored.Stored:
-    """Status, reason and statistics; reads graph.json only."""
+    """Return status, reason and statistics; reads graph.json only."""
     header = stored.read_header(folder, GraphHeader)
     return stored.Stored(**{key: getattr(header, key) for key in stored.Stored.model_fields})
 
 
 def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int = 0) -> Graph:
-    """The graph with its random split number `split`; with `mmap` the features stay on disk until they are read.
+    """Return the graph with its random split number `split`; with `mmap` the features stay on disk until they are read.
 
     Lists, labels and split are what `Graph` promises, or it is refused. `verify` reads everything: it compares hashes.
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
@@ -90,10 +135,10 @@ def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int
     whole = (arrays.pop("whole_ptr"), arrays.pop("whole_idx")) if "whole_ptr" in arrays else None
     if header.symmetric:
         arrays["in_ptr"], arrays["in_idx"] = arrays["out_ptr"], arrays["out_idx"]
-    wrong = problem(arrays, header.num_classes, header.symmetric)
+    wrong = first_problem(arrays, header.num_classes, header.symmetric)
     if wrong is None and whole is not None and split:
         edges = {**arrays, **dict(zip(("out_ptr", "out_idx"), whole, strict=True))}
-        wrong = problem(edges, header.num_classes, symmetric=True)
+        wrong = first_problem(edges, header.num_classes, symmetric=True)
     if wrong is not None:
         raise UserError(f"{folder / wrong[0]}.npy: {wrong[1]} ({stored.REMEDY})")
     graph = Graph(name=header.name, num_classes=header.num_classes, meta=header.meta, **arrays)

@@ -22,7 +22,7 @@ REMEDY = "delete graph.json next to it and run again"
 
 
 class Stored(Frozen):
-    """Whether a stored data set can be loaded; `reason` states why not."""
+    """The status of a stored data set: loadable, or not for a `reason`."""
 
     name: str
     status: Literal["ok", "unavailable"]
@@ -68,7 +68,7 @@ def write_stored(
     meta: Mapping[str, Any],
     **others: Any,
 ) -> None:
-    """Arrays, each as its dtype, and last the header.
+    """Write arrays, each as its dtype, and last the header.
 
     The header holds the hash of every array, so that two headers are equal only if the data sets are.
     """
@@ -99,7 +99,7 @@ def save_unavailable(name: str, reason: str, folder: Path) -> None:
 
 
 def read_header(folder: Path, kind: type[H]) -> H:
-    """Raises UserError for a header that is missing or damaged."""
+    """Raise UserError for a header that is missing or damaged."""
     path = Path(folder) / HEADER
     try:
         return kind.model_validate(read_json(path))
@@ -111,7 +111,7 @@ def read_header(folder: Path, kind: type[H]) -> H:
 
 
 def check_available(header: Stored) -> None:
-    """Raises DataUnavailable with the recorded reason if the data could not be had."""
+    """Raise DataUnavailable with the recorded reason if the data could not be had."""
     if header.status != "ok":
         raise DataUnavailable(f"{header.name}: {header.reason}")
 
@@ -119,7 +119,7 @@ def check_available(header: Stored) -> None:
 def read_arrays(
     folder: Path, header: ArraysHeader, dtypes: Mapping[str, str], mmap: bool, verify: bool
 ) -> dict[str, np.ndarray]:
-    """All arrays of the header, read-only; `verify` compares hashes. Raises UserError for a damaged one."""
+    """Return the header's arrays, read-only; `verify` compares hashes. Raise UserError for a damaged one."""
     folder = Path(folder)
     arrays = {
         name: _array(folder / f"{name}.npy", list(shape), dtypes[name], mmap) for name, shape in header.shapes.items()

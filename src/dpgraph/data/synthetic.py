@@ -50,7 +50,7 @@ class BlockModel(Frozen):
 
 
 def generate(model: BlockModel) -> RawGraph:
-    """The graph of `model`; the same for the same parameters, whatever ran before."""
+    """Return the graph of `model`, a function of its parameters alone."""
     shares = (1.0 + np.arange(model.classes)) ** -model.class_skew
     shares /= shares.sum()
     latent = numpy_generator(model.name, "classes").choice(model.classes, size=model.nodes, p=shares)
@@ -68,7 +68,7 @@ def generate(model: BlockModel) -> RawGraph:
 
 @dataclass(frozen=True)
 class _Ends:
-    """How ends of edges are drawn: nodes ordered by class, each with its weight."""
+    """The distribution of ends of edges: nodes ordered by class, each with its weight."""
 
     order: np.ndarray  # (N,) int64 nodes, by class
     latent: np.ndarray  # (N,) int64 class of each node
@@ -79,7 +79,7 @@ class _Ends:
 
 
 def _edges(model: BlockModel, latent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct undirected edges: ends are drawn by weight, the second from the first one's class or from all nodes.
+    """Draw distinct undirected edges: ends by weight, the second from the first one's class or from all nodes.
 
     Each of `draws` edges takes a number from each of three arrays of that size; duplicates are drawn again.
     """
@@ -97,7 +97,7 @@ def _edges(model: BlockModel, latent: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _drawn(generator: np.random.Generator, wanted: int, ends: _Ends) -> np.ndarray:
-    """(wanted,) distinct keys, smaller end * N + larger end, in the order in which they were drawn first."""
+    """Return (wanted,) distinct keys, smaller end * N + larger end, in the order in which they were drawn first."""
     order, latent, total = ends.order, ends.latent, ends.total
     keys = np.empty(0, dtype=np.int64)
     for _ in range(ROUNDS):
@@ -116,7 +116,7 @@ def _drawn(generator: np.random.Generator, wanted: int, ends: _Ends) -> np.ndarr
 
 
 def _place(total: np.ndarray, value: np.ndarray) -> np.ndarray:
-    """The place in `total` of each value; sorted values are found several times as fast."""
+    """Return the place in `total` of each value; sorted values are found several times as fast."""
     order = np.argsort(value)
     places = np.empty(len(value), dtype=np.int64)
     places[order] = np.searchsorted(total, value[order], side="right").clip(max=len(total) - 1)
@@ -136,7 +136,7 @@ def _features(model: BlockModel, latent: np.ndarray) -> np.ndarray:
 
 
 def _words(model: BlockModel, latent: np.ndarray) -> np.ndarray:
-    """(N, F) float32, 1 where a word occurs among Poisson many draws from the words of the node's latent class."""
+    """Return (N, F) float32 with 1 for each word among Poisson many draws from the node's latent class."""
     tilts = numpy_generator(model.name, "class words").standard_normal((model.classes, model.features))
     odds = np.exp(model.word_signal * tilts) / (np.arange(model.features) + 10)
     chances = -np.expm1(-(model.words or 0) * odds / odds.sum(axis=1, keepdims=True))

@@ -1,1 +1,1 @@
-"""A user's own graph: read, planned, trained privately, and written with a card that states what is protected."""
+"""A user's own graph: read, planned, trained privately, and written with a privacy card."""

@@ -1,8 +1,8 @@
-"""What the card says of audits: attacks on the mechanism's own code, run where the card is made, on made-up graphs.
+"""Audits of the card: attacks on the mechanism's own code, run on made-up graphs where the card is made.
 
-They read nothing of the user's graph. Some attack the benchmark's run of the mechanism, whose votes, caps and steps a
+They do not read the user's graph. Some attack the benchmark's run of the mechanism, whose votes, caps and steps a
 release takes over. SECRET attacks what a release has of its own: noise of the operating system on a grid. It is
-observed through an order that records what is added; the noise itself is that of `fit`.
+observed through an order that records each addition; the noise itself is that of `fit`.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from dpgraph.core.errors import UserError
 from dpgraph.core.progress import tracked
 from dpgraph.data.records import TRAIN
 from dpgraph.engine.methods.base import Job
-from dpgraph.own_graph.budget import ASKED, RELATIONS, Budgeted, PublicNumbers, budgeted
+from dpgraph.own_graph.budget import METHODS, RELATIONS, BudgetedRun, PublicNumbers, budgeted
 from dpgraph.own_graph.secret import SecretOrder
 from dpgraph.own_graph.training import SecretVotes
 from dpgraph.privacy.relation import Relation
 
-Asked = tuple[tuple[str, int | None], ...]
-# names and trials: seconds in all. The first four compare noise, rates, clip norms, what is read, and epsilon with what
-# is worked out a second time, for the method alone
-STEPS: Asked = tuple((name, None) for name in BY_METHOD)
-VOTES: Asked = (("votes", 1000),)
-MEAN: Asked = (("votes-mean", 100),)
-READERS: Asked = (("votes-learnt", 4),)
-REMOVED: Asked = (("votes-capped", 4), ("votes-removed", 4))
+Trials = tuple[tuple[str, int | None], ...]
+# names and trials: seconds in all. The first four compare noise, rates, clip norms, reads and epsilon with a second
+# computation, for the method alone
+STEPS: Trials = tuple((name, None) for name in BY_METHOD)
+VOTES: Trials = (("votes", 1000),)
+MEAN: Trials = (("votes-mean", 100),)
+READERS: Trials = (("votes-learnt", 4),)
+REMOVED: Trials = (("votes-capped", 4), ("votes-removed", 4))
 
 
 EPSILON = 100.0  # of made-up runs; noise is compared in units of what was accounted for
 DRAWS = 10_000
-CANARIES: Asked = (("secret one-run", 5000),)
+CANARIES: Trials = (("secret one-run", 5000),)
 # of 1 / noise: 5,000 canaries show .65 and .83, each six standard deviations or more above this
 LEAST = {"f-DP": 0.3, "independent trials": 0.5}
 
@@ -97,14 +97,14 @@ def canaries_of_releases(trials: int) -> AuditResult:
 
 SECRET: dict[str, Callable[[int], AuditResult]] = {
     f"secret noise, {kind}, {relation}": partial(noise_of_releases, kind, relation)
-    for kind in ASKED
+    for kind in METHODS
     for relation in RELATIONS
 } | {"secret one-run": canaries_of_releases}
 
 
-def audits_of(what: Budgeted) -> Asked:
+def audits_of(what: BudgetedRun) -> Trials:
     mean = MEAN if what.mechanism.mean_ratio is not None else ()
-    own: Asked = ((f"secret noise, {what.kind}, {what.relation}", DRAWS), *CANARIES)
+    own: Trials = ((f"secret noise, {what.kind}, {what.relation}", DRAWS), *CANARIES)
     if not what.votes:
         return (*STEPS, *mean, *own)
     learnt = READERS if what.mechanism.reader_ratio is not None else ()
@@ -112,11 +112,11 @@ def audits_of(what: Budgeted) -> Asked:
 
 
 @cache
-def audited(method: str, asked: Asked) -> Mapping[str, str]:
-    """What each audit claims and found. Raises UserError where one fails: then nothing may be released."""
+def audited(method: str, audits: Trials) -> Mapping[str, str]:
+    """Return each audit's claim and finding. Raise UserError where one fails: no release may follow."""
     found = {}
     with only(method):
-        for name, trials in tracked(asked, "audits of the mechanism on made-up graphs", len(asked), "audit"):
+        for name, trials in tracked(audits, "audits of the mechanism on made-up graphs", len(audits), "audit"):
             result = SECRET[name](trials or DRAWS) if name in SECRET else run_audit(name, trials)
             if not result.passed:
                 raise UserError(f"audit {name} FAILED: {result.finding}: nothing is released")

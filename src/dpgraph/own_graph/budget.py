@@ -1,4 +1,4 @@
-"""What a budget buys: a cell with its calibration, from public numbers alone, and its epsilon at any delta."""
+"""The run that a budget buys: a cell with its calibration, from public numbers alone, and its epsilon at any delta."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from dpgraph.problems.base import Size
 
 KINDS = ("votes", "own")  # private votes, or their first stage alone
 LEARNT = "votes-learnt"  # votes, read by what labels of training nodes taught: on demand alone
-ASKED = (*KINDS, LEARNT)
+METHODS = (*KINDS, LEARNT)
 READER_SHARE = 0.03  # of the squared mu, for steps of that reader (docs/privacy.md, 12.13)
 RELATIONS = (Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE)
-MEAN_DEGREE = 10.0  # what settings are made for where no mean degree is stated
+MEAN_DEGREE = 10.0  # assumed by settings where no mean degree is stated
 LARGE_DELTA = 1e-3  # above it a promise that may fail is weak for a single node, too, however few there are
 MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
 
@@ -47,7 +47,7 @@ LabelsBy = Literal["stated", "noisy counts", "nodes that train"]
 
 
 class NothingPromised(UserError):
-    """No run of a kind is of use for what was asked. `reason`: the same for who did not name the kind by --method."""
+    """An error: no run of this kind can keep the promise. `reason`: the text for callers who did not name --method."""
 
     def __init__(self, message: str, reason: str = "") -> None:
         super().__init__(message)
@@ -56,7 +56,7 @@ class NothingPromised(UserError):
 
 @dataclass(frozen=True)
 class PublicNumbers:
-    """All that a plan may read of a graph. `voters`: nodes on the side that trains; of node-remove alone.
+    """The public numbers of a graph, all that a plan may read. `voters`: training nodes, for node-remove only.
 
     `labelled`: labels to train on, as stated, by noisy counts, or all nodes that train (`labelled_by`). `words`: so
     many features are not 0 in a mean record; None: most of them. `signed`: whether features may be negative, so that
@@ -100,11 +100,11 @@ class PublicNumbers:
 
 
 @dataclass(frozen=True)
-class Budgeted:
+class BudgetedRun:
     """A cell with its calibration: functions of public numbers, and of the classes that were chosen, if they were.
 
     What follows a choice of classes may depend on it, and keeps the rest of (epsilon, delta) whatever was chosen: both
-    add up (basic composition), and nothing is stated at another delta.
+    add up (basic composition); no other delta has an epsilon.
     """
 
     relation: Relation
@@ -132,7 +132,7 @@ class Budgeted:
 
     @property
     def kind(self) -> str:
-        """One of ASKED."""
+        """Return the method, one of METHODS."""
         return "own" if not self.votes else "votes" if self.mechanism.reader_ratio is None else LEARNT
 
     @property
@@ -142,7 +142,7 @@ class Budgeted:
 
     @property
     def mu(self) -> float:
-        """Of all that is released but the choice, as one Gaussian mechanism under `relation`: batches are full.
+        """Return mu of the release without its choice, as one Gaussian mechanism under `relation`: batches are full.
 
         Under node-remove the larger one of a voter's and a receiver's, and but for `failure`.
         """
@@ -156,7 +156,7 @@ class Budgeted:
 
     @property
     def choice(self) -> float:
-        """Epsilon of the choice of the reader, a pure mechanism beside the Gaussian one; 0: nothing is chosen."""
+        """Return the epsilon of the choice of the reader, a pure mechanism; 0 without a choice."""
         if self.mechanism.choice_epsilon and self.relation is not Relation.NODE_NULL:
             raise TypeError(f"relation={self.relation}: no choice is stated")
         return self.mechanism.choice_epsilon
@@ -183,7 +183,7 @@ class Budgeted:
         """Return the proved curve of a test under another relation that the run is stated under."""
         one = self.mechanism
         if isinstance(one, CappedVotes) or relation is Relation.NODE_REMOVE:
-            raise TypeError(f"relation={relation}: nothing is stated")
+            raise TypeError(f"relation={relation}: no statement")
         moved, mu, choice = moved_parts(
             mean_mu=one.mean_mu, votes_mu=one.votes_mu, reader_mu=one.reader_mu, choice_epsilon=one.choice_epsilon,
             mass=one.mass, degree_floor=one.degree_floor, relation=relation.value,  # type: ignore[arg-type]
@@ -191,12 +191,12 @@ class Budgeted:
         return TradeOff(mu=float(np.hypot(moved * self.training_mu, mu)), choice=choice)
 
     def epsilon_of(self, relation: Relation) -> float | None:
-        """At the delta of the run; None: nothing is stated."""
+        """Return epsilon at the delta of the run; None: the relation has no statement."""
         stated = self.calibration.statement
         return next((one.epsilon for one in (stated.rigorous, *stated.beside) if one.relation is relation), None)
 
     def epsilon_at(self, delta: float) -> float | None:
-        """None: nothing is stated at a delta that unlikely events use up, or beside a choice of classes."""
+        """Return epsilon at another delta; None: unlikely events use up that delta, or classes were chosen."""
         if self.paid is not None:
             return None
         left = delta - self.failure
@@ -204,15 +204,15 @@ class Budgeted:
 
     @property
     def epsilon(self) -> float:
-        """At the delta of the run, under `relation`."""
+        """Return epsilon at the delta of the run, under `relation`."""
         found = self.epsilon_of(self.relation)
         if found is None:
-            raise TypeError(f"relation={self.relation}: nothing is stated")
+            raise TypeError(f"relation={self.relation}: no statement")
         if self.paid is None:
             return found
         if found > self.target - float(self.paid.epsilon):
-            raise TypeError(f"epsilon={found} beside a choice of classes: expected at most {self.target} together")
-        return self.target  # what was found depends on the classes that were chosen
+            raise TypeError(f"epsilon={found} with a choice of classes: expected at most {self.target} together")
+        return self.target  # `found` depends on the classes that were chosen
 
     @property
     def delta(self) -> float:
@@ -229,11 +229,11 @@ def budgeted(
     relation: Relation = Relation.NODE_NULL,
     all_outputs: bool = False,
     selection: ClassSelection | None = None,
-) -> Budgeted:
-    """The run of `kind` (one of ASKED, or auto) whose epsilon under `relation` is the target.
+) -> BudgetedRun:
+    """Return the run of `kind` (one of METHODS, or auto) whose epsilon under `relation` is the target.
 
     Settings are by the public rule. `all_outputs`: whether all predictions are to be released. `selection`: of the
-    classes in `numbers`, which the budget pays for first. Raises UserError for what no run has.
+    classes in `numbers`, which the budget pays for first. Raises UserError where no run exists.
     """
     check_kind(kind, relation, all_outputs)
     check_epsilon(epsilon)
@@ -257,13 +257,13 @@ def planned(
     relation: Relation,
     all_outputs: bool,
     selection: ClassSelection | None = None,
-) -> Budgeted:
+) -> BudgetedRun:
     """Return `budgeted` at `epsilon`, or where it is None and no classes are chosen at the one of this advantage."""
     sure = checked_delta(delta, numbers.nodes)
 
-    def made(one: float) -> Budgeted:
-        asked: dict[str, Any] = {"delta": sure, "relation": relation, "all_outputs": all_outputs}
-        return budgeted(kind, numbers, epsilon=one, selection=selection, **asked)
+    def made(one: float) -> BudgetedRun:
+        promise: dict[str, Any] = {"delta": sure, "relation": relation, "all_outputs": all_outputs}
+        return budgeted(kind, numbers, epsilon=one, selection=selection, **promise)
 
     if epsilon is not None:
         return made(epsilon)
@@ -271,9 +271,9 @@ def planned(
 
 
 def check_kind(kind: str, relation: Relation, all_outputs: bool) -> None:
-    """Raises UserError for no method, and for a reader that is learnt where nothing is proved of it or gained by it."""
-    if kind not in (*ASKED, "auto"):
-        raise invalid("--method", kind, f"one of auto, {', '.join(ASKED)}")
+    """Raise UserError for an unknown method, and for a learnt reader without a proof or a gain."""
+    if kind not in (*METHODS, "auto"):
+        raise invalid("--method", kind, f"one of auto, {', '.join(METHODS)}")
     if kind != LEARNT:
         return
     if all_outputs:
@@ -282,7 +282,7 @@ def check_kind(kind: str, relation: Relation, all_outputs: bool) -> None:
     if relation is Relation.EDGE:
         why = "each step of its reader moves by four for an edge, which would take most of the budget"
     elif relation is not Relation.NODE_NULL:
-        why = "nothing is proved of its reader"
+        why = "its reader has no proof"
     else:
         return
     expected = f"expected votes, or {Relation.NODE_NULL}"
@@ -302,7 +302,7 @@ def check_epsilon(epsilon: float) -> None:
 
 
 def checked_delta(delta: float | None, nodes: int) -> float:
-    """As given, or the usual one. Raises UserError for one that means nothing."""
+    """Return delta as given, or the usual one. Raise UserError for one outside (0, 1 / nodes)."""
     chosen = usual_delta(nodes) if delta is None else delta
     if not 0 < chosen < 1 / nodes:
         raise invalid("--delta", chosen, f"a number > 0 and < 1 / nodes = {1 / nodes:.3g}")
@@ -329,9 +329,9 @@ Rule = Callable[[float], dict[str, Any]]  # settings at an epsilon
 
 
 def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bool) -> Rule:
-    """The public rule of the mechanism for these numbers (docs/privacy.md, 12.9).
+    """Return the public rule of the mechanism for these numbers (docs/privacy.md, 12.9).
 
-    Nothing is chosen where a choice would cost more than it brings: for an edge, which moves the utilities of both its
+    It leaves out a choice that would cost more than it brings: for an edge, which moves the utilities of both its
     ends, and where rows read one bucket, whose order of classes no reader changes.
     """
     size = numbers.size
@@ -339,8 +339,8 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
         return lambda epsilon: _capped(kind, size, epsilon)
     if relation is Relation.EDGE and kind == "own":
         raise NothingPromised(
-            "--relation edge, --method own: nothing reads an edge: expected votes, or another relation",
-            "nothing reads an edge, so there is nothing to protect: expected another --relation",
+            "--relation edge, --method own: it reads no edge: expected votes, or another relation",
+            "it reads no edge, so no edge needs protection: expected another --relation",
         )
     if relation is Relation.EDGE or all_outputs:
         return lambda epsilon: always_votes(size, epsilon, choice=False)
@@ -354,7 +354,7 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
 
 
 def _capped(kind: str, size: Size, epsilon: float) -> dict[str, Any]:
-    """Node-remove: caps by the public rule of the mechanism, or own records where votes would drown in noise."""
+    """Return the rule of node-remove: public caps, or own records where votes would drown in noise."""
     if kind == "own":
         return merged(own_records(size, epsilon), {"privacy": {"variant": "node-remove-capped"}})
     found = (votes_with_caps if size.degree_bound is None else votes_with_schema)(size, epsilon)
@@ -367,15 +367,15 @@ def _capped(kind: str, size: Size, epsilon: float) -> dict[str, Any]:
 
 def _solved(
     relation: Relation, numbers: PublicNumbers, setting: dict[str, Any], epsilon: float, delta: float
-) -> Budgeted:
+) -> BudgetedRun:
     roots = numbers.nodes if numbers.voters is None else numbers.voters
     budget = {"epsilon": epsilon, "delta": delta, "signed_rows": numbers.may_be_negative}
     cell = resolve(own_graph_cell(setting, roots=roots, labelled=numbers.labelled, privacy=budget), "fit")
-    return Budgeted(relation, epsilon, cell, calibrate(cell, roots, num_protected=numbers.nodes))
+    return BudgetedRun(relation, epsilon, cell, calibrate(cell, roots, num_protected=numbers.nodes))
 
 
-def _for_an_edge(rule: Rule, numbers: PublicNumbers, epsilon: float, delta: float) -> Budgeted:
-    """Training reads no edge and costs it nothing; it is private under node-null as well, at what comes out.
+def _for_an_edge(rule: Rule, numbers: PublicNumbers, epsilon: float, delta: float) -> BudgetedRun:
+    """Solve for an edge. Training reads none and is free; the epsilon under node-null is what comes out.
 
     Settings are those of the rule at `epsilon`, then at the epsilon under node-null that this made.
     """
@@ -385,8 +385,8 @@ def _for_an_edge(rule: Rule, numbers: PublicNumbers, epsilon: float, delta: floa
 
 def _with_edge_epsilon(
     setting: dict[str, Any], numbers: PublicNumbers, epsilon: float, delta: float, within: float
-) -> Budgeted:
-    """`within`: of the logarithm of the epsilon under node-null."""
+) -> BudgetedRun:
+    """Solve by bisection, up to `within` of the logarithm of the epsilon under node-null."""
     low, high = math.log(1e-4), math.log(MOST_EPSILON)
     if _solved(Relation.EDGE, numbers, setting, MOST_EPSILON, delta).epsilon < epsilon:
         raise invalid("--epsilon", epsilon, "a smaller one: beyond it the noise on votes would protect no record")

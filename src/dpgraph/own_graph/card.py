@@ -1,9 +1,12 @@
-"""The privacy card: what is protected, by how much, on what assumptions, and what is not. Of public numbers alone."""
+"""The privacy card, and the folder that may be published.
+
+The card states the protection, its assumptions and its limits; it is made of public numbers.
+"""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
@@ -12,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from dpgraph import __version__
+from dpgraph.core.files import write_rows
 from dpgraph.families.votes.epsilon import FALSE_ALARMS, TradeOff
 from dpgraph.families.votes.mechanism import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
-from dpgraph.own_graph.budget import Budgeted, PublicNumbers, delta_warnings
+from dpgraph.own_graph.budget import BudgetedRun, PublicNumbers, delta_warnings
 from dpgraph.own_graph.edge_features import feature_premises
 from dpgraph.own_graph.graph import OwnGraph
-from dpgraph.own_graph.model import status_of
+from dpgraph.own_graph.model import SavedModel, as_json, status_of
 from dpgraph.own_graph.risk import in_words, risk_warnings, rounded_up
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.relation import Relation, Scope
@@ -27,13 +31,13 @@ LIBRARIES = ("numpy", "scipy", "torch", "dp-accounting")
 NONE: Mapping[str, str] = MappingProxyType({})
 PROTECTED = {Relation.NODE_NULL: "record", Relation.NODE_REMOVE: "node", Relation.EDGE: "edge"}
 SECRET = "operating system's generator, rounded Gaussian on a grid, exact probabilities of a choice"
-NOBODY = "the seed is known, so that nobody is protected: anyone who has it can take the noise off"
+KNOWN_SEED = "the seed is known, so that no one is protected: anyone who has it can take the noise off"
 CURVE = "tradeoff.png"
 RISK = ("advantage", "true_positives", "false_positives", "risk_in_words")
 
 
 def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> list[str]:
-    """What is taken for public."""
+    """Return what the guarantee takes for public, a text each."""
     given = (
         "was given" if own.classes_given else
         "was chosen from the data by noisy counts, and a label of another class is none (--classes states it)"
@@ -73,7 +77,7 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
 
 
 def _settings(numbers: PublicNumbers) -> str:
-    """What the public rule of settings reads besides."""
+    """Return the other public numbers that the rule of settings reads."""
     signed = numbers.may_be_negative
     if numbers.words is not None:
         kind = "features of either sign" if signed else "counts as features"
@@ -91,8 +95,8 @@ def _settings(numbers: PublicNumbers) -> str:
     return f"{text}; no node may have more than {numbers.degree_bound} edges, by a public schema (--degree-bound)"
 
 
-def released_parts(what: Budgeted, numbers: PublicNumbers) -> list[str]:
-    """What the mechanism releases, in its order, in words."""
+def released_parts(what: BudgetedRun, numbers: PublicNumbers) -> list[str]:
+    """Return the mechanism's releases in words, in their order."""
     mechanism = what.mechanism
     steps, noise = mechanism.closed()
     said = {
@@ -113,7 +117,7 @@ def released_parts(what: Budgeted, numbers: PublicNumbers) -> list[str]:
     return [*first, *parts[:place], text, *parts[place:]]
 
 
-def other_guarantees(own: OwnGraph, what: Budgeted) -> list[Guarantee]:
+def other_guarantees(own: OwnGraph, what: BudgetedRun) -> list[Guarantee]:
     """Return what the run guarantees under other relations, where no choice of classes is charged.
 
     Without features an edge is a feature, too.
@@ -128,7 +132,7 @@ def other_guarantees(own: OwnGraph, what: Budgeted) -> list[Guarantee]:
 
 def card(
     own: OwnGraph,
-    what: Budgeted,
+    what: BudgetedRun,
     numbers: PublicNumbers,
     *,
     kind: str,
@@ -138,7 +142,7 @@ def card(
     audits: Mapping[str, str] = NONE,
 ) -> dict[str, Any]:
     stated = what.calibration.statement
-    rigorous, relation, beside = stated.rigorous, what.relation, other_guarantees(own, what)
+    rigorous, relation, others = stated.rigorous, what.relation, other_guarantees(own, what)
     chosen, curve = what.selection, what.trade_off
     covered = Scope.ALL_OUTPUTS if scope == "all-outputs" else rigorous.scope
     uncovered = ["which ids exist"]
@@ -181,9 +185,9 @@ def card(
         "releases": released_parts(what, numbers),
         **(_risk(curve, relation) if secret else dict.fromkeys(RISK)),
         "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret and what.paid is None else {},
-        "beside": [_beside(what, one) for one in beside if one.epsilon is not None] if secret else [],
+        "beside": [_beside(what, one) for one in others if one.epsilon is not None] if secret else [],
         "assumptions": [
-            *(() if secret else (NOBODY,)), *assumptions(own, numbers, relation),
+            *(() if secret else (KNOWN_SEED,)), *assumptions(own, numbers, relation),
             *(one for one in rigorous.assumptions if secret or "drawn in secret" not in one),
         ],
         "not_covered": uncovered,
@@ -200,7 +204,7 @@ def card(
     }  # fmt: skip
 
 
-def _beside(what: Budgeted, one: Guarantee) -> dict[str, Any]:
+def _beside(what: BudgetedRun, one: Guarantee) -> dict[str, Any]:
     """Return what a run states under another relation."""
     stated = {"relation": str(one.relation), "in_words": one.relation.meaning, "epsilon": one.epsilon}
     return {**stated, "delta": one.delta, **_risk(what.trade_off_beside(one.relation), one.relation)}
@@ -219,7 +223,7 @@ def markdown(value: dict[str, Any]) -> str:
     fails = value["mu_fails_with_probability"]
     unlikely = f", but for a probability of {fails:.2g}" if fails else ""
     choice = value["choice_epsilon"]
-    beside = f", and a choice at ε = {choice:.4g}" if choice else ""
+    choice_text = f", and a choice at ε = {choice:.4g}" if choice else ""
     if value["classes_epsilon"] is not None:
         left, rest = value["epsilon"] - value["classes_epsilon"], value["delta"] - value["classes_delta"]
         lines += [
@@ -230,7 +234,7 @@ def markdown(value: dict[str, Any]) -> str:
     elif value["epsilon"] is not None:
         lines += [
             f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}; μ = {value['mu']:.4g} "
-            f"(Gaussian DP{unlikely}){beside}.",
+            f"(Gaussian DP{unlikely}){choice_text}.",
             "", "| δ | ε |", "|---|---|",
             *(f"| {delta} | {'none' if epsilon is None else f'{epsilon:.4g}'} |"
               for delta, epsilon in value["epsilon_by_delta"].items()), "",
@@ -255,8 +259,8 @@ def markdown(value: dict[str, Any]) -> str:
     return "\n".join([*lines, "", f"Command: `{value['command']}`", ""])
 
 
-def draw_curve(what: Budgeted, path: Path) -> None:
-    """The trade-off curve: least type II error of a test for one record, at each type I error (Dong et al. 2022)."""
+def draw_curve(what: BudgetedRun, path: Path) -> None:
+    """Draw the trade-off curve: a test's least type II error at each type I error (Dong et al. 2022)."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -267,9 +271,34 @@ def draw_curve(what: Budgeted, path: Path) -> None:
     chosen = f", a choice at ε = {curve.choice:.3g}" if curve.choice else ""
     first, second = curve.errors(np.linspace(-curve.reach, curve.reach, 801))
     axes.plot(first, second, label=f"this release, {what.relation}, μ = {curve.mu:.3g}{chosen}")
-    axes.plot([0, 1], [1, 0], "--", color="grey", label="nothing is learnt of it")
+    axes.plot([0, 1], [1, 0], "--", color="grey", label="no test is better than a guess")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.set_xlabel(f"type I error of a test for one {PROTECTED[what.relation]}")
     axes.set_ylabel("least type II error")
     figure.legend(loc="outside upper left", frameon=False, fontsize="small")
     figure.savefig(path, metadata={"Software": None})
+
+
+PREDICTIONS = "predictions.csv"
+
+
+def write_release(folder: Path, model: SavedModel, card: dict[str, Any], what: BudgetedRun, *, scope: str) -> None:
+    """Write the model, the card and the curve of a release; no curve for a known seed, which has no promise.
+
+    The graph is not among the arguments: the folder depends on the mechanism's output and on public values alone. Rows
+    of predictions, worked out from the model, are in it under the scope of all outputs alone.
+    """
+    model.save(folder)
+    (folder / "card.json").write_text(as_json(card), encoding="utf-8")
+    (folder / "card.md").write_text(markdown(card), encoding="utf-8")
+    if model.header.secret:
+        draw_curve(what, folder / CURVE)
+    if scope == "all-outputs":
+        write_rows(folder / PREDICTIONS, predictions(model.header.ids, model.header.classes, model.outputs()))
+
+
+def predictions(ids: Sequence[str], classes: Sequence[str], rows: np.ndarray) -> list[list[Any]]:
+    """Return a line of heads and one for each node: its id, the likeliest class, and the probability of each."""
+    numbers = zip(ids, rows.argmax(axis=1).tolist(), np.round(rows, 6).tolist(), strict=True)
+    heads = ["id", "prediction", *(f"probability of {name}" for name in classes)]
+    return [heads, *([name, classes[place], *row] for name, place, row in numbers)]

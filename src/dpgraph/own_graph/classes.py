@@ -70,7 +70,7 @@ def select_classes(own: OwnGraph, selection: ClassSelection, seed: int | None) -
     """Return the graph with the classes whose noisy counts are kept, and the sum of these counts.
 
     A label of any other class is none. Without `seed` all noise is the operating system's. Raises UserError where
-    fewer than two classes are kept; nothing is released then.
+    fewer than two classes are kept; the release then ends.
     """
     trained = own.labels[(own.labels >= 0) & (own.roles == TRAIN)]
     counts = np.bincount(trained, minlength=len(own.classes))
@@ -79,7 +79,7 @@ def select_classes(own: OwnGraph, selection: ClassSelection, seed: int | None) -
     if len(kept) < FEWEST:
         raise UserError(
             f"{own.where}: {len(kept)} classes have a noisy count of labels of at least {selection.threshold}: "
-            f"expected {FEWEST}: state the public class list (--classes), which costs nothing; nothing was released, "
+            f"expected {FEWEST}: state the public class list (--classes), which is free; this try released no model, "
             "but this try is charged"
         )
     place = np.full(len(own.classes) + 1, -1, dtype=np.int64)  # the last one: no label
@@ -89,7 +89,7 @@ def select_classes(own: OwnGraph, selection: ClassSelection, seed: int | None) -
 
 
 def noisy_counts(counts: np.ndarray, epsilon: Fraction, below: Below) -> np.ndarray:
-    """(C,) `counts` with noise of their own each; those that are 0 are to be left out."""
+    """Return (C,) `counts` with noise of their own each; those that are 0 are to be left out."""
     return np.asarray([count + two_sided_geometric(epsilon, below) for count in counts.tolist()], dtype=np.int64)
 
 

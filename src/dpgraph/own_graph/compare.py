@@ -30,21 +30,20 @@ from dpgraph.families.own_graphs import RULE, RULES, rule_for
 from dpgraph.families.registry import method, outside_of, spec, specs
 from dpgraph.families.votes.epsilon import TradeOff
 from dpgraph.own_graph.budget import (
-    ASKED,
     KINDS,
     LEARNT,
     MEAN_DEGREE,
+    METHODS,
     NothingPromised,
     PublicNumbers,
     budgeted,
     checked_delta,
 )
-from dpgraph.own_graph.fit import check_asked, check_features, model_of
-from dpgraph.own_graph.graph import OwnGraph
+from dpgraph.own_graph.fit import check_features, check_options, model_of
+from dpgraph.own_graph.graph import OwnGraph, what_was_read
 from dpgraph.own_graph.objects import own_graph
 from dpgraph.own_graph.risk import gaussian_budget, weakness
-from dpgraph.own_graph.scales import Given, check_scales, with_ranges
-from dpgraph.own_graph.summary import what_was_read
+from dpgraph.own_graph.scales import RangesGiven, check_scales, with_ranges
 from dpgraph.own_graph.training import sides, train
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
@@ -59,7 +58,7 @@ ROUNDING = 1e-6  # of an epsilon that was solved for
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedMethod:
     """One method: what its epsilon is about, and its accuracy on the held-out nodes of each seed."""
 
     method: str
@@ -83,15 +82,15 @@ class Compared:
 
 @dataclass(frozen=True)
 class MethodsCompared:
-    """What `compare` returns: rows of one epsilon, relation and scope, best first, and those without privacy."""
+    """The result of `compare`: rows of one epsilon, relation and scope, best first, and those without privacy."""
 
-    rows: tuple[Compared, ...]
-    left_out: Mapping[str, str]  # by method, why it promises nothing of what was asked for
+    rows: tuple[ComparedMethod, ...]
+    left_out: Mapping[str, str]  # by method, why it cannot keep the promise
 
 
 @dataclass(frozen=True)
-class PromiseAsked:
-    """What every private row has to promise. `delta` is that of a graph of all nodes, for all methods."""
+class RequiredPromise:
+    """The promise that every private row must keep. `delta` is that of a graph of all nodes, for all methods."""
 
     relation: Relation
     all_outputs: bool
@@ -107,22 +106,22 @@ class PromiseAsked:
         return f"{self.relation}; {self.scope}"
 
     def check(self, stated: Guarantee) -> float:
-        """Its epsilon; raises UserError with the reason for which it is no answer. All outputs cover the joint view."""
+        """Return the epsilon of a guarantee; all outputs cover the joint view. Raise UserError if it promises less."""
         if stated.epsilon is None:
-            raise UserError(f"nothing is guaranteed: {stated.reason}")
+            raise UserError(f"no guarantee: {stated.reason}")
         if stated.relation is not self.relation or stated.scope not in (self.scope, Scope.ALL_OUTPUTS):
-            found = "nothing" if stated.relation is Relation.NONE else f"{stated.relation}; {stated.scope}"
+            found = "no relation" if stated.relation is Relation.NONE else f"{stated.relation}; {stated.scope}"
             raise UserError(f"its settings for own graphs promise {found}: expected {self.place}")
         for name in ("epsilon", "delta"):
-            promised, asked = getattr(stated, name) or 0.0, getattr(self, name)
-            if promised > asked * (1 + ROUNDING):
-                raise UserError(f"it states {name} = {promised:.4g}: expected at most {asked:.4g}")
+            promised, most = getattr(stated, name) or 0.0, getattr(self, name)
+            if promised > most * (1 + ROUNDING):
+                raise UserError(f"it states {name} = {promised:.4g}: expected at most {most:.4g}")
         return stated.epsilon
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A method on one split: what is promised, and what trains it and gives (N, C) scores."""
+class PlannedMethod:
+    """A method on one split: its promise, and the function that trains it and gives (N, C) scores."""
 
     relation: str
     scope: str
@@ -149,7 +148,7 @@ def compare(
     words: float | None = None,
     signed: bool | None = None,
     degree_bound: int | None = None,
-    ranges: Given | None = None,
+    ranges: RangesGiven | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> MethodsCompared:
     """Compare methods on `data` at one epsilon; for the curator alone, since accuracies are private.
@@ -161,7 +160,7 @@ def compare(
         advantage: In the place of epsilon: what an attacker's true positives may exceed false positives by.
         labels: One for each node of a matrix or an edge array: texts, or whole numbers; -1, NaN, None or "": none. For
             NetworkX, GraphML and CSV: the name of the attribute or column (default: label).
-        features: (N, F) numbers beside a matrix or an edge array, dense or sparse. For NetworkX and GraphML: names of
+        features: (N, F) numbers with a matrix or an edge array, dense or sparse. For NetworkX and GraphML: names of
             the attributes to read (default: all that are numbers).
         classes: The public class list, as texts; labels that are numbers are "0", "1" and so on.
         directed: Whether an edge is in the list of its first end alone (default: no, but as a NetworkX graph or a
@@ -184,9 +183,9 @@ def compare(
         A row for each method that promises epsilon, and the reasons for which others are left out.
 
     Raises:
-        dpgraph.core.errors.UserError: In one line, for data, budgets and scopes that nothing can be promised for.
+        dpgraph.core.errors.UserError: In one line, for data, budgets and scopes without a possible promise.
     """
-    check_asked("auto", relation, scope, epsilon, degree_bound, advantage)
+    check_options("auto", relation, scope, epsilon, degree_bound, advantage)
     if not 1 <= seeds <= MOST_SEEDS:
         raise invalid("--seeds", seeds, f"an integer in 1..{MOST_SEEDS}")
     others = [name for name, one in specs().items() if any(rule in one.rules for rule in RULES)]
@@ -208,23 +207,23 @@ def compare(
     weak = weakness(TradeOff(mu=gaussian_mu(epsilon=epsilon, delta=sure)).advantage)
     if weak:
         say(f"warning: of a Gaussian mechanism this epsilon {weak}")
-    question = PromiseAsked(about, scope == "all-outputs", epsilon, sure)
+    required = RequiredPromise(about, scope == "all-outputs", epsilon, sure)
     splits = [_held_out(own, seed) for seed in range(seeds)]
-    asked = {"mean_degree": mean_degree, "words": words, "signed": signed, "degree_bound": degree_bound}
-    numbers = [_numbers(one, about, asked) for one in splits]
-    planned: dict[str, list[Planned]] = {}
+    stated = {"mean_degree": mean_degree, "words": words, "signed": signed, "degree_bound": degree_bound}
+    numbers = [_numbers(one, about, stated) for one in splits]
+    planned: dict[str, list[PlannedMethod]] = {}
     left_out: dict[str, str] = {}
     for name in dict.fromkeys(methods or known):
-        plan = _own if name in ASKED else _other
+        plan = _own if name in METHODS else _other
         try:  # before anything is trained: a method that one split leaves out is compared on none
-            planned[name] = [plan(name, splits[seed], numbers[seed], question, seed) for seed in range(seeds)]
+            planned[name] = [plan(name, splits[seed], numbers[seed], required, seed) for seed in range(seeds)]
         except NothingPromised as error:
             left_out[name] = error.reason
         except UserError as error:
             left_out[name] = str(error)
     if left_out and all(plans[0].epsilon == math.inf for plans in planned.values()):
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
-        raise UserError(f"--methods: none promises {question.place}: {reasons}")
+        raise UserError(f"--methods: none promises {required.place}: {reasons}")
     if methods is None:
         left_out |= {name: NO_SETTINGS for name in _private_without_settings(known)}
     rows = []
@@ -237,23 +236,23 @@ def compare(
     for name, plans in planned.items():
         last = plans[-1]
         promised = last.relation, last.scope, max(plan.epsilon for plan in plans)
-        rows.append(Compared(name, *promised, tuple(found[name]), _checks(name), last.beside))
+        rows.append(ComparedMethod(name, *promised, tuple(found[name]), _checks(name), last.beside))
     return MethodsCompared(tuple(sorted(rows, key=lambda row: -row.mean)), left_out)
 
 
 def _private_without_settings(known: Sequence[str]) -> list[str]:
-    """Private methods on nodes' classes that no rule gives settings for own graphs."""
+    """Return private methods on nodes' classes that no rule gives settings for own graphs."""
     others = (name for name, one in specs().items() if one.private and FIRST_PROBLEM in one.problems)
     return [name for name in others if name not in known and not set(KINDS) & set(spec(name).rules)]
 
 
 def _checks(name: str) -> tuple[str, ...]:
-    folder = None if name in ASKED else outside_of(name)
+    folder = None if name in METHODS else outside_of(name)
     return () if folder is None else checks_of(folder)
 
 
 def _held_out(own: OwnGraph, seed: int) -> OwnGraph:
-    """Who is held out is drawn from N and the seed alone; a label has to be on both sides."""
+    """Hold out nodes drawn from N and the seed alone; a label has to be on both sides."""
     random = numpy_generator("dpgraph", "compare", len(own.ids), seed)
     split = np.where(random.random(len(own.ids)) < HELD_OUT, TEST, TRAIN).astype(np.uint8)
     for role, where in ((TRAIN, "to train on"), (TEST, "to hold out")):
@@ -262,45 +261,47 @@ def _held_out(own: OwnGraph, seed: int) -> OwnGraph:
     return replace(own, split=split)
 
 
-def _numbers(own: OwnGraph, relation: Relation, asked: Mapping[str, Any]) -> PublicNumbers:
+def _numbers(own: OwnGraph, relation: Relation, stated: Mapping[str, Any]) -> PublicNumbers:
     labelled = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
-    stated = {**asked, "words": own.known_words if asked["words"] is None else asked["words"]}
+    stated = {**stated, "words": own.known_words if stated["words"] is None else stated["words"]}
     return PublicNumbers(
         len(own.ids), labelled, len(own.classes), **stated, features=own.num_features,
         voters=int(sides(own, relation).sum()) if relation is Relation.NODE_REMOVE else None,
     )  # fmt: skip
 
 
-def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, question: PromiseAsked, seed: int) -> Planned:
-    """As `fit` does it."""
-    if kind == "own" and question.all_outputs:
-        raise UserError(f"its rows read raw records: expected {question.place}")
+def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, required: RequiredPromise, seed: int) -> PlannedMethod:
+    """Plan a method of this package as `fit` does."""
+    if kind == "own" and required.all_outputs:
+        raise UserError(f"its rows read raw records: expected {required.place}")
     what = budgeted(
-        kind, numbers, epsilon=question.epsilon, delta=question.delta, relation=question.relation,
-        all_outputs=question.all_outputs,
+        kind, numbers, epsilon=required.epsilon, delta=required.delta, relation=required.relation,
+        all_outputs=required.all_outputs,
     )  # fmt: skip
     stated = what.calibration.statement
 
     def scores() -> np.ndarray:
         trained = train(own, what, seed)
         # where all rows are public they are functions of the buckets alone, and worse: as `fit` releases them
-        return model_of(own, trained, kind).outputs() if question.all_outputs else trained.scores
+        return model_of(own, trained, kind).outputs() if required.all_outputs else trained.scores
 
-    return Planned(str(question.relation), str(question.scope), what.epsilon, scores, _of_records(question, stated))
+    return PlannedMethod(
+        str(required.relation), str(required.scope), what.epsilon, scores, _of_records(required, stated)
+    )
 
 
-def _other(name: str, own: OwnGraph, numbers: PublicNumbers, question: PromiseAsked, seed: int) -> Planned:
+def _other(name: str, own: OwnGraph, numbers: PublicNumbers, required: RequiredPromise, seed: int) -> PlannedMethod:
     known, num_nodes = spec(name), len(own.ids)
     num_train = int((own.roles == TRAIN).sum())
-    rule = rule_for(question.relation)
+    rule = rule_for(required.relation)
     if not known.private or rule not in known.rules:
         rule = RULE  # which may promise the relation as well
     if rule not in known.rules:
-        raise UserError(f"it states no settings for own graphs under {question.relation}")
+        raise UserError(f"it states no settings for own graphs under {required.relation}")
     size = replace(numbers.size, train_nodes=num_train)
-    budget = {"privacy": {"epsilon": question.epsilon, "delta": question.delta}} if known.private else {}
+    budget = {"privacy": {"epsilon": required.epsilon, "delta": required.delta}} if known.private else {}
     shared = {"task": {"dataset": "own-graph"}, "method": name, "seeds": [seed]}
-    cell = resolve(merged(shared, known.by_rule(rule, size, question.epsilon), budget), name)
+    cell = resolve(merged(shared, known.by_rule(rule, size, required.epsilon), budget), name)
     calibration = calibrate(cell, num_train, num_protected=num_nodes)
 
     def scores() -> np.ndarray:
@@ -311,25 +312,25 @@ def _other(name: str, own: OwnGraph, numbers: PublicNumbers, question: PromiseAs
         return outcome.logits
 
     if not known.private:
-        return Planned(NO_PRIVACY, NO_PRIVACY, math.inf, scores)
-    epsilon = question.check(calibration.statement.rigorous)
+        return PlannedMethod(NO_PRIVACY, NO_PRIVACY, math.inf, scores)
+    epsilon = required.check(calibration.statement.rigorous)
     claimed = " (claimed)" if outside_of(name) is not None else ""
-    said = _of_records(question, calibration.statement)
-    return Planned(f"{question.relation}{claimed}", str(question.scope), epsilon, scores, said)
+    said = _of_records(required, calibration.statement)
+    return PlannedMethod(f"{required.relation}{claimed}", str(required.scope), epsilon, scores, said)
 
 
-def _of_records(question: PromiseAsked, stated: PrivacyStatement) -> str:
-    """Rows of one epsilon for an edge may differ in what they promise a record."""
-    if question.relation is not Relation.EDGE:
+def _of_records(required: RequiredPromise, stated: PrivacyStatement) -> str:
+    """Return what a row of an edge's epsilon promises a record; such rows may differ in it."""
+    if required.relation is not Relation.EDGE:
         return ""
     for one in (stated.rigorous, *stated.beside):
         if one.relation is Relation.NODE_NULL and one.epsilon is not None:
             return f"records are protected as well: ε = {one.epsilon:.3g} under {one.relation}"
-    return "nothing is promised of features and labels"
+    return "features and labels have no guarantee"
 
 
-def paired_tests(rows: Sequence[Compared]) -> list[dict[str, Any]]:
-    """Paired t tests of private methods of one relation and scope, Holm's correction over all of them.
+def paired_tests(rows: Sequence[ComparedMethod]) -> list[dict[str, Any]]:
+    """Return paired t tests of private methods of one relation and scope, with Holm's correction over all of them.
 
     Pairs are the accuracies of one split. Splits of one graph overlap, so that p values are too small: a small one is
     no proof that a method is better on other graphs.
@@ -354,7 +355,7 @@ def paired_tests(rows: Sequence[Compared]) -> list[dict[str, Any]]:
 
 
 def table(found: MethodsCompared) -> str:
-    """Lines for people."""
+    """Return the table of `compare` as Markdown, with remarks and tests."""
     rows = found.rows
     lines = ["| method | relation; scope | ε | accuracy on held-out labels |", "| :-- | :-- | --: | --: |"]
     for row in rows:
@@ -374,7 +375,7 @@ def table(found: MethodsCompared) -> str:
 
 
 def write(found: MethodsCompared, folder: Path) -> None:
-    """comparison.csv, left_out.csv, tests.json and README.txt, which says who may read them."""
+    """Write comparison.csv, left_out.csv, tests.json and README.txt, which says who may read them."""
     folder.mkdir(0o700, parents=True)
     heads = ["method", "relation", "scope", "epsilon", "mean", "ci_half", "checks", "beside", "split", "accuracy"]
     lines: list[list[Any]] = [heads]
@@ -386,6 +387,6 @@ def write(found: MethodsCompared, folder: Path) -> None:
     write_rows(folder / "left_out.csv", [["method", "reason"], *found.left_out.items()])
     (folder / "tests.json").write_text(json.dumps(paired_tests(found.rows), indent=1) + "\n", encoding="utf-8")
     (folder / "README.txt").write_text(
-        "Not private, not to be released: accuracies on held-out labels, and what is chosen by them, have no epsilon.\n"
+        "Not private, not to be released: accuracies on held-out labels, and choices made by them, have no epsilon.\n"
     )
     make_private(folder)

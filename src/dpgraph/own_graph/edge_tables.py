@@ -48,10 +48,10 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
     """
     path = Path(path)
     forms = _shapes(ids[:SHAPES])
-    asked = [name for name in (source, target) if name is not None]
+    named = [name for name in (source, target) if name is not None]
 
     def judge(cells: Sequence[str]) -> bool | None:
-        if asked and set(asked) <= set(cells):
+        if named and set(named) <= set(cells):
             return True
         among = places_of(cells, ids) >= 0
         pairs = _pairs(cells)
@@ -78,7 +78,7 @@ def read_edges(path: Path, ids: Sequence[str], source: str | None = None, target
     kinds = {kind for name in unread if name.casefold() == "type" for kind in set(table.texts(name, ""))}
     if len(kinds) == 1:
         read += f" (type is {shown(kinds.pop())}: --directed says how edges are read)"
-    if not asked:
+    if not named:
         _check_weights(table, unread)
     first, second = (table.texts(name, "edges") for name in chosen)
     if not table.header and [first[0], second[0]] == [str(len(ids)), str(len(first) - 1)]:
@@ -185,7 +185,7 @@ def find_ids(texts: Sequence[str], ids: Sequence[str]) -> np.ndarray:
 
 
 def without_decimals(texts: Sequence[str]) -> Sequence[str]:
-    """Return 69 for 69.0, as whole numbers are written beside a missing one, and for 6.9e+01, or `texts` as they are
+    """Return 69 for 69.0, as whole numbers are written next to a missing one, and for 6.9e+01, or `texts` as they are
     where some are none. Beyond 15 digits a float is not exact, and with zeros in front a text is no number."""
     import pandas as pd
 

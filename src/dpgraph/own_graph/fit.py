@@ -1,4 +1,4 @@
-"""`fit`: what is public, what the budget affords, training, and three folders for three readers."""
+"""`fit`: state the assumptions and what the budget affords, train, and write three folders for three readers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dpgraph.own_graph.budget import (
     LEARNT,
     MEAN_DEGREE,
     RELATIONS,
-    Budgeted,
+    BudgetedRun,
     LabelsBy,
     PublicNumbers,
     check_budget,
@@ -33,18 +33,24 @@ from dpgraph.own_graph.budget import (
     delta_warnings,
     planned,
 )
-from dpgraph.own_graph.card import NOBODY, assumptions, card, released_parts
+from dpgraph.own_graph.card import (
+    KNOWN_SEED,
+    PREDICTIONS,
+    assumptions,
+    card,
+    predictions,
+    released_parts,
+    write_release,
+)
 from dpgraph.own_graph.classes import ClassSelection, select_classes
 from dpgraph.own_graph.edge_features import check_edge_features
-from dpgraph.own_graph.graph import OwnGraph
+from dpgraph.own_graph.graph import OwnGraph, what_was_read
 from dpgraph.own_graph.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.own_graph.objects import own_graph
-from dpgraph.own_graph.release import PREDICTIONS, predictions, write_release
 from dpgraph.own_graph.releases import charge, cost_of
 from dpgraph.own_graph.risk import epsilon_with_classes, in_words, risk_warnings, rounded_up, weakness
-from dpgraph.own_graph.scales import Given, check_scales, largest_shares, with_ranges
-from dpgraph.own_graph.summary import what_was_read
-from dpgraph.own_graph.training import Trained, train
+from dpgraph.own_graph.scales import RangesGiven, check_scales, largest_shares, with_ranges
+from dpgraph.own_graph.training import TrainedModel, train
 from dpgraph.privacy.relation import Relation
 
 log = logging.getLogger("dpgraph")
@@ -53,8 +59,8 @@ LITTLE, ENOUGH = 10.0, 100.0  # labels of a class over the noise of a class sum
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
-    """What `fit` returns; `predictions` (N, C): row i is for node `model.header.ids[i]` alone, unless the scope is all
+class FittedModel:
+    """The result of `fit`; `predictions` (N, C): row i is for node `model.header.ids[i]` alone, unless the scope is all
     outputs. Nodes of CSV files and of NetworkX are in the order of their ids, all others in that of the data.
 
     So is row i of `buckets` (N, C + 1), which are those of node-remove only: elsewhere they are a part of the model.
@@ -68,11 +74,11 @@ class Fitted:
     buckets: np.ndarray | None = None
 
 
-def afford(what: Budgeted, *, labelled: int, classes: int, all_outputs: bool = False) -> str:
-    """Whether the budget is enough, in words, from public numbers.
+def afford(what: BudgetedRun, *, labelled: int, classes: int, all_outputs: bool = False) -> str:
+    """Say in words whether the budget is enough, from public numbers.
 
-    A node of d neighbours reads about d buckets of d votes of weight 1 / sqrt(d): d^1.5 beside noise of d^.5 stds. With
-    all outputs public it reads its own bucket alone: d votes of weight 1 / sqrt(max(d, floor)) beside one std.
+    A node of d neighbours reads about d buckets of d votes of weight 1 / sqrt(d): d^1.5 against noise of d^.5 stds.
+    With all outputs public it reads its own bucket alone: d votes of weight 1 / sqrt(max(d, floor)) against one std.
     """
     ratio = labelled / classes * what.training_mu
     verdict = "yes" if ratio >= ENOUGH else "in part" if ratio >= LITTLE else "no: expect little more than guesses"
@@ -83,7 +89,7 @@ def afford(what: Budgeted, *, labelled: int, classes: int, all_outputs: bool = F
         f"coordinate ({ENOUGH:.0f} is ample, {LITTLE:.0f} little)."
     )
     if not what.votes:
-        return f"{text} Neighbours tell nothing: own records alone."
+        return f"{text} Neighbours are not read: own records alone."
     mechanism = what.mechanism
     noise = (mechanism.votes_ratio or 0.0) * mechanism.closed()[1] * vote_norm(num_classes=classes, mass=mechanism.mass)
     if isinstance(mechanism, CappedVotes):  # a vote weighs 1 / sqrt(K), K at least the floor and the noise's margin
@@ -120,14 +126,14 @@ def fit(
     signed: bool | None = None,
     degree_bound: int | None = None,
     public_column: Sequence[str] = (),
-    ranges: Given | None = None,
+    ranges: RangesGiven | None = None,
     seed: int | None = None,
     audit: bool = True,
     out: str | Path | None = None,
     releases: str | Path | None = None,
     command: str = "dpgraph.fit(...)",
     say: Callable[[str], None] = log.info,
-) -> Fitted:
+) -> FittedModel:
     """Train a private model of `data`, and return it with its privacy card and its predictions.
 
     Args:
@@ -143,7 +149,7 @@ def fit(
         advantage: In the place of epsilon: what an attacker's true positives may exceed false positives by.
         labels: One for each node of a matrix or an edge array: texts, or whole numbers; -1, NaN, None or "": none. For
             NetworkX, GraphML and CSV: the name of the attribute or column (default: label).
-        features: (N, F) numbers beside a matrix or an edge array, dense or sparse. For NetworkX and GraphML: names of
+        features: (N, F) numbers with a matrix or an edge array, dense or sparse. For NetworkX and GraphML: names of
             the attributes to read (default: all that are numbers).
         classes: The public class list, as texts; labels that are numbers are "0", "1" and so on (default: chosen by
             noisy counts, which a tenth of epsilon pays for).
@@ -168,8 +174,8 @@ def fit(
         seed: Makes the run reproducible, for research: no release is written. Without it the noise is the operating
             system's.
         audit: Whether audits of the mechanism are run for the card of a release that is written.
-        out: Folder to make, with release/, owners/ and curator/ (default: nothing is written).
-        releases: File that lists the releases of these data (default: a file beside each input file, or beside `out`).
+        out: Folder to make, with release/, owners/ and curator/ (default: no folder).
+        releases: File that lists the releases of these data (default: one next to each input file, or next to `out`).
         say: Called with each line that is said (default: they go to stderr).
         quiet: Whether lines go to the logger `dpgraph` alone, and not to stderr.
 
@@ -178,9 +184,9 @@ def fit(
         predictions is for node `model.header.ids[i]` alone, unless the scope is all-outputs.
 
     Raises:
-        dpgraph.core.errors.UserError: In one line, for data, budgets and scopes that nothing can be promised for.
+        dpgraph.core.errors.UserError: In one line, for data, budgets and scopes without a possible promise.
     """
-    check_asked(method, relation, scope, epsilon, degree_bound, advantage)
+    check_options(method, relation, scope, epsilon, degree_bound, advantage)
     about = Relation(relation)
     folder = None if out is None else check_out(Path(out))
     own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
@@ -201,9 +207,9 @@ def fit(
         if advantage is not None:
             epsilon = epsilon_with_classes(advantage, sure, about, len(own.ids))
         selection = ClassSelection.within(epsilon=cast(float, epsilon), delta=sure)
-        asked = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
+        promise = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
         # a try that fails is charged, too: tries until one succeeds would have no delta
-        charged = charge(own, asked, scope, folder, releases) if seed is None else charged
+        charged = charge(own, promise, scope, folder, releases) if seed is None else charged
         own, counted = select_classes(own, selection, seed)
         known, known_by = min(max(counted, 1), places), "noisy counts"
     if labelled is not None:
@@ -218,14 +224,14 @@ def fit(
         method, numbers, epsilon=epsilon, advantage=advantage, delta=sure, relation=about, all_outputs=every,
         selection=selection,
     )  # fmt: skip
-    say(f"risk: {in_words(what.trade_off, about) if seed is None else NOBODY}")
+    say(f"risk: {in_words(what.trade_off, about) if seed is None else KNOWN_SEED}")
     for text in assumptions(own, numbers, about):
         say(f"assumed: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every)
     say(plan)
     for text in released_parts(what, numbers):
         say(f"releases: {text}")
-    # before training: where one fails, nothing is released
+    # before training: a failure ends the release
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     if seed is None:
         warnings = *risk_warnings(what.trade_off), *delta_warnings(what.delta, numbers.nodes)
@@ -239,13 +245,13 @@ def fit(
     rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone
     apart = trained.buckets if about is Relation.NODE_REMOVE else None
-    fitted = Fitted(model, stated, rows, plan, folder, apart)
+    fitted = FittedModel(model, stated, rows, plan, folder, apart)
     if folder is not None:
         _write(fitted, own, scope, secret, what, folder)
     return fitted
 
 
-def check_asked(
+def check_options(
     method: str,
     relation: str,
     scope: str,
@@ -253,7 +259,7 @@ def check_asked(
     degree_bound: int | None = None,
     advantage: float | None = None,
 ) -> None:
-    """What nothing can be promised for, before any data are read."""
+    """Raise UserError for options that no promise can be made for, before any data are read."""
     if relation not in RELATIONS:
         raise invalid("--relation", relation, f"one of {', '.join(RELATIONS)}")
     if scope not in SCOPES:
@@ -270,20 +276,20 @@ def check_asked(
 
 
 def check_features(own: OwnGraph, relation: Relation) -> None:
-    """Raises UserError where the lengths of lists, which edges are in, would be read under another relation."""
+    """Raise UserError where the lengths of lists, which edges are in, would be read under another relation."""
     if relation is not Relation.NODE_NULL and own.features is None:
         raise UserError(f"--relation {relation}: no features: lengths of lists would be read in their place, and an "
                         f"edge is in them: expected features, or {Relation.NODE_NULL}")  # fmt: skip
 
 
 def check_split(own: OwnGraph, relation: Relation, method: str) -> None:
-    """Raises UserError where who votes would follow from who has a label, which neighbours may differ in."""
+    """Raise UserError where who votes would follow from who has a label, which neighbours may differ in."""
     if relation is Relation.NODE_REMOVE and own.split is None and method != "own":
         raise UserError(f"--relation {relation}: no column split: who has a label is protected and cannot say who "
                         "votes: expected train (votes) or test (receives) for each node, or --method own")  # fmt: skip
 
 
-def model_of(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
+def model_of(own: OwnGraph, trained: TrainedModel, kind: str) -> SavedModel:
     mechanism, classes = trained.budgeted.mechanism, len(own.classes)
     over = (mechanism.votes_ratio or 0.0) * mechanism.closed()[1]
     mean, reader = trained.mean, trained.reader or READERS[0]
@@ -301,12 +307,12 @@ def model_of(own: OwnGraph, trained: Trained, kind: str) -> SavedModel:
     return SavedModel(header, trained.weight, trained.bias, buckets, row_sum, trained.learnt)
 
 
-def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budgeted, folder: Path) -> None:
-    """All folders at once, or none: they are made beside and renamed."""
+def _write(fitted: FittedModel, own: OwnGraph, scope: str, secret: bool, what: BudgetedRun, folder: Path) -> None:
+    """Write all folders at once, or none: they are made under another name and renamed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
-        # what was made with a known seed protects nobody: nothing of it is called a release
+        # a folder made with a known seed protects no one and is never called a release
         write_release(made / FOLDERS[0 if secret else 1], fitted.model, fitted.card, what, scope=scope)
         if scope != "all-outputs":
             _write_owners(made / "owners", fitted, own)
@@ -324,8 +330,8 @@ def _write(fitted: Fitted, own: OwnGraph, scope: str, secret: bool, what: Budget
         raise
 
 
-def _write_owners(folder: Path, fitted: Fitted, own: OwnGraph) -> None:
-    """A row for each node and for that node alone: it reads the node's own record, or what neighbours say of it."""
+def _write_owners(folder: Path, fitted: FittedModel, own: OwnGraph) -> None:
+    """Write a row for each node and for it alone: it reads the node's own record, or what neighbours say of it."""
     folder.mkdir()
     write_rows(folder / PREDICTIONS, predictions(own.ids, own.classes, fitted.predictions))
     if fitted.buckets is not None:
@@ -333,12 +339,12 @@ def _write_owners(folder: Path, fitted: Fitted, own: OwnGraph) -> None:
         buckets = ([name, *row] for name, row in zip(own.ids, fitted.buckets.tolist(), strict=True))
         write_rows(folder / "buckets.csv", [heads, *buckets])
     (folder / "README.txt").write_text(
-        "Each row is for the node that it names, and for nobody else. All rows together have no epsilon.\n"
+        "Each row is for the node that it names, and for no one else. All rows together have no epsilon.\n"
     )
 
 
 def private_checks(own: OwnGraph, rows: np.ndarray) -> dict[str, Any]:
-    """What reads private data: for the curator alone."""
+    """Return statistics of private data, for the curator alone."""
     graph = own.graph()
     degrees = np.diff(graph.out_ptr)
     ends = np.repeat(np.arange(len(degrees)), degrees), np.asarray(graph.out_idx)

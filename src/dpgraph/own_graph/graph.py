@@ -85,7 +85,7 @@ class OwnGraph:
         return 1.0 if self.features is None else None
 
     def graph(self) -> Graph:
-        """Duplicates and self-loops are left out, list by list."""
+        """Return the stored graph, without duplicates and self-loops in its lists."""
         size = len(self.ids)
         if self.directed:
             keys = np.unique((self.source * size + self.target)[self.source != self.target])
@@ -111,7 +111,7 @@ def held_out(size: int) -> np.ndarray:
 
 
 def length_rows(lengths: np.ndarray) -> np.ndarray:
-    """(n, DEGREES) float32 rows of nodes without features: which power of two the list's length is nearest below.
+    """Return (n, DEGREES) float32 rows for nodes without features: the power of two at or below the list's length.
 
     A null record has an empty list, and must be a row of zeros, which does not vote.
     """
@@ -120,17 +120,17 @@ def length_rows(lengths: np.ndarray) -> np.ndarray:
 
 
 def scale_columns(features: np.ndarray, columns: Sequence[str], ranges: Ranges) -> None:
-    """LOW..HIGH of each of these columns becomes -1..1, in place; what is outside is clipped."""
+    """Scale LOW..HIGH of each of these columns to -1..1, in place; values outside are clipped."""
     for name, low, high in ranges:
         column = features[:, columns.index(name)]
         column[:] = np.clip((column - low) / (high - low) * 2 - 1, -1, 1)
 
 
 def in_order(own: OwnGraph) -> OwnGraph:
-    """Nodes by their ids (shorter ones first, so that n2 is before n10), whatever the order of the rows they came in.
+    """Return nodes by their ids (shorter ones first, n2 before n10), whatever the order of their rows.
 
-    Ids are public and the model lists them; a table's order is nobody's promise, and one that is sorted by label would
-    publish the labels.
+    Ids are public and the model lists them; the order of a table may depend on private
+    data: one that is sorted by label would publish the labels.
     """
     order = np.array(sorted(range(len(own.ids)), key=lambda place: (len(own.ids[place]), own.ids[place])))
     if (np.diff(order) == 1).all():
@@ -145,7 +145,7 @@ def in_order(own: OwnGraph) -> OwnGraph:
 
 
 def places_of(values: Sequence[str], known: Sequence[str]) -> np.ndarray:
-    """(len(values),) place of each in `known`, which are distinct; -1: not among them."""
+    """Return (len(values),) place of each in `known`, which are distinct; -1: not among them."""
     import pandas as pd
 
     return pd.Index(known, dtype=object).get_indexer(pd.Index(values, dtype=object)).astype(np.int64)
@@ -159,3 +159,52 @@ def split_of(values: Sequence[str], where: str, first: int = 2) -> np.ndarray:
         names = ", ".join(SPLIT_NAMES)
         raise UserError(f"{where}, row {wrong[0] + first}: split={shown(array[wrong[0]])}: expected one of {names}")
     return np.asarray([TRAIN, VALIDATION, TEST], dtype=np.uint8)[found]
+
+
+NAMED = 8  # columns and classes that a line names
+
+
+def what_was_read(own: OwnGraph, held_out: str = "") -> list[str]:
+    """Return lines on files, columns, nodes, edges and labels, and `held_out` or who is held out.
+
+    They are for the curator's screen: they come from private data, and no release has any of them.
+    """
+    return [*own.read, _graph(own), _labels(own), held_out or _held_out(own)]
+
+
+def _graph(own: OwnGraph) -> str:
+    size, rows = len(own.ids), len(own.source)
+    keys = (own.source * size + own.target)[own.source != own.target]
+    loops, apart = rows - len(keys), np.unique(keys)
+    joined = np.unique(np.minimum(apart // size, apart % size) * size + np.maximum(apart // size, apart % size))
+    kept = len(apart) if own.directed else len(joined)
+    both = 0 if own.directed else len(apart) - len(joined)
+    left = ((loops, "self-loops"), (len(keys) - len(apart), "duplicates"), (both, "the other direction of an edge"))
+    why = ", ".join(f"{count} {what}" for count, what in left if count)
+    text = f"{size} nodes; {kept} {'directed' if own.directed else 'undirected'} edges of {rows} given"
+    text += f" (left out: {why})" if why else ""
+    if own.features is None:
+        return f"{text}; no features: the lengths of lists are read"
+    return f"{text}; {own.num_features} features: {_listed(own.names)}"
+
+
+def _labels(own: OwnGraph) -> str:
+    counts = np.bincount(own.labels[own.labels >= 0], minlength=len(own.classes)).tolist()
+    of_classes = [f"{name} {count}" for name, count in zip(own.classes, counts, strict=True)]
+    none = int((own.labels < 0).sum())
+    means = ", ".join(f"{count} as {shown(text)}" for text, count in own.missing.items())
+    return f"{len(own.classes)} classes: {_listed(of_classes)}; {none} nodes without a label" + (
+        f" ({means})" if means else ""
+    )
+
+
+def _held_out(own: OwnGraph) -> str:
+    if own.split is None:
+        return "held out: a tenth of the nodes, drawn from their number alone"
+    parts = ", ".join(f"{name} {int((own.split == role).sum())}" for name, role in SPLIT_NAMES.items())
+    return f"held out by the split that was given: {parts}"
+
+
+def _listed(names: list[str] | tuple[str, ...]) -> str:
+    first = ", ".join(shown(name) for name in names[:NAMED])
+    return first if len(names) <= NAMED else f"{first}, ... {shown(names[-1])}"

@@ -104,7 +104,7 @@ def _whole(text: str) -> str:
 
 
 def label_texts(y: np.ndarray, where: str) -> list[str]:
-    """(N,) names of labels, "" for none: None, NaN and negative numbers, also where an array holds any objects."""
+    """Return (N,) names of labels, "" for none: None, NaN and negative numbers, in arrays of objects as well."""
     import pandas as pd
 
     if y.dtype.kind in "iuf":

@@ -75,7 +75,7 @@ class Header(Finite):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of features; of what came as an array, by place."""
+        """Return the names of features; of an array, their places."""
         return self.columns or tuple(f"feature {place}" for place in range(self.num_features))
 
     @property
@@ -108,12 +108,12 @@ class SavedModel:
         return RowMean(self.row_sum, self.header.mean_std, self.header.signed, len(self.header.ids))
 
     def _own(self, features: np.ndarray) -> np.ndarray:
-        """(n, C) probabilities of records (n, num_features) by themselves."""
+        """Return (n, C) probabilities of records (n, num_features) by themselves."""
         rows = scaled_rows(features, self.mean).astype(np.float64) * ROW_NORM
         return softmax(rows @ self.weight.T.astype(np.float64) + self.bias)
 
     def predict(self, features: np.ndarray | None, lists: list[list[str]] | None = None) -> np.ndarray:
-        """(n, C) probabilities of new nodes, from their records: features, and ids of old nodes in their lists.
+        """Return (n, C) probabilities of new nodes, from their records: features, and ids of old nodes in their lists.
 
         `features` are as they were given to `fit`, and None for a model without any, which reads the lists' lengths.
         A new node has not voted, so that it has no bucket and no share in one. Raises UserError for unknown ids.
@@ -147,14 +147,14 @@ class SavedModel:
         return softmax(self._scores(own, factor[:, None] * read))
 
     def _scores(self, own: np.ndarray, read: np.ndarray) -> np.ndarray:
-        """(n, C) from own probabilities (n, C) and what was read (n, C)."""
+        """Return scores (n, C) from own probabilities (n, C) and read buckets (n, C)."""
         strength = self.header.strength
         if self.learnt is not None:
             return self.learnt.scores(own, max(strength, LEAST_UNIT) * read)
         return np.log(own + SMALLEST) + strength * read
 
     def outputs(self) -> np.ndarray:
-        """(N, C) of every old node, functions of the release alone: its own bucket, without its record or its share."""
+        """Return (N, C) rows of old nodes from the release alone: a node's own bucket, without its record or share."""
         if self.buckets is None:
             raise UserError("scope=all-outputs: expected a model with votes: own records are no part of a release")
         none = sp.csr_matrix((len(self.buckets), len(self.buckets)))
@@ -182,8 +182,8 @@ class SavedModel:
         (folder / HEADER).write_text(header.model_dump_json(indent=1) + "\n", encoding="utf-8")
 
     def write_csv(self, folder: Path) -> list[Path]:
-        """parameters.csv, buckets.csv where there are votes, reader.csv where their reader is learnt, and row_sum.csv
-        where rows are centred: the release as tables, and nothing else.
+        """Write parameters.csv, buckets.csv where there are votes, reader.csv of a learnt reader, and row_sum.csv
+        where rows are centred: the whole release as tables.
 
         The names of all begin with not-private where the seed is known: a table has no other place for a mark."""
         folder = self._made(folder)
@@ -219,12 +219,12 @@ class SavedModel:
         return folder
 
     def _close(self, folder: Path) -> None:
-        """Let only the owner read what protects nobody."""
+        """Let only the owner read a folder that protects no one."""
         if not self.header.secret:
             make_private(folder)
 
     def to_pyg(self) -> Any:
-        """`torch_geometric.data.Data` of the release alone: `buckets` (N, C + 1) and `weight`, `bias`; no edges.
+        """Return the release as `torch_geometric.data.Data`: `buckets` (N, C + 1), `weight`, `bias`; no edges.
 
         `status` says whether it is private.
 
@@ -249,7 +249,7 @@ class SavedModel:
         return data
 
     def write_pyg(self, folder: Path) -> list[Path]:
-        """release.pt, what `to_pyg` gives as a dictionary of tensors and lists of texts: no class has to be unpickled.
+        """Write release.pt, the dictionary of `to_pyg` with tensors and lists of texts; no class is pickled.
 
         It is read by `Data.from_dict(torch.load("release.pt"))`.
         """
@@ -268,7 +268,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 
 
 def load(folder: str | Path) -> SavedModel:
-    """The model in a folder `release/`, or `not-private/` of a known seed, or in the folder that has one of them.
+    """Return the model in a folder `release/` or `not-private/` (of a known seed), or in a folder with one of them.
 
     Raises UserError for anything else.
     """

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 
 from dpgraph.core.errors import UserError, meant, shown
-from dpgraph.own_graph.arrays import as_array, from_arrays, in_words, is_tensor
+from dpgraph.own_graph.arrays import MASK, as_array, from_arrays, in_words, is_tensor, mask_roles
 from dpgraph.own_graph.graph import OwnGraph, in_order
-from dpgraph.own_graph.masks import MASK, mask_roles
 
 GRAPHML = (".graphml", ".graphml.gz")
 ID_LIKE = re.compile(r"(?i:.*[ _-]id|id)|.*[a-z]I[dD]")  # an attribute that is a number and no feature
 LEAST = 10  # nodes from which 1, 2, 3, ... is no chance
 
 
-def read_graphml(path: Path, **asked: Any) -> OwnGraph:
+def read_graphml(path: Path, **options: Any) -> OwnGraph:
     """Read the one graph of a GraphML file, which may be compressed; arguments as those of `from_networkx`."""
     from networkx.readwrite.graphml import GraphMLReader
 
@@ -35,7 +34,7 @@ def read_graphml(path: Path, **asked: Any) -> OwnGraph:
         raise UserError(f"{path}: expected a GraphML file: {type(error).__name__}: {shown(str(error))}") from None
     if len(graphs) != 1:
         raise UserError(f"{path}: {len(graphs)} graphs: expected one")
-    return replace(from_networkx(graphs[0], where=str(path), **asked), files=(path,))
+    return replace(from_networkx(graphs[0], where=str(path), **options), files=(path,))
 
 
 def from_networkx(
@@ -105,8 +104,8 @@ def _attribute(of: Mapping[Any, list[Any]], name: Any, option: str, where: str) 
 def _columns(of: Mapping[Any, list[Any]], names: Any, others: set[Any], ids: list[str], where: str) -> dict[Any, Any]:
     """Return (N,) or (N, F) numbers by attribute: those of `names`, or all but `others`, texts, ids and row numbers."""
     if names is not None:
-        asked = names if isinstance(names, list | tuple) else [names]
-        columns = {name: _numbers(_attribute(of, name, "--features", where), name, ids, where) for name in asked}
+        options = names if isinstance(names, list | tuple) else [names]
+        columns = {name: _numbers(_attribute(of, name, "--features", where), name, ids, where) for name in options}
         for name, row in columns.items():
             if row is None:
                 raise UserError(f"{where}: attribute {shown(name)}: expected a number for each node")

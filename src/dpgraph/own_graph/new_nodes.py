@@ -32,7 +32,7 @@ def read_new_nodes(
     source: str | None = None,
     target: str | None = None,
 ) -> NewNodes:
-    """`edges`: a new and an old node in a row, the new one first if the model's graph is directed.
+    """Read new nodes; `edges`: a new and an old node in a row, the new one first if the model's graph is directed.
 
     Raises UserError for new nodes of old ids, ids that are neither, and a model without features that is given no
     lists.
@@ -73,14 +73,14 @@ def _lists(header: Header, edges: EdgeTable, ids: list[str], nodes: Path) -> lis
 
 
 def _grouped(header: Header, ours: np.ndarray, theirs: np.ndarray, size: int) -> list[list[str]]:
-    """For each of `size` new nodes the ids of the old ones at `theirs` where it is in `ours`."""
+    """Return, for each of `size` new nodes, the ids of the old ones at `theirs` where it is in `ours`."""
     known = np.asarray(header.ids, dtype=object)[theirs[np.argsort(ours, kind="stable")]]
     cuts = np.cumsum(np.bincount(ours, minlength=size))[:-1]
     return [part.tolist() for part in np.split(known, cuts)]
 
 
 def read_new_npz(header: Header, path: Path) -> NewNodes:
-    """Arrays x (M, F) and edge_index (2, E); old nodes are 0..N - 1, as `fit` had them, and new ones N..N + M - 1.
+    """Read arrays x (M, F) and edge_index (2, E): old nodes are 0..N - 1, as in `fit`, new ones N..N + M - 1.
 
     Each column of `edge_index` joins a new node and an old one, the new one first if the model's graph is directed. A
     model without features has num_nodes = M in the place of x, and needs edge_index. Raises UserError for all else.
@@ -102,7 +102,7 @@ def read_new_npz(header: Header, path: Path) -> NewNodes:
 
 
 def _number_of(arrays: dict[str, np.ndarray], path: Path) -> int:
-    """M, of a model that reads the lengths of lists."""
+    """Return M, for a model that reads the lengths of lists."""
     if "x" in arrays:
         raise UserError(
             f"{path}: x: expected none: the model was made without features; num_nodes says how many are new"
@@ -118,7 +118,7 @@ def _number_of(arrays: dict[str, np.ndarray], path: Path) -> int:
 
 
 def _rows(arrays: dict[str, np.ndarray], path: Path, header: Header) -> np.ndarray:
-    """(M, F) float32, as `fit` reads them."""
+    """Return (M, F) float32, as `fit` reads them."""
     if "num_nodes" in arrays:
         raise UserError(f"{path}: num_nodes: expected none: the model has features, and x a row for each new node")
     if "x" not in arrays:
@@ -136,7 +136,7 @@ def _rows(arrays: dict[str, np.ndarray], path: Path, header: Header) -> np.ndarr
 
 
 def _joined(edges: np.ndarray, path: Path, header: Header, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """(E,) places of new nodes, and of the old ones that they are joined to."""
+    """Return (E,) places of new nodes, and of the old ones that they are joined to."""
     first = len(header.ids)
     if edges.ndim != 2 or edges.shape[0] != 2 or (edges.size and edges.dtype.kind not in "iu"):
         raise UserError(f"{path}: edge_index of shape {edges.shape}, type {edges.dtype}: expected integers (2, E)")

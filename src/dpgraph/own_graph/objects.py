@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
+from dpgraph.data.adjacency import owners
+from dpgraph.data.graph import Graph
+from dpgraph.data.records import SPLIT_NAMES
+from dpgraph.data.store import load_graph
 from dpgraph.own_graph.arrays import (
     as_array,
     from_arrays,
@@ -42,28 +46,28 @@ def own_graph(
 ) -> OwnGraph:
     """Return the graph that `data` holds; `dpgraph.fit` documents the arguments.
 
-    Raises UserError for what is no graph, for several graphs, and for arguments that do not go with it.
+    Raises UserError for data that are no graph, for several graphs, and for arguments that do not go with it.
     """
     if isinstance(data, OwnGraph):
         if (labels, features, classes, split, directed) != (None,) * 5:
-            raise UserError("data is an OwnGraph: expected no labels, features, classes, split or directed beside it")
+            raise UserError("data is an OwnGraph: expected no labels, features, classes, split or directed with it")
         return data
-    asked: dict[str, Any] = {"classes": classes, "split": split, "directed": directed}
+    options: dict[str, Any] = {"classes": classes, "split": split, "directed": directed}
     named = {"label": labels, "features": features}
     if _of(data, *OTHERS) or hasattr(data, "to_networkx"):
         way = "a NetworkX graph: data.to_networkx() makes one (of DGL: with node_attrs=['label', ...])"
         raise invalid("data", type(data).__name__, way)
     if isinstance(data, str | Path) and Path(data).name.endswith(GRAPHML):
-        return read_graphml(Path(data), **named, **asked)
+        return read_graphml(Path(data), **named, **options)
     if hasattr(data, "nodes") and hasattr(data, "edges") and hasattr(data, "is_directed"):
-        return from_networkx(data, where="graph", **named, **asked)
+        return from_networkx(data, where="graph", **named, **options)
     if hasattr(data, "to_csv") or (isinstance(data, tuple) and any(hasattr(one, "to_csv") for one in data)):
         way = "the paths of two files, ('edges.csv', 'nodes.csv'): frame.to_csv('edges.csv', index=False) writes one"
         raise invalid("data", "DataFrame", way)
     if isinstance(data, tuple) and len(data) == 2 and all(isinstance(one, str | Path) for one in data):
-        return _csv(data, labels, features, asked)
+        return _csv(data, labels, features, options)
     if labels is not None and _is_arrays(data):
-        return _arrays(data, labels, features, asked)
+        return _arrays(data, labels, features, options)
     for name, value in (("labels", labels), ("features", features)):
         if value is not None:
             raise UserError(f"{name}: pass it inside the graph; separate arrays go with a matrix or an edge array")
@@ -71,12 +75,12 @@ def own_graph(
         found = read_npz(Path(data), classes)
         return found if directed is None and split is None else _changed(found, split, directed)
     if isinstance(data, Mapping):
-        return from_named(data, where="data", strict=True, **asked)
+        return from_named(data, where="data", strict=True, **options)
     if _is_arrays(data) and not isinstance(data, list):
         raise invalid("labels", None, "one for each node, -1 for none")
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], Mapping):  # of OGB
-        return from_named({**data[0], "y": data[1]}, where="graph", strict=False, **asked)
-    return _geometric(data, asked)
+        return from_named({**data[0], "y": data[1]}, where="graph", strict=False, **options)
+    return _geometric(data, options)
 
 
 def _of(data: Any, *libraries: str) -> bool:
@@ -90,8 +94,8 @@ def _is_arrays(data: Any) -> bool:
     )
 
 
-def _arrays(data: Any, labels: Any, features: Any, asked: dict[str, Any]) -> OwnGraph:
-    """Read a sparse or dense (N, N) matrix, or an array of edges, with labels beside it."""
+def _arrays(data: Any, labels: Any, features: Any, options: dict[str, Any]) -> OwnGraph:
+    """Read a sparse or dense (N, N) matrix, or an array of edges, with separate labels."""
     y, weighted = label_column(labels, "labels"), False
     if not is_sparse(data):
         data = as_array(data, "data")
@@ -102,17 +106,17 @@ def _arrays(data: Any, labels: Any, features: Any, asked: dict[str, Any]) -> Own
         edges = pairs(data, "graph: edges")
         how = "an array (2, E)" if edges is data else "an array (E, 2), an edge in each row"
     read = in_words({"edges": how}, ["weights of the matrix"] if weighted else [])
-    return from_arrays(edges, y, features, **(asked | {"directed": bool(asked["directed"])}), read=read)
+    return from_arrays(edges, y, features, **(options | {"directed": bool(options["directed"])}), read=read)
 
 
-def _csv(paths: tuple[Any, Any], labels: Any, features: Any, asked: dict[str, Any]) -> OwnGraph:
+def _csv(paths: tuple[Any, Any], labels: Any, features: Any, options: dict[str, Any]) -> OwnGraph:
     """Read the CSV files of edges and nodes; `labels` and `split` may name columns."""
-    columns = {"labels": labels, "split": asked["split"], "features": features}
+    columns = {"labels": labels, "split": options["split"], "features": features}
     for name, value in columns.items():
         if value is not None and (name == "features" or not isinstance(value, str)):
-            raise UserError(f"{name}: expected none beside CSV files, or the name of a column of labels or roles")
-    return read_csv_graph(Path(paths[0]), Path(paths[1]), label_column=labels or "label", split_column=asked["split"],
-                          classes=asked["classes"], directed=bool(asked["directed"]))  # fmt: skip
+            raise UserError(f"{name}: expected none with CSV files, or the name of a column of labels or roles")
+    return read_csv_graph(Path(paths[0]), Path(paths[1]), label_column=labels or "label", split_column=options["split"],
+                          classes=options["classes"], directed=bool(options["directed"]))  # fmt: skip
 
 
 def _changed(own: OwnGraph, split: Any, directed: bool | None) -> OwnGraph:
@@ -120,7 +124,7 @@ def _changed(own: OwnGraph, split: Any, directed: bool | None) -> OwnGraph:
     return replace(own, split=roles, directed=own.directed if directed is None else directed)
 
 
-def _geometric(data: Any, asked: dict[str, Any]) -> OwnGraph:
+def _geometric(data: Any, options: dict[str, Any]) -> OwnGraph:
     """Read `Data` of PyTorch Geometric, or a data set of one graph."""
     kind = type(data).__name__
     if "Hetero" in kind or isinstance(getattr(data, "edge_index_dict", None), Mapping):
@@ -131,13 +135,51 @@ def _geometric(data: Any, asked: dict[str, Any]) -> OwnGraph:
     is_set = hasattr(data, "__getitem__") and hasattr(data, "__len__") and not hasattr(data, "stores")
     if not is_set and hasattr(data, "edge_index"):
         values = data.to_dict() if hasattr(data, "to_dict") else vars(data)
-        return from_named(values, where="data", strict=False, **asked)
+        return from_named(values, where="data", strict=False, **options)
     if not is_set or (_of(data, "builtins") and not isinstance(data, list)):
         raise invalid("data", kind, EXPECTED)
     if len(data) != 1:
         raise UserError(f"data of {len(data)} graphs: expected one of them, such as data[0]")
     if isinstance(data[0], list):
         raise invalid("data", kind, EXPECTED)
-    if asked["split"] is None and hasattr(data, "get_idx_split"):  # of OGB
-        asked = asked | {"split": data.get_idx_split()}
-    return own_graph(data[0], **asked)
+    if options["split"] is None and hasattr(data, "get_idx_split"):  # of OGB
+        options = options | {"split": data.get_idx_split()}
+    return own_graph(data[0], **options)
+
+
+def to_pyg(graph: Graph | str | Path, split: int = 0) -> Any:
+    """Return a copy of a graph, or of the stored graph in a folder, as `torch_geometric.data.Data`.
+
+    Column i of `edge_index` is an entry of a list: its owner, then the node in it. Both directions of an undirected
+    edge are there. A label of -1 is none; a node of no part is in no mask. All labels are in it, those of tested nodes
+    too: no epsilon covers what you make of it.
+
+    Args:
+        graph: Graph, or folder of a stored one, such as data/graphs/cora/transductive.public.
+        split: Number of the random split to load, where the task of the stored graph has several.
+
+    Returns:
+        `Data` with `x`, `y`, `edge_index`, `train_mask`, `val_mask` and `test_mask`.
+
+    Raises:
+        dpgraph.core.errors.UserError: For a folder without a graph, or with a damaged one.
+
+    Example:
+        >>> graph = Graph(
+        ...     name="path", features=np.eye(3, 2, dtype=np.float32), labels=np.array([0, 1, 1]), num_classes=2,
+        ...     split=np.array([0, 1, 2], dtype=np.uint8), out_ptr=(ptr := np.array([0, 1, 3, 4])),
+        ...     out_idx=(idx := np.array([1, 0, 2, 1], dtype=np.int32)), in_ptr=ptr, in_idx=idx,
+        ... )
+        >>> to_pyg(graph)
+        Data(x=[3, 2], edge_index=[2, 4], y=[3], train_mask=[3], val_mask=[3], test_mask=[3])
+        >>> to_pyg(graph).edge_index.tolist()
+        [[0, 1, 1, 2], [1, 0, 2, 1]]
+    """
+    import torch
+    from torch_geometric.data import Data
+
+    if not isinstance(graph, Graph):
+        graph = load_graph(Path(graph), split=split)
+    masks = {f"{name}_mask": torch.tensor(graph.split == value) for name, value in SPLIT_NAMES.items()}
+    ends = np.stack([owners(graph.out_ptr), graph.out_idx]).astype(np.int64)
+    return Data(torch.tensor(graph.features), torch.from_numpy(ends), y=torch.tensor(graph.labels), **masks)

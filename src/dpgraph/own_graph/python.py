@@ -24,7 +24,7 @@ ARGUMENTS = {"label": "labels", "range": "ranges"}  # that are not called as the
 
 
 def as_arguments(text: str) -> str:
-    """`text` with the names that Python knows options by.
+    """Return `text` with the names that Python knows options by.
 
     >>> as_arguments("--degree-bound=0: expected an integer in 1..100 (or --no-signed)")
     'degree_bound=0: expected an integer in 1..100 (or signed=False)'

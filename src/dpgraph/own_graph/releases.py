@@ -1,7 +1,7 @@
 """The releases file: every release of the same data, and what all of them cost together.
 
 A line is written before the noise of its release is drawn, so a run that is killed is charged. A run with a known seed
-is not recorded: it protects nobody, is never called a release, and no sum that holds it would have an epsilon.
+is not recorded: it protects no one, is never called a release, and no sum that holds it would have an epsilon.
 The file is the curator's. No card reads it: which runs there were before is not a public fact.
 """
 
@@ -25,7 +25,7 @@ from dpgraph.config.frozen import Finite
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import cause
 from dpgraph.families.votes.epsilon import released_epsilon
-from dpgraph.own_graph.budget import Budgeted
+from dpgraph.own_graph.budget import BudgetedRun
 from dpgraph.own_graph.card import other_guarantees
 from dpgraph.own_graph.graph import OwnGraph
 from dpgraph.privacy.relation import Relation
@@ -37,7 +37,7 @@ Cost = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(gt=0, lt=1)]
 
 
-class Stated(Finite):
+class StatedCost(Finite):
     """A guarantee of a release under one relation."""
 
     relation: Relation
@@ -45,8 +45,8 @@ class Stated(Finite):
     delta: Share
 
 
-class RecordedRelease(Stated):
-    """A line of a releases file. `mu`, `choice` and `failure` are those of `Budgeted`, under `relation`.
+class RecordedRelease(StatedCost):
+    """A line of a releases file. `mu`, `choice` and `failure` are those of `BudgetedRun`, under `relation`.
 
     `mu` None: it depends on classes that were chosen by noisy counts, so only epsilon and delta are known beforehand.
     `others`: what the release states under other relations.
@@ -60,7 +60,7 @@ class RecordedRelease(Stated):
     mu: Cost | None = None
     choice: Cost = 0.0
     failure: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    others: tuple[Stated, ...] = ()
+    others: tuple[StatedCost, ...] = ()
 
     @model_validator(mode="after")
     def _failure_is_in_delta(self) -> RecordedRelease:
@@ -69,7 +69,7 @@ class RecordedRelease(Stated):
         return self
 
 
-def cost_of(own: OwnGraph, what: Budgeted) -> dict[str, Any]:
+def cost_of(own: OwnGraph, what: BudgetedRun) -> dict[str, Any]:
     """Return the fields of a recorded release that a planned budget determines."""
     others = [
         {"relation": one.relation, "epsilon": one.epsilon, "delta": one.delta}
@@ -84,14 +84,14 @@ def charge(
 ) -> list[str]:
     """Record a release before its noise is drawn, and return what all releases of these data cost, in lines.
 
-    `cost`: as of `cost_of`; before classes are chosen relation, epsilon, delta and method as they were asked for.
+    `cost`: as of `cost_of`; before classes are chosen the requested relation, epsilon, delta and method.
 
     Raises UserError where it cannot be recorded: then no noise may be drawn.
     """
     paths = releases_files(own, folder, releases)
     if not paths:
         return [
-            "this release is recorded in no releases file: the data are no file and nothing is written (--releases)"
+            "this release is recorded in no releases file: the data are no file and --out is not given (--releases)"
         ]
     release = RecordedRelease(
         id=secrets.token_hex(8), at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -106,7 +106,7 @@ def charge(
 
 
 def releases_files(own: OwnGraph, folder: Path | None, named: str | Path | None = None) -> list[Path]:
-    """Return `named`, or a file beside each input file, or one beside the folder that is made; none without all three.
+    """Return `named`, or a file next to each input file, or one next to the folder that is made; else none.
 
     An edge table and a node table have one each: a release counts for all who share either.
     """
@@ -121,7 +121,7 @@ def releases_files(own: OwnGraph, folder: Path | None, named: str | Path | None 
 def record(paths: Sequence[Path], release: RecordedRelease) -> list[RecordedRelease]:
     """Append a line to each file and return all releases in them, each once.
 
-    Raises UserError for a file that is damaged or cannot be written; nothing is written unless all can be read.
+    Raises UserError for a file that is damaged or cannot be written. It writes to all files or none.
     """
     known: dict[str, RecordedRelease] = {}
     with ExitStack() as stack:
@@ -138,12 +138,12 @@ def record(paths: Sequence[Path], release: RecordedRelease) -> list[RecordedRele
 
 
 def together(releases: Sequence[RecordedRelease], relation: Relation) -> tuple[float, float] | None:
-    """Return (epsilon, delta) of all releases under a relation; None where one of them states nothing under it.
+    """Return (epsilon, delta) of all releases under a relation; None where one of them makes no statement under it.
 
     Those made for the relation compose as one Gaussian mechanism, one pure mechanism and unlikely events, at the
     largest delta of one; those that only state it besides, or chose their classes, add their epsilon and delta.
     """
-    parts: list[Stated | None] = [
+    parts: list[StatedCost | None] = [
         next((one for one in (release, *release.others) if one.relation is relation), None) for release in releases
     ]
     made = [one for one in parts if isinstance(one, RecordedRelease) and one.mu is not None]
@@ -185,7 +185,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
     with file:
         with _named(path):
             try:
-                fcntl.flock(file, fcntl.LOCK_EX)  # ends with the file; no second file is left beside the data
+                fcntl.flock(file, fcntl.LOCK_EX)  # ends with the file; no second file is left with the data
             except OSError as error:
                 if error.errno not in WITHOUT_LOCKS:
                     raise

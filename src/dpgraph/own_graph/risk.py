@@ -17,10 +17,10 @@ from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.relation import Relation
 
 HARDLY_ANYBODY = 0.9  # the advantage from which a release is called weak wherever it is named
-LEAST_ADVANTAGE, MOST_ADVANTAGE = 0.001, 0.999  # that may be asked for
+LEAST_ADVANTAGE, MOST_ADVANTAGE = 0.001, 0.999  # the allowed ones
 DIGITS = 10**6  # advantages are rounded up to multiples of 1 / DIGITS
 ROUNDING = 1e-6  # of a mu that was solved for
-CLOSE = 0.01  # how far below the advantage that was asked for the solved one may be, as a share
+CLOSE = 0.01  # how far below the target the solved advantage may be, as a share
 BELOW, ABOVE = 4.0, 1.5  # of the logarithm of the epsilon of a Gaussian mechanism: where the solution is looked for
 TOLD = {
     Relation.NODE_NULL: ("whether a node's record is in the data", "records"),

@@ -21,7 +21,7 @@ ROWS = 1 << 13  # at once
 SHOWN = 5  # columns in curator/checks.json
 KEPT = "as-is"
 
-Given = Mapping[str, tuple[float, float] | None]  # public ends by column; None: as it is
+RangesGiven = Mapping[str, tuple[float, float] | None]  # public ends by column; None: as it is
 
 
 def ranges_of(texts: Sequence[str]) -> dict[str, tuple[float, float] | None]:
@@ -40,7 +40,7 @@ def ranges_of(texts: Sequence[str]) -> dict[str, tuple[float, float] | None]:
     return found
 
 
-def with_ranges(own: OwnGraph, given: Given) -> OwnGraph:
+def with_ranges(own: OwnGraph, given: RangesGiven) -> OwnGraph:
     """Return the graph with -1..1 in the place of the public range of each column; all others stay as they are."""
     if not given:
         return own
@@ -88,13 +88,13 @@ def check_scales(own: OwnGraph) -> None:
     large = sizes > LARGE * np.quantile(there, 0.25, method="lower")
     share = float(norm_shares(own.features)[large].sum()) if large.any() else 0.0
     named = [own.names[place] for place in np.flatnonzero(large)[np.argsort(-sizes[large], kind="stable")]]
-    asked = [name for name in named if name not in own.as_they_are]
-    if share >= MOST and asked:
-        more = f" and {len(asked) - 3} more" if len(asked) > 3 else ""
+    loud = [name for name in named if name not in own.as_they_are]
+    if share >= MOST and loud:
+        more = f" and {len(loud) - 3} more" if len(loud) > 3 else ""
         raise UserError(
-            f"{own.where}: column {', '.join(asked[:3])}{more}: {100 * share:.1f} % of the norm of a mean row, so that "
-            f"{len(there) - len(named)} other columns hardly count: give the public range (--range "
-            f"{asked[0]!r}=LOW:HIGH), leave it out (--ignore {asked[0]!r}), or keep it (--range {asked[0]!r}={KEPT})"
+            f"{own.where}: column {', '.join(loud[:3])}{more}: {100 * share:.1f} % of the norm of a mean row, so "
+            f"that {len(there) - len(named)} other columns hardly count: give the public range (--range "
+            f"{loud[0]!r}=LOW:HIGH), leave it out (--ignore {loud[0]!r}), or keep it (--range {loud[0]!r}={KEPT})"
         )
 
 

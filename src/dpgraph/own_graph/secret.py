@@ -2,7 +2,7 @@
 
 os.urandom is a cryptographically secure generator that keeps no state in this process, so there is no seed to leak.
 Gaussian noise is N(0, std^2) rounded to multiples of a grid g, added to sums that are multiples of g. As x is one,
-round(x + N) = x + round(N): what is released is a function of the ideal Gaussian mechanism's answer, so that every
+round(x + N) = x + round(N): the release is a function of the ideal Gaussian mechanism's answer, so that every
 accountant holds as it is, and all values are on the same grid whatever x is (the attack of Mironov 2012 on the gaps
 between floating-point numbers finds none). Choices have exact probabilities.
 """
@@ -27,23 +27,23 @@ from dpgraph.families.votes.ballots import GRID
 
 FINE = 30  # noise std / grid is from 2^30 to 2^31
 LARGEST = 2.0**52  # of an integer on the grid: sums and noise stay exact in float64
-RELATIVE = 2.0**-46  # more than 30 times the error of `ndtri` and of what is done with its result
+RELATIVE = 2.0**-46  # more than 30 times the error of `ndtri` and of the arithmetic after it
 RAISED = 2.0**-10  # share by which all noise is raised; it has to cover what rounding moves
 LEAST_DIGITS = 128  # binary digits of the numbers in `_resolved`
 
 
 def words(count: int) -> np.ndarray:
-    """(count,) uint64, uniform."""
+    """Return (count,) uint64, uniform."""
     return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
 def uniform(count: int) -> np.ndarray:
-    """(count,) float64 multiples of 2^-53 in [0, 1)."""
+    """Return (count,) float64 multiples of 2^-53 in [0, 1)."""
     return np.asarray((words(count) >> np.uint64(11)) * 2.0**-53)
 
 
 def rounded_gaussian(count: int, scale: float, counter: Counter | None = None) -> np.ndarray:
-    """(count,) float64 integers round(scale Z), Z standard normal, exactly so.
+    """Return (count,) float64 integers round(scale Z), Z standard normal, exactly so.
 
     Each number is found from 64 bits by the inverse distribution function. Where the bits, or the rounding of that
     function, leave two integers possible, more bits are drawn and it is evaluated with more digits. `counter`: whose
@@ -82,12 +82,12 @@ def _resolved(tail: int, scale: float) -> float:
 
 
 def grid_of(std: float) -> float:
-    """The largest power of two not above std 2^-30."""
+    """Return the largest power of two not above std 2^-30."""
     return float(2.0 ** (math.floor(math.log2(std)) - FINE))
 
 
 def noised(values: np.ndarray, std: float, grid: float, counter: Counter | None = None) -> np.ndarray:
-    """`values` rounded to `grid`, plus rounded Gaussian noise: exact in float64. Raises UserError beyond its range."""
+    """Round `values` to `grid` and add rounded Gaussian noise, exact in float64. Raise UserError beyond its range."""
     whole = np.rint(values / grid)
     noise = rounded_gaussian(whole.size, std / grid, counter).reshape(whole.shape)
     if max(np.abs(whole).max(initial=0), np.abs(noise).max(initial=0)) > LARGEST / 2:
@@ -96,7 +96,7 @@ def noised(values: np.ndarray, std: float, grid: float, counter: Counter | None 
 
 
 def exponentially_chosen(utilities: Sequence[int], epsilon: float) -> int:
-    """Place of one of `utilities`, with probability proportional to exp(epsilon utility), exactly so.
+    """Choose a place of `utilities` with probability proportional to exp(epsilon utility), exactly so.
 
     The place in which a uniform number falls among the cumulated probabilities; while the bits drawn of it leave two
     places possible, more are drawn and the probabilities are evaluated with more digits.
@@ -117,7 +117,7 @@ def exponentially_chosen(utilities: Sequence[int], epsilon: float) -> int:
 
 
 class SecretGenerator:
-    """What prepared steps draw besides noise; anything else that a generator can do is refused."""
+    """A generator of the draws of prepared steps other than noise; it refuses all else."""
 
     def __init__(self) -> None:
         self.draws = self.numbers = 0
@@ -139,7 +139,7 @@ class SecretReleases(ReleaseNoise):
         self.draws = self.numbers = 0
 
     def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
-        """As in `ReleaseNoise`; raises TypeError for values that are no multiples of `unit`, whose rounding would cost.
+        """Add noise as `ReleaseNoise` does. Raise TypeError for values that are no multiples of `unit`.
 
         `std` is what was accounted for; the noise is more by the share `RAISED`.
         """
@@ -156,11 +156,11 @@ class SecretReleases(ReleaseNoise):
 
 
 class SecretOrder(Order):
-    """All randomness of a release: from the operating system, or none."""
+    """The source of all randomness of a release: the operating system."""
 
     def generator(self, role: str) -> Any:
         if role not in ("batches", "choice of the reader"):
-            raise TypeError(f"{role}: nothing of a release may come from a seed")
+            raise TypeError(f"{role}: no part of a release may come from a seed")
         return self._enter(role, SecretGenerator())
 
     def noise(self, std: float | tuple[float, ...], role: str = "noise") -> GaussianNoise:
@@ -172,13 +172,13 @@ class SecretOrder(Order):
         return noise
 
     def secret_key(self, role: str) -> Key:
-        raise TypeError(f"{role}: nothing of a release may come from a seed")
+        raise TypeError(f"{role}: no part of a release may come from a seed")
 
     def names(self, role: str) -> tuple[str | int, ...]:
-        raise TypeError(f"{role}: nothing of a release may come from a seed")
+        raise TypeError(f"{role}: no part of a release may come from a seed")
 
     def _enter(self, role: str, counter: Any) -> Any:
-        """Open a stream that has no name: nobody can draw it again."""
+        """Open a stream without a name, so that it cannot be drawn again."""
         self.ledger.open(role, ("dpgraph", "", role, self.seed), self.seed, secret=True, counter=counter)
         return counter
 
@@ -204,7 +204,7 @@ class SecretNoise(GaussianNoise):
 
 
 def check_slack(*, roots: int, parameters: int, noise_over_clip: float) -> None:
-    """Raises UserError where rounding may move a step's sum by more than the raised noise pays for.
+    """Raise UserError where rounding may move a step's sum by more than the raised noise pays for.
 
     In clip norms: float64 sums of N terms of norm <= 1 are off by at most N^2 2^-52 (neighbours: twice N^2 2^-53),
     and rounding d sums to the grid moves them by sqrt(d) g.
@@ -215,11 +215,11 @@ def check_slack(*, roots: int, parameters: int, noise_over_clip: float) -> None:
 
 
 def check_vote_slack(*, classes: int, mass: float, floor: int, ids: int) -> None:
-    """Raises UserError where rounding votes may move more, under node-remove, than the raised noise pays for.
+    """Raise UserError where rounding votes may move more, under node-remove, than the raised noise pays for.
 
     A receiver that leaves moves the other votes of a voter of degree d above its cap by B / (d (1 + sqrt(1 - 1 / d))),
     d > m; the theorem charges B / (2 m). Rounding both sides to multiples of 2^-30 adds at most 2^-30 sqrt(d (C + 1)).
-    Up to d = 2 m the raised noise has to cover that, beyond it what is charged too much does, at least B / (8 m).
+    Up to d = 2 m the raised noise has to cover that, beyond it the surplus of the charge does, at least B / (8 m).
     """
     norm, size = math.sqrt(1 - 1 / classes + mass**2), classes + 1
     near = 2.0**-FINE * math.sqrt(2 * floor * size) <= RAISED / 2 * norm / (2 * floor)

@@ -24,7 +24,7 @@ Judge = Callable[[Sequence[str]], bool | None]
 
 SEPARATORS = {"\t": "tabs", ";": "semicolons", "|": "pipes", ",": "commas", r"\s+": "blanks"}
 TOP = re.compile(rb"(?:[ \t]*(?:[#%][^\r\n]*)?(?:\r\n|\r|\n))*")  # comments and empty lines
-ASKED = re.compile(rb"(?i)\"?sep=(.)\"?[ \t]*(?:\r\n|\r|\n)")  # as spreadsheets write it
+SEPARATOR_LINE = re.compile(rb"(?i)\"?sep=(.)\"?[ \t]*(?:\r\n|\r|\n)")  # as spreadsheets write it
 HEAD = 1 << 16  # bytes that the separator is found in
 PACKED = {b"\x1f\x8b": gzip.decompress, b"BZh": bz2.decompress, b"\xfd7zXZ": lzma.decompress}
 RAGGED = re.compile(r"Expected (\d+) fields in line (\d+), saw (\d+)")  # of pandas
@@ -126,15 +126,15 @@ def _unpacked(data: bytes) -> bytes:
 def _lines(path: Path, data: bytes, judge: Judge) -> FileTable:
     import pandas as pd
 
-    asked = ASKED.match(data)
-    top = TOP.match(data, asked.end() if asked else 0)
+    stated = SEPARATOR_LINE.match(data)
+    top = TOP.match(data, stated.end() if stated else 0)
     begin = top.end() if top else 0
     above = re.split(r"\r\n|\r|\n", data[:begin].decode("utf-8", "replace"))[:-1]
     comments = [line for line in above if line.lstrip().startswith(("#", "%"))]
     if comments and begin == len(data):
         raise ValueError("each row begins with # or %, as comments do: write source,target in the first one")
     head = data[begin : begin + HEAD].decode("utf-8", "replace")
-    separator = asked[1].decode("latin-1") if asked else _separator(head, len(data) > begin + HEAD)
+    separator = stated[1].decode("latin-1") if stated else _separator(head, len(data) > begin + HEAD)
     frame = pd.read_csv(
         io.BytesIO(data), sep=separator, header=None, dtype=str, keep_default_na=False, skipinitialspace=True,
         skiprows=len(above),
@@ -170,7 +170,7 @@ def _lines(path: Path, data: bytes, judge: Judge) -> FileTable:
 
 
 def _check_quotes(frame: Any, separator: str) -> None:
-    """Raise ValueError for a cell that has taken in whole rows, from a quote that nothing closes to the next one."""
+    """Raise ValueError for a cell that has taken in whole rows, from an unclosed quote to the next one."""
     between = re.escape(separator) if len(separator) == 1 else r"[ \t]+"
     for place in frame if frame.shape[1] > 1 else ():
         lines = frame[place].str.count(r"\r\n|\r|\n")

@@ -103,10 +103,10 @@ def read_csv_graph(
     )  # fmt: skip
 
 
-def _named(names: Sequence[str], asked: str | None, usual: Sequence[str]) -> str | None:
-    """Return the column of the name asked for, or else of the first usual one, in any case and with any of ` _-`."""
-    if asked is not None:
-        return asked if asked in names else None
+def _named(names: Sequence[str], wanted: str | None, usual: Sequence[str]) -> str | None:
+    """Return the column `wanted`, or else of the first usual one, in any case and with any of ` _-`."""
+    if wanted is not None:
+        return wanted if wanted in names else None
     plain = {_plain(name): name for name in reversed(names)} | {name: name for name in names}
     return next((plain[name] for name in usual if name in plain), None)
 

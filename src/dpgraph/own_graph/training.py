@@ -1,4 +1,4 @@
-"""From an own graph and a budget to a private model, by the training, the mechanism and the checks of the benchmark."""
+"""Train a private model of an own graph at a budget, by the training, mechanism and checks of the benchmark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dpgraph.families.votes.mechanism import BucketReader
 from dpgraph.families.votes.prepared import PreparedVotes
 from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.families.votes.rows import RowMean
-from dpgraph.own_graph.budget import Budgeted
+from dpgraph.own_graph.budget import BudgetedRun
 from dpgraph.own_graph.graph import OwnGraph
 from dpgraph.own_graph.secret import SecretOrder, check_slack, check_vote_slack
 from dpgraph.privacy.relation import Relation
@@ -30,12 +30,12 @@ from dpgraph.problems.registry import problem_of
 
 
 @dataclass(frozen=True)
-class Trained:
-    budgeted: Budgeted
+class TrainedModel:
+    budgeted: BudgetedRun
     weight: np.ndarray  # (C, F')
     bias: np.ndarray  # (C,)
-    mean: RowMean | None  # which F' of F features are kept, and what is taken off rows; None: rows are only scaled
-    buckets: np.ndarray | None  # (N, C + 1); None: nobody votes
+    mean: RowMean | None  # the F' of F features that are kept, and the mean that rows lose; None: rows are only scaled
+    buckets: np.ndarray | None  # (N, C + 1); None: without votes
     reader: BucketReader | None  # of the buckets
     scores: np.ndarray  # (N, C), of each node from the release and its own record
     secret: bool
@@ -43,16 +43,16 @@ class Trained:
 
 
 def sides(own: OwnGraph, relation: Relation) -> np.ndarray:
-    """(N,) bool, public: the nodes that train. Under node-remove it is who votes, too; all others receive.
+    """Return the training nodes, (N,) bool and public. Under node-remove they also vote; all others receive.
 
     Elsewhere every node is on this side; a node that is held out has no label to train on. Who has a label says
-    nothing of it, since that is protected.
+    no part of it, since that is protected.
     """
     return own.roles == TRAIN if relation is Relation.NODE_REMOVE else np.ones(len(own.ids), dtype=bool)
 
 
-def train(own: OwnGraph, what: Budgeted, seed: int | None) -> Trained:
-    """`seed` None: a release, with noise from the operating system. Any number: reproducible, and private to nobody
+def train(own: OwnGraph, what: BudgetedRun, seed: int | None) -> TrainedModel:
+    """Train a model. `seed` None: a release with the operating system's noise. A number: reproducible, not private
     who knows it. Raises UserError where training diverges."""
     graph = own.graph()
     labels = np.where(graph.split == TRAIN, graph.labels, -1)
@@ -75,10 +75,10 @@ def train(own: OwnGraph, what: Budgeted, seed: int | None) -> Trained:
         raise UserError(f"training: {error}") from None
     prepared.check()
     if not isinstance(prepared.final, Network):
-        raise TypeError("nothing was trained")
+        raise TypeError("no training ran")
     weight, bias = (parameter.detach().numpy() for parameter in prepared.final.decoder.parameters())
     reader, secret = prepared.reader, seed is None
-    return Trained(
+    return TrainedModel(
         what, weight, bias, prepared.mean, prepared.released, reader, outcome.logits, secret, prepared.learnt
     )
 

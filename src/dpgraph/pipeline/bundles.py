@@ -7,20 +7,23 @@ jobs are planned.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from dpgraph.config.cell import Cell, Task
+from dpgraph.config.config import Config
 from dpgraph.config.frozen import digest
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
-from dpgraph.core.files import cause, read_json
-from dpgraph.pipeline.markers import PLANNED, calibrated, content, last_asked, name_of, trained
+from dpgraph.core.files import cause, read_json, write_text
+from dpgraph.pipeline.run_files import PLANNED, RunFile, Stage, calibrated, content, last_request, name_of, trained
 from dpgraph.planning.cost import hours_of, known_of, memory_mb, train_seconds
 from dpgraph.planning.plan import Plan
 from dpgraph.planning.run import Run
@@ -52,7 +55,7 @@ class Bundle:
 
 
 def training_bundles(plan: Plan) -> dict[str, Bundle]:
-    """Return every cell in one bundle, by the bundle's name. A search shares none with what is not in it."""
+    """Return every cell in one bundle, by the bundle's name. A search shares none with other cells."""
     searched = {entry.cell.slug for entry in plan.entries if plan.artefacts[entry.artefact].view == "search"}
     parts = ([one for one in plan.runs.items() if one[0] in searched],
              [one for one in plan.runs.items() if one[0] not in searched])  # fmt: skip
@@ -80,7 +83,7 @@ def seconds_to_run(plan: Plan, training: Iterable[Bundle]) -> dict[str, float]:
 def _bundled(
     items: Iterable[tuple[str, Run, float]], minutes: float, content: Callable[[str, Cell], str]
 ) -> list[Bundle]:
-    """Members go by a hash of their name, so that one more changes one bundle."""
+    """Bundle members by a hash of their name, so that one more member changes one bundle."""
     by_task: dict[Task, list[tuple[str, Run, float]]] = {}
     for item in items:
         by_task.setdefault(item[1].cell.task, []).append(item)
@@ -115,7 +118,7 @@ def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iter
         if not stands:
             _remove(marker)
         if not stands or _begun(marker):
-            _remove(last_asked(marker))
+            _remove(last_request(marker))
     for bundle in calibrations:
         marker = paths.calibrated(bundle.name)
         if not _stands(marker, ((key, paths.privacy / f"{key}.json") for key in bundle.runs)):
@@ -142,3 +145,27 @@ def _stands(marker: Path, members: Iterable[tuple[str, Path]]) -> bool:
 def _begun(marker: Path) -> bool:
     """Return whether a Snakemake began a job for the marker and has not seen its end: killed, or at work right now."""
     return Path(".snakemake/incomplete", urlsafe_b64encode(str(marker).encode()).decode()).exists()
+
+
+def write_runs(plan: Plan, training: Iterable[Bundle], calibrations: Iterable[Bundle]) -> None:
+    """Write the file of every bundle; one that would be the same is left alone."""
+    evaluations: dict[str | None, set[int]] = {}
+    for cell in plan.cells.values():
+        evaluations.setdefault(cell.calibration_key, set()).add(cell.training.evaluations)
+    for bundle in calibrations:
+        shared = {key: tuple(sorted(evaluations.get(key, ()))) for key in bundle.runs}
+        _write(plan.config, "calibrate", bundle, shared)
+    for bundle in training:
+        _write(plan.config, "train", bundle, {})
+
+
+def _write(config: Config, stage: Stage, bundle: Bundle, evaluations: dict[str, tuple[int, ...]]) -> None:
+    given = config.model_dump(mode="json", include={"suite", "data", "results", "registry"})
+    cells = {name: run.cell.model_dump(mode="json") for name, run in bundle.runs.items()}
+    file = RunFile(stage=stage, bundle=bundle.name, cells=cells, evaluations=evaluations, **given)
+    text = json.dumps(file.model_dump(mode="json"), indent=1) + "\n"
+    path = Paths(config).runs(stage, bundle.name)
+    with suppress(OSError):
+        if path.read_text(encoding="utf-8") == text:
+            return
+    write_text(path, text)

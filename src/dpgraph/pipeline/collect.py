@@ -1,4 +1,4 @@
-"""What is kept of a seed: its record with all metrics, its predictions, what attacks on its parameters may use."""
+"""The files of a seed: its record with all metrics, its predictions, and what attacks on its parameters may use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def exposure_path(out: Path, seed: int) -> Path:
 
 
 def seed_record(out: Path, seed: int, fingerprint: str) -> SeedRecord | None:
-    """The seed's record if it is of the same fingerprint and nothing that was written with it is gone or cut off."""
+    """Return the seed's record if its fingerprint is the same and every file written with it is whole, else None."""
     try:
         value = read_json(seed_path(out, seed))
         if value["fingerprint"] != fingerprint:
@@ -46,7 +46,7 @@ def write_seed(
     ran: dict[str, Any] | None,
     common: dict[str, Any],
 ) -> None:
-    """Write what is kept of a seed.
+    """Write the files of a seed.
 
     `value` is the whole one: attacks get the true labels, methods do not. `common`: seed, device, wall and CPU time.
     """

@@ -22,7 +22,7 @@ from dpgraph.planning.run import CalibratedRun
 
 
 def device_of(name: str) -> torch.device:
-    """`auto`: a GPU if there is one."""
+    """Return the device; `auto` is a GPU if there is one."""
     chosen = torch.device("cuda" if name == "auto" and torch.cuda.is_available() else name.replace("auto", "cpu"))
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise invalid("device", name, "cpu or auto: this machine has no CUDA device")
@@ -31,7 +31,7 @@ def device_of(name: str) -> torch.device:
 
 @contextmanager
 def denormals_flushed() -> Iterator[None]:
-    """Weights that noise has made large saturate the softmax; its denormal gradients would cost five times the time."""
+    """Flush denormal numbers: gradients of a softmax that noise saturates would cost five times the time."""
     torch.set_flush_denormal(True)
     try:
         yield

@@ -1,7 +1,7 @@
-"""What a cell's calibration and its training are made by: the import closures of its own modules, and of no others.
+"""Hashes of the code that makes a cell's calibration and its training: the import closures of its own modules.
 
-Another method, mechanism or problem is none of a cell's modules, so that adding one calibrates and trains nothing that
-is there. What is loaded by its name (config/imports.py cannot see it) is a root here.
+Another method, mechanism or problem is none of a cell's modules, so that adding one calibrates and trains no cell
+again. A module that is loaded by its name (config/imports.py cannot see it) is a root here.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def fetch_digest(dataset: str) -> str:
 
 
 def _stamps(dataset: str) -> list[tuple[str, int, int]]:
-    """Sizes and times of the files beside a user's own entry: an edited one is fetched again."""
+    """Return sizes and times of the files next to a user's own entry: an edited one is fetched again."""
     home, found = home_of(dataset), []
     for file in entry(dataset).files if home is not None else ():
         for source in file.sources:
@@ -78,7 +78,7 @@ def _is_own_reader(reader: str) -> bool:
 
 
 def preprocess_roots(dataset: str) -> tuple[str, ...]:
-    """Modules that are imported by their names, and the encoder of texts, a process of its own."""
+    """Return the modules that are imported by their names, and the encoder of texts, a process of its own."""
     known = entry(dataset)
     store = _within(module_of(problem(known.problem).store))
     roots: tuple[str, ...] = ("problems.preprocess", store)

@@ -19,14 +19,14 @@ from typing import Any
 
 from dpgraph.core.errors import UserError
 
-# by executor, the programs that a run calls; the first lists partitions and changes nothing
+# by executor, the programs that a run calls; the first only lists partitions
 PROGRAMS = {"slurm": ("sinfo", "sbatch", "squeue", "scancel")}
 # with one of these, Snakemake runs no job
 RUNS_NOTHING = ("dryrun", "touch", "unlock", "lint", "report", "summary", "detailed_summary", "list_rules")
 
 
 def main() -> int:
-    """Snakemake's own status, 130 where Ctrl-C ended it, 2 where the machine lacks what the options need."""
+    """Return Snakemake's status, 130 after Ctrl-C, 2 where the machine lacks what the options need."""
     from snakemake.cli import main as snakemake
 
     interrupted = False
@@ -78,9 +78,11 @@ def check_cluster(executor: str) -> None:
         found = f"no {', '.join(missing)} on the PATH"
     elif programs:
         with suppress(subprocess.TimeoutExpired):  # slow is not certain
-            asked = subprocess.run([programs[0], "--noheader"], capture_output=True, text=True, timeout=30, check=False)
-            if asked.returncode:
-                found = (asked.stderr.strip().splitlines() or ["no answer"])[-1]
+            answer = subprocess.run(
+                [programs[0], "--noheader"], capture_output=True, text=True, timeout=30, check=False
+            )
+            if answer.returncode:
+                found = (answer.stderr.strip().splitlines() or ["no answer"])[-1]
     if found:
         raise UserError(
             f"executor {executor}: {found}: this machine reaches no cluster: expected a login node of the cluster, "

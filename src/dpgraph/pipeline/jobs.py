@@ -14,8 +14,7 @@ from dpgraph.config.frozen import digest
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import read_json, write_json, write_text
 from dpgraph.pipeline.fingerprints import bundle_digest
-from dpgraph.pipeline.markers import content, is_forced, last_asked
-from dpgraph.pipeline.run_files import BundleRuns
+from dpgraph.pipeline.run_files import BundleRuns, content, is_forced, last_request
 from dpgraph.pipeline.stages import calibrate_run, train_run
 from dpgraph.planning.run import Run
 
@@ -23,7 +22,7 @@ log = logging.getLogger("dpgraph")
 
 
 def calibrate_bundle(bundle: BundleRuns) -> None:
-    """A budget that cannot be met is a result too: its cells will record it, those of other calibrations train."""
+    """Calibrate a bundle. A budget that cannot be met is a result: its cells record it, other cells train."""
     files = {key: bundle.paths.privacy / f"{key}.json" for key in bundle.runs}
 
     def calibrate(key: str, run: Run) -> None:
@@ -38,14 +37,14 @@ def calibrate_bundle(bundle: BundleRuns) -> None:
 
 
 def train_bundle(bundle: BundleRuns, device: str, workers: int) -> None:
-    """A bundle that ended well and is requested once more, with nothing changed, is trained again (a forced rerun)."""
+    """Train a bundle. One that ended well and is requested again unchanged is trained again (a forced rerun)."""
     runs, files = bundle.runs.values(), {name: bundle.paths.result(run.cell) for name, run in bundle.runs.items()}
     marker = bundle.paths.trained(bundle.name)
-    last = last_asked(marker)
+    last = last_request(marker)
     calibrations = [content(run.paths.calibration) for run in runs if run.paths.calibration is not None]
     graph = read_json(next(iter(runs)).paths.graph / "graph.json")
-    asked = digest([[run.cell.slug, run.cell.seeds] for run in runs] + [graph, calibrations, bundle_digest(runs)])
-    again = all(path.is_file() for path in files.values()) and is_forced(marker, asked)
+    request = digest([[run.cell.slug, run.cell.seeds] for run in runs] + [graph, calibrations, bundle_digest(runs)])
+    again = all(path.is_file() for path in files.values()) and is_forced(marker, request)
     last.unlink(missing_ok=True)
 
     def train(name: str, run: Run) -> None:
@@ -54,7 +53,7 @@ def train_bundle(bundle: BundleRuns, device: str, workers: int) -> None:
 
     _each(bundle, train)
     _mark(marker, files)
-    write_text(last, asked)
+    write_text(last, request)
 
 
 def _each(bundle: BundleRuns, job: Callable[[str, Run], None]) -> None:
@@ -77,5 +76,5 @@ def _each(bundle: BundleRuns, job: Callable[[str, Run], None]) -> None:
 
 
 def _mark(marker: Path, files: dict[str, Path]) -> None:
-    """Hashes, and no times: a job that changed nothing writes the same marker, and what reads it does not run again."""
+    """Write hashes, not times: a job without changes writes the same marker, and its readers do not run again."""
     write_json(marker, {name: content(path) for name, path in files.items()})

@@ -1,6 +1,6 @@
 """Name the owner of Snakemake's locks and remove those that a killed run left.
 
-Snakemake's lock says which files are used, and not by whom. A run writes its owner beside its lock (`sign`), and the
+Snakemake's lock says which files are used, and not by whom. A run writes its owner next to its lock (`sign`), and the
 next one reads it. Only an owner that has certainly ended counts as ended: a process of this boot and this container
 whose number is free or has another start time, or any process of this machine before its last boot.
 """
@@ -59,7 +59,7 @@ class Owner:
 
 
 def sign(locks: Iterable[str], folder: Path = FOLDER) -> None:
-    """Write this process beside the locks that it has made."""
+    """Write down this process as the owner of the locks that it has made."""
     names = tuple(Path(lock).name for lock in locks)
     process, now = os.getpid(), datetime.now().astimezone().isoformat(" ", "seconds")
     started = started_at(process) or ""
@@ -125,7 +125,7 @@ def started_at(process: int) -> str | None:
 
 def _signed(folder: Path) -> Iterator[tuple[Path, Owner]]:
     for path in sorted(folder.glob(f"*{SIGNED}")):
-        with suppress(OSError, ValueError, TypeError, AttributeError):  # damaged, or gone by now: nobody's
+        with suppress(OSError, ValueError, TypeError, AttributeError):  # damaged, or gone by now: without an owner
             owner = Owner(**json.loads(path.read_text(encoding="utf-8")))
             if owner.process > 0 and all(LOCK.fullmatch(name) for name in owner.locks):
                 yield path, owner

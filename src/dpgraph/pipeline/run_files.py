@@ -1,37 +1,74 @@
-"""Files of runs: what the workflow hands to the job of a bundle.
+"""Bundles of runs: their names, the files that hand them to jobs, and the markers that jobs leave.
 
 The workflow plans a suite once, and before its first job writes the cells of each bundle to
-results/<suite>/runs/<stage>/<bundle>.json. The job reads them and plans nothing. A bundle's name is a hash of its
-cells, so that a file that was edited, or written by a version with other defaults, is refused.
+results/<suite>/runs/<stage>/<bundle>.json. The job reads them and does not plan. A bundle's name is a hash of its
+cells, so that a file that was edited, or written by a version with other defaults, is refused. A marker has a hash of
+each member.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from dpgraph.config.cell import Cell
 from dpgraph.config.config import Config, Folder, parse
 from dpgraph.config.documents import json_value, text_of
-from dpgraph.config.frozen import Finite
+from dpgraph.config.frozen import Finite, digest
 from dpgraph.config.paths import Paths
 from dpgraph.core import outside
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.core.files import write_text
 from dpgraph.families.registry import specs
-from dpgraph.pipeline.markers import calibrated, name_of, trained
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.run import Run, RunPaths
 
-if TYPE_CHECKING:
-    from dpgraph.pipeline.bundles import Bundle
-    from dpgraph.planning.plan import Plan
+PLANNED = "DPGRAPH_PLANNED"  # when the running Snakemake read the plan, for its jobs; nanoseconds
+
+
+def trained(slug: str, cell: Cell) -> str:
+    """Return a member's part of the content of a training bundle."""
+    return f"{slug}:{','.join(map(str, cell.seeds))}"
+
+
+def calibrated(key: str, cell: Cell) -> str:
+    """Return a member's part of the content of a bundle of calibrations."""
+    return key
+
+
+def name_of(cells: Mapping[str, Cell], content: Callable[[str, Cell], str]) -> str:
+    """Return a bundle's name, a hash of its content: the same cells with the same seeds have one name."""
+    mark = digest([content(name, cell) for name, cell in cells.items()], 8)
+    first, cell = next(iter(cells.items()))
+    count = str(len(cells)) if len(cells) > 1 else first.rsplit(".", 1)[-1]
+    return f"{cell.task.dataset}-{cell.task.setting}.{count}-{mark}"
+
+
+def last_request(marker: Path) -> Path:
+    """Return the file of the request of a bundle's last good job: Snakemake removes the marker before a rerun."""
+    return marker.with_suffix(".last")
+
+
+def is_forced(marker: Path, request: str) -> bool:
+    """Return whether the last good job had the same request, and ended before the running Snakemake made its plan."""
+    last = last_request(marker)
+    try:
+        before_plan = last.stat().st_mtime_ns <= int(os.environ.get(PLANNED) or time.time_ns())
+        return before_plan and last.read_text(encoding="utf-8") == request
+    except OSError:
+        return False
+
+
+def content(path: Path) -> str:
+    """Return the hash of a member that markers hold."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
 
 Stage = Literal["calibrate", "train"]
 AGAIN = "`dpgraph run` writes it before its first job"
@@ -62,30 +99,6 @@ class BundleRuns:
     evaluations: Mapping[str, tuple[int, ...]]
 
 
-def write_runs(plan: Plan, training: Iterable[Bundle], calibrations: Iterable[Bundle]) -> None:
-    """Write the file of every bundle; one that would be the same is left alone."""
-    evaluations: dict[str | None, set[int]] = {}
-    for cell in plan.cells.values():
-        evaluations.setdefault(cell.calibration_key, set()).add(cell.training.evaluations)
-    for bundle in calibrations:
-        shared = {key: tuple(sorted(evaluations.get(key, ()))) for key in bundle.runs}
-        _write(plan.config, "calibrate", bundle, shared)
-    for bundle in training:
-        _write(plan.config, "train", bundle, {})
-
-
-def _write(config: Config, stage: Stage, bundle: Bundle, evaluations: dict[str, tuple[int, ...]]) -> None:
-    given = config.model_dump(mode="json", include={"suite", "data", "results", "registry"})
-    cells = {name: run.cell.model_dump(mode="json") for name, run in bundle.runs.items()}
-    file = RunFile(stage=stage, bundle=bundle.name, cells=cells, evaluations=evaluations, **given)
-    text = json.dumps(file.model_dump(mode="json"), indent=1) + "\n"
-    path = Paths(config).runs(stage, bundle.name)
-    with suppress(OSError):
-        if path.read_text(encoding="utf-8") == text:
-            return
-    write_text(path, text)
-
-
 def read_runs(path: Path, stage: Stage) -> BundleRuns:
     """Resolve the runs of a bundle from its file.
 
@@ -107,7 +120,9 @@ def read_runs(path: Path, stage: Stage) -> BundleRuns:
             f"cells; {AGAIN}"
         )
     paths = Paths(parse(Config, file.model_dump(include={"suite", "data", "results", "registry"}), str(path)))
-    runs = {name: Run.of(cell, RunPaths.of(paths, cell), methods[cell.method]) for name, cell in cells.items()}
+    runs = {
+        name: Run.resolve(cell, RunPaths.in_suite(paths, cell), methods[cell.method]) for name, cell in cells.items()
+    }
     return BundleRuns(file.bundle, paths, runs, file.evaluations)
 
 

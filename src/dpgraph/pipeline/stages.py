@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import platform
+import subprocess
 import threading
+import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any, Literal
@@ -23,12 +28,58 @@ from dpgraph.engine.methods.base import evaluation_steps
 from dpgraph.families.registry import folder_of
 from dpgraph.pipeline.collect import seed_path, seed_record
 from dpgraph.pipeline.fingerprints import training_digest
-from dpgraph.pipeline.provenance import provenance
 from dpgraph.planning.run import CalibratedRun, Run, RunPaths
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration, budgets_at, check_calibration
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.problems.base import Counts
+
+
+def provenance() -> dict[str, Any]:
+    """Return versions, machine, git commit and time of writing."""
+    return {
+        "versions": dict(_versions()),
+        "python": platform.python_version(),
+        "processor": processor(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
+        "commit": _commit(),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+@cache
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("dpgraph", "torch", "numpy", "scipy", "dp-accounting")}
+
+
+@cache
+def _commit() -> str:
+    """Return the commit of this package's checkout, with + for uncommitted changes; unknown elsewhere.
+
+    Read once: this process has imported its code by then, and records of one job name one commit.
+    """
+    try:
+        known = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return known.stdout.strip()
+
+
+@cache
+def processor() -> str:
+    """Return the processor's name, as the operating system has it."""
+    path = Path("/proc/cpuinfo")
+    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
+    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return (named or [platform.processor() or "unknown"])[0]
+
 
 log = logging.getLogger("dpgraph")
 
@@ -39,7 +90,7 @@ class NoCalibration(UserError):
 
 def calibrate_cell(cell: Cell, graph_folder: Path, out: Path, evaluations: Iterable[int] = ()) -> None:
     """Calibrate a cell that is in no suite's plan, see `calibrate_run`."""
-    calibrate_run(Run.of(cell, RunPaths(graph_folder)), out, evaluations)
+    calibrate_run(Run.resolve(cell, RunPaths(graph_folder)), out, evaluations)
 
 
 def calibrate_run(run: Run, out: Path, evaluations: Iterable[int] = ()) -> None:
@@ -66,12 +117,12 @@ def calibrate_run(run: Run, out: Path, evaluations: Iterable[int] = ()) -> None:
 
 
 def describe(calibration: Calibration, proved: str = "rigorous") -> str:
-    """`proved`: what the second epsilon is called; of a method from outside the package it is claimed."""
+    """Return one line on a calibration. `proved` names the second epsilon: a method from outside only claims it."""
     statement = calibration.statement
     return (
         f"noise std / clip norm {statement.noise_std_over_clip}, {statement.steps} steps, "
         f"epsilon published {statement.published.text}{statement.published.place}, "
-        f"{proved} {', beside it '.join(one.text + one.place for one in (statement.rigorous, *statement.beside))}"
+        f"{proved} {', also '.join(one.text + one.place for one in (statement.rigorous, *statement.beside))}"
     )
 
 
@@ -79,7 +130,7 @@ def train_cell(
     cell: Cell, out: Path, graph_folder: Path, calibration_path: Path | None = None, **options: Any
 ) -> CellRecord:
     """Train a cell that is in no suite's plan; without a calibration, calibrate it first. `options` of `train_run`."""
-    return train_run(Run.of(cell, RunPaths(graph_folder, out, calibration_path)), **options)
+    return train_run(Run.resolve(cell, RunPaths(graph_folder, out, calibration_path)), **options)
 
 
 def train_run(run: Run, device: str = "auto", workers: int = 1, again: bool = False) -> CellRecord:
@@ -110,9 +161,9 @@ def _train_run(run: Run, device: str, workers: int, again: bool) -> CellRecord:
     except NoCalibration as error:
         return _write(run, _without_epsilon(cell, "failed", error))
     run.spec.check_runs(calibration.mechanism)
-    asked = [cell.identity, stream_name(cell), cell.task.folder]
+    known = [cell.identity, stream_name(cell), cell.task.folder]
     stamp = digest(read_json(run.paths.graph / "graph.json"), 16)
-    fingerprint = digest([*asked, calibration.mechanism.chosen, stamp, training_digest(run)], 16)
+    fingerprint = digest([*known, calibration.mechanism.chosen, stamp, training_digest(run)], 16)
     if again:
         for seed in cell.seeds:
             seed_path(out, seed).unlink(missing_ok=True)
@@ -124,7 +175,7 @@ def _train_run(run: Run, device: str, workers: int, again: bool) -> CellRecord:
     except NotAsAccounted as error:
         _write(run, _without_epsilon(cell, "failed", error))
         raise
-    for path in out.glob("*.checkpoint*"):  # of other code or another graph, too: nothing is left to resume
+    for path in out.glob("*.checkpoint*"):  # of other code or another graph, too: no run could resume them
         path.unlink(missing_ok=True)
     seeds = [seed_record(out, seed, fingerprint) for seed in cell.seeds]
     records = tuple(record for record in seeds if record is not None)
@@ -150,7 +201,7 @@ def _without_epsilon(cell: Cell, status: Literal["failed", "not run"], error: Us
 
 
 def _statement(calibration: Calibration, value: Described, seeds: Sequence[SeedRecord]) -> dict[str, Any]:
-    """The calibration's, with what ran and with what no epsilon covers."""
+    """Return the calibration's statement, with the procedure that ran and the steps that no epsilon covers."""
     ran = next((seed.procedure for seed in seeds if seed.procedure is not None), None)
     uncovered = list(data_dependent(value)) if calibration.target_epsilon is not None or ran is not None else []
     return {**calibration.statement.model_dump(mode="json"), "procedure": ran, "uncovered": uncovered}
@@ -176,7 +227,7 @@ def _train_seeds(run: CalibratedRun, seeds: Sequence[int], workers: int) -> None
 
 
 def _end_with_parent() -> None:
-    """A worker whose parent is killed would wait for work for ever, and write where another job may be by then."""
+    """End a worker with its parent: it would wait for ever, and write where another job may be by then."""
     parent = parent_process()
 
     def watch() -> None:
@@ -188,7 +239,7 @@ def _end_with_parent() -> None:
 
 
 def budgets(cell: Cell, calibration: Calibration) -> tuple[Budget, ...]:
-    """Both epsilons at the evaluations before the last one, whose own are in the statement."""
+    """Return both epsilons at the evaluations before the last one, whose own are in the statement."""
     if cell.privacy is None:
         return ()
     steps = calibration.statement.steps
@@ -227,7 +278,7 @@ def _calibration(run: Run, counts: Counts) -> Calibration:
 
 
 def _failure(path: Path) -> str | None:
-    """Why there is no calibration, if the file states one; None for any other file, a damaged one, too."""
+    """Return why there is no calibration, if the file states it; None for any other file, even a damaged one."""
     try:
         header = read_json(path)
         return str(header["reason"]) if header.get("status") == "failed" else None

@@ -37,7 +37,7 @@ class Status:
     artefacts: dict[str, Counter[str]]
 
     @classmethod
-    def of(cls, plan: Plan) -> Status:
+    def read(cls, plan: Plan) -> Status:
         """Read every cell's summary, or its record where it has none."""
         paths = Paths(plan.config)
         cells = {slug: _state(paths, cell) for slug, cell in plan.cells.items()}

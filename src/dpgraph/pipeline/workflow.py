@@ -13,25 +13,31 @@ from typing import Any, NoReturn
 from dpgraph.config.cell import Task
 from dpgraph.config.config import Config, parse
 from dpgraph.config.paths import Paths
-from dpgraph.config.shell import export_interpreter
 from dpgraph.config.sources import sources_digest
 from dpgraph.core import outside
 from dpgraph.core.errors import UserError
 from dpgraph.data.fetch import mirrors_from
-from dpgraph.data.mirrors import mirrors_parameter
+from dpgraph.data.manifest import mirrors_parameter
 from dpgraph.data.registry import entry, registry
-from dpgraph.pipeline.bundles import Bundle, calibration_bundles, forget_unfinished, seconds_to_run, training_bundles
+from dpgraph.pipeline.bundles import (
+    Bundle,
+    calibration_bundles,
+    forget_unfinished,
+    seconds_to_run,
+    training_bundles,
+    write_runs,
+)
 from dpgraph.pipeline.fingerprints import bundle_digest, calibrations_digest, fetch_digest, preprocess_digest
 from dpgraph.pipeline.interruptible import check_cluster
 from dpgraph.pipeline.locks import remove_ended, sign
-from dpgraph.pipeline.run_files import Stage, write_runs
+from dpgraph.pipeline.run_files import Stage
 from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import WORKFLOW, Plan, load_plan
 from dpgraph.planning.run import Run
 from dpgraph.reporting import inputs
 from dpgraph.reporting.baselines.compared import compared, seeds_by_task
-from dpgraph.reporting.claimed import checks_noted
+from dpgraph.reporting.guarantee import checks_noted
 
 CAPTIONS = "../workflow/report"  # as the files of rules see it
 
@@ -109,7 +115,7 @@ class Workflow:
         expect("train", seconds_to_run(self.plan, training))
 
     def begin(self, running: Any) -> None:
-        """Before the first job of `running`, which is Snakemake's: sign its lock, write the files of runs.
+        """Sign the lock of `running`, which is Snakemake's, and write the files of runs, before the first job.
 
         It ends in one line where this machine cannot submit the jobs.
         """
@@ -130,7 +136,7 @@ class Workflow:
 
     @cached_property
     def paths(self) -> Paths:
-        """Where each stage reads and writes."""
+        """Return the paths that each stage reads and writes."""
         return Paths(self.config)
 
     @property
@@ -189,7 +195,7 @@ class Workflow:
 
     @property
     def datasets(self) -> str:
-        """All names of data sets, as a pattern."""
+        """Return a pattern of the names of data sets."""
         return "|".join(registry())
 
     @property
@@ -237,17 +243,17 @@ class Workflow:
 
     @property
     def aggregate_inputs(self) -> list[Path]:
-        """What results.parquet is made from."""
+        """Return the files from which results.parquet is made."""
         return inputs.aggregate_inputs(self.plan, self.trained, self.calibrated)
 
     @property
     def checks(self) -> dict[str, list[str]]:
-        """What `dpgraph check method` noted of each method."""
+        """Return the findings of `dpgraph check method` on each method."""
         return checks_noted(entry.cell.method for entry in self.plan.entries)
 
     @property
     def artefact_jobs(self) -> dict[str, list[str]]:
-        """Artefacts of each job, by its name."""
+        """Return the artefacts of each job, by its name."""
         return inputs.artefact_jobs(self.plan)
 
     def artefact_inputs(self, names: Iterable[str]) -> list[Path]:
@@ -299,3 +305,18 @@ def end(error: Exception) -> NoReturn:
     _say(f"error: {error}")
     sys.stdout.flush()
     os._exit(2)
+
+
+def export_interpreter(sources: Path | None) -> None:
+    """Make `python -m dpgraph` in a rule mean this interpreter and the package in `sources`; None: the installed one.
+
+    An activated conda environment still puts its own `python` in front.
+    """
+    _prepend("PATH", Path(sys.executable).parent)
+    if sources is not None:
+        _prepend("PYTHONPATH", sources)
+
+
+def _prepend(variable: str, folder: Path) -> None:
+    parts = [part for part in os.environ.get(variable, "").split(os.pathsep) if part and part != str(folder)]
+    os.environ[variable] = os.pathsep.join([str(folder), *parts])

@@ -1,1 +1,1 @@
-"""From what a person wrote to what runs: cells of their methods' own classes, mechanisms, the plan, its costs."""
+"""The plan of what runs, from what a person wrote: cells of their methods' classes, mechanisms and costs."""

@@ -1,4 +1,4 @@
-"""What training costs, planned before there is data and corrected by what suites took.
+"""The cost of training, planned before there is data and corrected by what suites took.
 
 The planner knows the registry's sizes and a cell's settings. Its seconds have three parts: what a start, a step and all
 else cost. For each method three factors are fitted to what its cells took in the suites that were run
@@ -185,7 +185,7 @@ class Law:
     spread: tuple[float, float]
 
     @classmethod
-    def of(cls, rows: Sequence[Throughput], by_dataset: bool = True) -> Law:
+    def fit(cls, rows: Sequence[Throughput], by_dataset: bool = True) -> Law:
         factors = fitted([row.parts for row in rows], [row.measured_s for row in rows])
         groups: dict[str, list[Throughput]] = {}
         for row in rows if by_dataset else ():
@@ -231,7 +231,7 @@ def fitted(parts: Sequence[PlannedParts], seconds: Sequence[float]) -> list[floa
 
 
 @dataclass(frozen=True)
-class Known:
+class FittedLaws:
     """Laws by method on one kind of device, and that of all together for a method that was never measured.
 
     Without any measurement the plan is the estimate.
@@ -245,10 +245,10 @@ class Known:
         return self.laws.get(method, self.others)
 
 
-PLANNED = Known({}, Law((1.0, 1.0, 1.0), {}, {}, (1.0, 1.0)))
+PLANNED = FittedLaws({}, Law((1.0, 1.0, 1.0), {}, {}, (1.0, 1.0)))
 
 
-def learnt(rows: Iterable[Throughput], device: str = "cpu") -> Known:
+def learnt(rows: Iterable[Throughput], device: str = "cpu") -> FittedLaws:
     """Return the laws of one device, cpu or cuda."""
     measured = tuple(row for row in rows if row.device == device)
     if not measured:
@@ -256,10 +256,10 @@ def learnt(rows: Iterable[Throughput], device: str = "cpu") -> Known:
     by_method: dict[str, list[Throughput]] = {}
     for row in measured:
         by_method.setdefault(row.method, []).append(row)
-    return Known({name: Law.of(group) for name, group in by_method.items()}, Law.of(measured, False), measured)
+    return FittedLaws({name: Law.fit(group) for name, group in by_method.items()}, Law.fit(measured, False), measured)
 
 
-def known_of(plan: Plan) -> Known:
+def known_of(plan: Plan) -> FittedLaws:
     """Return the laws of the device that the plan's config names; `auto` counts as cpu."""
     path = plan.workflow / FILE
     device = "cuda" if plan.config.device == "cuda" else "cpu"
@@ -288,7 +288,7 @@ class Hours:
     measured: bool  # whether the method was
 
 
-def hours_of(runs: Mapping[str, Run], known: Known) -> dict[str, Hours]:
+def hours_of(runs: Mapping[str, Run], known: FittedLaws) -> dict[str, Hours]:
     """Return the hours by slug of cells that are trained in this order."""
     found = {}
     for (slug, run), parts in zip(runs.items(), parts_of(runs.values()), strict=True):
@@ -315,7 +315,7 @@ class Cost:
     unmeasured: int  # cells of methods without a throughput of their own
 
 
-def costs(plan: Plan, known: Known, jobs: int = 1) -> list[Cost]:
+def costs(plan: Plan, known: FittedLaws, jobs: int = 1) -> list[Cost]:
     """Return one row for each artefact that trains something, and one of all cells, each of them once."""
     hours = hours_of(plan.runs, known)
     places: dict[str, dict[str, None]] = {}

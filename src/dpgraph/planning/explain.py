@@ -1,4 +1,4 @@
-"""Where every setting of a cell comes from: `dpgraph explain CELL_OR_ARTEFACT`."""
+"""The origin of every setting of a cell: `dpgraph explain CELL_OR_ARTEFACT`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cells of an artefact differ in, so that a comparison says something about what it names.
+"""The settings in which the cells of an artefact differ, so that a comparison is about what it names.
 
 Two cells of one artefact on one data set may differ in what the experiment file gives their methods, in what the sweep
 varies, in the target epsilon, and in what the artefact or the suite declares with a reason (`varies`). All else is
@@ -16,7 +16,7 @@ from typing import Any
 from dpgraph.config.cell import Cell
 from dpgraph.config.claim_tests import uses
 from dpgraph.config.expansion import merged
-from dpgraph.config.varies import Difference
+from dpgraph.config.experiment import Difference
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.taken import chosen_setting
 from dpgraph.problems.registry import size_of
@@ -30,12 +30,12 @@ OF_NEIGHBOURS = frozenset(
     {"model.inference_own_weight", "privacy.max_degree", "privacy.list_cap", "training.max_degree"}
 )
 BATCHES = frozenset({"training.num_splits", "training.sampling_rate", "training.batch_size"})
-# views that compare nothing between their cells, or compare them on purpose in everything
+# views that do not compare their cells, or compare them on purpose in all settings
 OTHER_VIEWS = frozenset({"statistics", "accounting", "bounds", "search", "hyperparameters", "shares"})
 
 
 def unequal(plan: Plan) -> list[str]:
-    """A line for each setting in which cells of an artefact, or of a claim, differ without a declared reason."""
+    """Return a line for each setting in which cells of an artefact, or of a claim, differ without a declared reason."""
     within = [
         line
         for artefact, described in plan.artefacts.items()
@@ -62,7 +62,7 @@ def _several(plan: Plan) -> Iterator[list[tuple[str, list[Entry]]]]:
 
 
 def settings_of(cell: Cell) -> dict[str, Any]:
-    """Settings by dotted path, with `epochs` for the number of steps and `private` for whether there is a budget."""
+    """Return settings by dotted path, with `epochs` for steps and `private` for whether there is a budget."""
     parts = cell.model_dump(mode="json", exclude={"task", "seeds", "method"})
     flat = dict(_flat("", parts))
     records = flat.get("pagerank.num_rows") or size_of(cell.task).train_nodes
@@ -73,7 +73,7 @@ def settings_of(cell: Cell) -> dict[str, Any]:
 
 
 def _epochs(flat: Mapping[str, Any], records: int) -> float | str | None:
-    """Steps times the share of the records that a step reads."""
+    """Return steps times the share of the records that a step reads."""
     steps = flat.get("training.steps")
     if not isinstance(steps, int):
         return steps if steps is None else str(steps)
@@ -158,7 +158,7 @@ def _all(declared: Difference | tuple[Difference, ...]) -> tuple[Difference, ...
 
 
 def _compared(one: Entry, other: Entry) -> bool:
-    """At one epsilon, where both have a target, and in one direction of the grid at a time."""
+    """Return whether two entries are compared: at one epsilon, if both have a target, and by method or by value."""
     if one.target_epsilon != other.target_epsilon and None not in (one.target_epsilon, other.target_epsilon):
         return False
     return one.method_id == other.method_id or one.value == other.value or None in (one.value, other.value)

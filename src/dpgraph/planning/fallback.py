@@ -19,7 +19,7 @@ from dpgraph.data.registry import entry
 
 
 def with_fallbacks(suite: Suite, config: Config) -> Suite:
-    """The suite with stand-ins for what was not found: labels and note say so, and no printed value is theirs."""
+    """Return the suite with stand-ins for missing data: labels and note say so; they get no printed values."""
     tasks, absent = dict(suite.tasks), []
     for name, item in suite.tasks.items():
         if item.fallback is None:
@@ -61,12 +61,12 @@ def sentence(suite: Suite, config: Config) -> str:
 
 
 def provide(config: Config, workflow: Path, mirrors: Mapping[str, str]) -> str:
-    """Looks once for the data sets that something may stand in for, and returns the sentence about those not found.
+    """Look once for the data sets that have a stand-in; return the sentence about missing ones.
 
     A data set is looked for again when its manifest is deleted or says unavailable and the mirrors have changed.
     """
     from dpgraph.data.fetch import fetch, mirrors_from
-    from dpgraph.data.mirrors import remember, tried
+    from dpgraph.data.manifest import remember, tried
 
     path = workflow / "suites" / f"{config.suite}.yaml"
     if not path.is_file():

@@ -17,16 +17,14 @@ from dpgraph.config.experiment import Artefact, Experiment, MethodRow
 from dpgraph.config.paths import Paths
 from dpgraph.config.settings import ChosenSettings, read_settings
 from dpgraph.config.streams import trial_seeds
-from dpgraph.config.suite import Grid, Rule, Suite, SuiteTask
+from dpgraph.config.suite import Grid, Rule, Suite, SuiteTask, read_suite
 from dpgraph.core.errors import invalid
 from dpgraph.engine.methods.spec import MethodSpec
 from dpgraph.families.registry import spec_in, specs
 from dpgraph.planning.fallback import with_fallbacks
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.run import Run, RunPaths
-from dpgraph.planning.search_trials import trials
-from dpgraph.planning.suites import read_suite
-from dpgraph.planning.taken import chosen_setting, published_part
+from dpgraph.planning.taken import chosen_setting, published_part, trials
 from dpgraph.problems.registry import size_of
 
 WORKFLOW = Path("workflow")
@@ -104,7 +102,7 @@ class Plan:
 
     def run_of(self, cell: Cell) -> Run:
         """Resolve a cell of this plan."""
-        return Run.of(cell, RunPaths.of(Paths(self.config), cell), spec_in(self.methods, cell.method))
+        return Run.resolve(cell, RunPaths.in_suite(Paths(self.config), cell), spec_in(self.methods, cell.method))
 
     @cached_property
     def left_out(self) -> dict[str, Entry]:
@@ -173,7 +171,7 @@ class Plan:
         return next((other for other in places if (other.method_id, other.task_id, other.value) == same), None)
 
     def claims(self) -> dict[str, tuple[str, Any]]:
-        """(paper, Claim) by claim id, for the papers of this plan. Raises UserError for an id of two papers."""
+        """Return (paper, Claim) by claim id, for the papers of this plan. Raises UserError for an id of two papers."""
         claims: dict[str, tuple[str, Any]] = {}
         for paper, experiment in self.experiments.items():
             for name, claim in experiment.claims.items():
@@ -220,7 +218,7 @@ def _check_references(plan: Plan) -> None:
 
 
 def _check_crossed(plan: Plan) -> None:
-    """Seeds that share splits are for the view variance only: any other would take them as independent."""
+    """Raise UserError for shared splits outside of view variance: other views take seeds as independent."""
     for entry in plan.entries:
         crossed = plan.artefacts[entry.artefact].view == "variance"
         per_split, count = entry.cell.seeds_per_split, len(entry.cell.seeds)
@@ -235,7 +233,7 @@ def _check_crossed(plan: Plan) -> None:
 
 
 def _entries(plan: Plan, artefact: str, known: dict[str, Cell]) -> list[Entry]:
-    """Union of the artefact's grids, ordered as the artefact lists its methods, then by epsilon, task and value.
+    """Return the union of the artefact's grids, ordered by its methods, then by epsilon, task and value.
 
     `known` holds the cells that have been resolved, by their settings as they were written: artefacts share cells.
     """
@@ -272,7 +270,7 @@ def _entries(plan: Plan, artefact: str, known: dict[str, Cell]) -> list[Entry]:
 
 
 def _check_sweep(artefact: str, entries: Iterable[Entry]) -> None:
-    """Two values of a sweep that give one cell would show a number at a value that it does not have."""
+    """Raise UserError for two values of a sweep that give one cell: one of them would show a wrong number."""
     paper, name = artefact.split("/")
     seen: dict[tuple[str, str, float | None, str], str | None] = {}
     for entry in entries:
@@ -295,7 +293,7 @@ def _crossed(
     stream: int,
     known: dict[str, Cell],
 ) -> list[Entry]:
-    """One entry per target epsilon for a private method (one in all where it has none), one for a public method."""
+    """Return an entry per target epsilon of a private method (one where it has none), one of a public method."""
     paper = artefact.split("/")[0]
     experiment = plan.experiments[paper]
     row, suite_task = experiment.methods[method_id], plan.suite.tasks[task_id]
@@ -339,7 +337,7 @@ def layers(
 
     `epsilon` is that target, which public rules read.
 
-    Places are written out when they are asked for, since a plan of thousands of cells asks for none.
+    Places are functions that write themselves out when they are called: a plan of thousands of cells calls none.
     """
     paper, name = artefact.split("/")
     experiment, suite = plan.experiments[paper], f"suites/{plan.suite.name}.yaml"

@@ -1,4 +1,4 @@
-"""From a raw cell to one of its method's class, and to its mechanism; what is unknown is refused."""
+"""Make a raw cell one of its method's class, and find its mechanism; unknown settings are refused."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from dpgraph.problems.registry import problem_of
 
 @dataclass(frozen=True)
 class Target:
-    """What a run is asked to cost.
+    """The epsilon that a run may cost.
 
-    `target_epsilon` is in the epsilon of `mode`; `unknown` is what is solved for it. None: no target, nothing is open.
+    `target_epsilon` is in the epsilon of `mode`; `unknown` is the setting solved for it. None: no target, all is set.
     """
 
     target_epsilon: float | None = None
@@ -40,7 +40,7 @@ class Target:
 def resolve(value: Any, where: str = "cell", methods: Mapping[str, MethodSpec] | None = None) -> Cell:
     """Return the cell, of its method's own class; `methods` are all that there are (None: they are looked up).
 
-    Raises UserError that names the place, the value and what is allowed.
+    Raises UserError that names the place, the value and the allowed ones.
     """
     methods = specs() if methods is None else methods
     if not isinstance(value, dict):
@@ -92,7 +92,7 @@ def _known_keys(name: str, kind: type[Cell], error: ValidationError) -> str:
 
 @cache
 def _keys_of_others() -> frozenset[tuple[str, ...]]:
-    """All keys of all methods, as paths."""
+    """Return the keys of all methods, as paths."""
     keys: set[tuple[str, ...]] = set()
     for one in specs().values():
         for part, field in one.cell.model_fields.items():
@@ -104,7 +104,7 @@ def _keys_of_others() -> frozenset[tuple[str, ...]]:
 
 @cache
 def _fields(kind: type[BaseModel]) -> dict[str, type[BaseModel] | None]:
-    """The keys of a model, each with the model of its value, if it is one."""
+    """Return the keys of a model, each with the model of its value, if it is one."""
     models = {name: field.annotation for name, field in kind.model_fields.items()}
     return {
         name: model if isinstance(model, type) and issubclass(model, BaseModel) else None
@@ -113,7 +113,7 @@ def _fields(kind: type[BaseModel]) -> dict[str, type[BaseModel] | None]:
 
 
 def _without_nulls(kind: type[BaseModel], value: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """A null of what other methods have, and this one has not, means "not given": layers of settings unset a key so."""
+    """Drop nulls of settings that only other methods have: layers of settings unset a key so."""
     kept: dict[str, Any] = {}
     fields = _fields(kind)
     for name, given in value.items():
@@ -186,12 +186,12 @@ def calibrate_to(target: Target, mechanism: Mechanism, **options: Any) -> Calibr
 
 
 def is_calibration(stored: Calibration, target: Target, mechanism: Mechanism) -> bool:
-    """Return whether `stored` is what `calibrate_to` gave, see `is_answer`; evaluates no accountant."""
+    """Return whether `calibrate_to` gave `stored`, see `is_answer`; evaluates no accountant."""
     return is_answer(stored, mechanism, target.mode, target.unknown, epsilon=target.target_epsilon)
 
 
 def target_of(cell: Cell, known: MethodSpec | None = None) -> Target:
-    """Return what the cell asks for: its epsilon, in which mode, and what is open."""
+    """Return the cell's target: its epsilon, the mode it is in, and the setting to solve."""
     if cell.privacy is None:
         return Target()
     unknown: Unknown | None = None

@@ -1,7 +1,7 @@
 """A run: a cell with all that its names stand for, resolved once, and its files.
 
 The plan resolves the cells of a suite, a job those of its bundle (pipeline/run_files.py). All that follows reads the
-run: nothing asks the registry of methods again.
+run and does not look its method up again.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from dpgraph.problems.registry import problem_of
 
 @dataclass(frozen=True)
 class RunPaths:
-    """Where a run reads its graph and its calibration, and where its record goes."""
+    """The files of a run: its graph, its calibration, and the folder of its record."""
 
     graph: Path = Path()  # a folder
     out: Path = Path()  # a folder
     calibration: Path | None = None  # None: no privacy, or it is calibrated when it is trained
 
     @classmethod
-    def of(cls, paths: Paths, cell: Cell) -> RunPaths:
-        """Return those of a suite's cell."""
+    def in_suite(cls, paths: Paths, cell: Cell) -> RunPaths:
+        """Return the files of a suite's cell."""
         return cls(paths.graph(cell.task), paths.cell(cell), paths.calibration(cell))
 
 
 @dataclass(frozen=True)
 class Run:
-    """A cell, its method, its problem, the class of its mechanism, what it is asked to cost, and its files."""
+    """A cell, its method, its problem, the class of its mechanism, its target epsilon, and its files."""
 
     cell: Cell
     spec: MethodSpec
@@ -48,7 +48,7 @@ class Run:
     paths: RunPaths
 
     @classmethod
-    def of(cls, cell: Cell, paths: RunPaths | None = None, known: MethodSpec | None = None) -> Run:
+    def resolve(cls, cell: Cell, paths: RunPaths | None = None, known: MethodSpec | None = None) -> Run:
         """Resolve a cell; `known` is its method's specification, if it was looked up before."""
         known = known or spec(cell.method)
         mechanism, target = known.mechanism_class(cell), target_of(cell, known)
@@ -56,7 +56,7 @@ class Run:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Send the cell to another process, which resolves it there: functions of a specification cannot be sent."""
-        return Run.of, (self.cell, self.paths)
+        return Run.resolve, (self.cell, self.paths)
 
     def open_mechanism(self, counts: Counts) -> Mechanism:
         """Return the mechanism on data of these public counts; what the cell leaves open is None."""

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from dpgraph.config.config import Config
+from dpgraph.config.expansion import ExpandedModel
 from dpgraph.config.experiment import Experiment
 from dpgraph.config.frozen import Frozen
 from dpgraph.config.inventory import Inventory
 from dpgraph.config.literature import Baselines
 from dpgraph.config.settings import ChosenSettings
 from dpgraph.config.suite import Suite
-from dpgraph.config.written import Written
 from dpgraph.core.files import write_text
 from dpgraph.families.registry import specs
 
@@ -33,7 +33,7 @@ _COUNTED = (
     "minItems",
     "maxItems",
     "minProperties",
-)  # hold of what is written out
+)  # these hold of the expanded file
 _WRITTEN = {
     "Named": {"type": "string", "pattern": r"^\$", "description": "$name: what define or a matrix gives it"},
     "Repeated": {
@@ -58,13 +58,13 @@ def models() -> dict[str, type[Frozen]]:
 
 def schema_of(model: type[Frozen]) -> dict[str, Any]:
     schema = model.model_json_schema()
-    if issubclass(model, Written):
+    if issubclass(model, ExpandedModel):
         schema = _as_written(schema, model)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def _as_written(schema: dict[str, Any], model: type[Written]) -> dict[str, Any]:
-    """Before names and matrices are written out: a $name for any value, a matrix in any entry."""
+def _as_written(schema: dict[str, Any], model: type[ExpandedModel]) -> dict[str, Any]:
+    """Admit, before expansion, a $name for any value and a matrix in any entry."""
     sections = {"define": "Values by name; $name stands for them anywhere in the file"}
     for section, into in model.SECTIONS.items():
         sections[section] = f"Values of {into} by name, for entries with {section}; a key may list several, with commas"

@@ -98,7 +98,7 @@ class SavedArrays:
             with np.load(path, allow_pickle=False) as arrays:
                 return cls(**{one.name: arrays[one.name] for one in fields(cls)})  # type: ignore[arg-type]
         except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile):
-            raise UserError(f"{path}: damaged; delete result.json beside it and train the cell again") from None
+            raise UserError(f"{path}: damaged; delete result.json next to it and train the cell again") from None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""All results of a suite as one table: a row per paper, cell, seed, metric and class.
+"""The results of a suite as one table: a row per paper, cell, seed, metric and class.
 
 Tables, figures and claims are functions of these rows. So there are rows of what no cell has: facts of graphs (their
 statistics, class frequencies) without a cell, and guarantees of calibrations whose cells are not trained.
@@ -9,7 +9,7 @@ numbered, and rows are written in groups.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import groupby
@@ -30,9 +30,8 @@ from dpgraph.families.registry import spec, specs
 from dpgraph.planning.cost import left_out_reasons
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.calibration import Calibration
-from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import dictionary, protection
-from dpgraph.reporting.claimed import with_claims
+from dpgraph.reporting.guarantee import RunGuarantee, packed
 from dpgraph.reporting.records import ParsedRecord, RecordedStatement, read_record
 from dpgraph.reporting.stored import stored_graph
 from dpgraph.reporting.views.registry import DerivedMetric, SuiteFiles, derived_metrics, inputs_of
@@ -50,9 +49,7 @@ def _number(value: Any) -> float:
 
 
 def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[str, Any]:
-    published, rigorous = statement.published, statement.rigorous
-    both = dict(zip(protection.MODES, (published, rigorous), strict=True))
-    columns = {
+    return {
         "cell": slug,
         **{name: getattr(cell.task, name) for name in ("dataset", "setting", "split", "features")},
         "method": cell.method,
@@ -61,24 +58,16 @@ def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[s
         "hops": cell.network[1],
         "optimizer": cell.training.optimizer,
         "epsilon_target": _number(cell.privacy.epsilon if cell.privacy is not None else None),
-        "delta": _number(rigorous.delta),
-        **{f"eps_{mode}": _number(one.epsilon) for mode, one in both.items()},
-        **{f"eps_{mode}_reason": one.reason or "" for mode, one in both.items()},
-        "eps_beside": protection.joined(
-            f"{one.relation} {one.epsilon:.3g} ({one.scope})" for one in statement.beside if one.epsilon is not None
-        ),
-        **protection.columns(published, rigorous, statement.uncovered),
+        **RunGuarantee.stated(statement).as_claimed_by(cell.method).columns,
         "fallback": "" if (known := specs().get(cell.method)) is None else known.fallback(statement.mechanism),
         "noise_std_over_clip": _number(statement.noise_std_over_clip),
         "steps": statement.steps,
         **dictionary.setting_values(cell),
         **statement.calibrated,
     }
-    return with_claims(cell.method, columns)
 
 
 NO_SEED = SeedRecord(seed=-1, status="failed", seconds=NAN, steps_per_second=NAN)
-NO_BUDGET = "no budget was recorded at this step"
 NO_METRICS: dict[str, Any] = {"step": 0, "final": True}
 FROM_PROVENANCE = ("processor", "commit")
 NO_PROVENANCE = dict.fromkeys(FROM_PROVENANCE, "")
@@ -111,7 +100,7 @@ class MetricRows:
 
 
 def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
-    """Rows of one record without their paper; a cell or a seed without metrics has one row that states why.
+    """Yield the rows of one record without their paper; a cell or a seed without metrics has one row that states why.
 
     Both epsilons are those of the row's step: the statement's at the last one, the record's budgets before it. `slug`
     is the cell's, where it is known: it takes longer to compute than all the rest.
@@ -132,7 +121,7 @@ def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
             end = start + sum(1 for _ in rows)
             at = own | {"step": step, "final": final}
             yield MetricRows(
-                at if final or budgets is None else at | budgets.get(step, UNKNOWN),
+                at if final or budgets is None else at | budgets(step),
                 tuple(metrics.metric[start:end]),
                 tuple(metrics.class_id[start:end]),
                 tuple(metrics.value[start:end]),
@@ -145,34 +134,19 @@ def _seed_columns(seed: SeedRecord) -> dict[str, Any]:
 
 
 SEED_COLUMNS = tuple(name for name in SeedRecord.model_fields if name not in ("metrics", "notes"))
-NOTHING: dict[str, str] = {
-    f"{name}_{mode}": none.value for name, none in (("relation", Relation.NONE), ("scope", Scope.NONE))
-    for mode in protection.MODES
-}  # fmt: skip
-UNKNOWN: dict[str, Any] = NOTHING | {
-    key: value for mode in protection.MODES for key, value in ((f"eps_{mode}", NAN), (f"eps_{mode}_reason", NO_BUDGET))
-}
 
 
-def _budgets(read: ParsedRecord, columns: dict[str, Any]) -> dict[int, dict[str, Any]] | None:
-    """Epsilons and reasons by step before the last. None: without privacy all steps have the statement's."""
+def _budgets(read: ParsedRecord, columns: dict[str, Any]) -> Callable[[int], dict[str, Any]] | None:
+    """Return what gives the guarantee before the last step. None: without privacy all steps have the statement's."""
     if read.cell.privacy is None:
         return None
-    by_step: dict[int, dict[str, Any]] = {}
-    for budget in read.record.budgets:
-        at: dict[str, Any] = {}
-        by_step[budget.step] = at
-        for mode in protection.MODES:
-            value = getattr(budget, f"eps_{mode}")
-            at[f"eps_{mode}"] = _number(value)
-            at[f"eps_{mode}_reason"] = (columns[f"eps_{mode}_reason"] or NO_BUDGET) if value is None else ""
-            if value is None:
-                at |= {name: NOTHING[name] for name in (f"relation_{mode}", f"scope_{mode}")}
-    return by_step
+    own = RunGuarantee.from_columns(columns)
+    epsilons = {one.step: {"published": one.eps_published, "rigorous": one.eps_rigorous} for one in read.record.budgets}
+    return lambda step: own.at_step(epsilons.get(step, {})).columns
 
 
 def _schema() -> pa.Schema:
-    """Texts by number, which is how Parquet stores them; pandas reads the types back."""
+    """Return the schema of rows. Texts go by number, as Parquet stores them; pandas reads the types back."""
     more = dictionary.settings() | dictionary.calibrated()
     every = COLUMNS | {name: column.kind for name, column in more.items()}
     empty = pd.DataFrame({name: pd.Series(dtype=dtype) for name, dtype in every.items()})
@@ -183,10 +157,11 @@ def _schema() -> pa.Schema:
 
 
 SCHEMA = _schema()
+STORED = packed(SCHEMA.empty_table()).schema
 
 
 def rows_of(parts: Iterable[tuple[str, MetricRows]]) -> pa.Table:
-    """Rows of (paper, block) pairs, repeated block by block: records with many evaluations have many rows."""
+    """Return the rows of (paper, block) pairs, block by block: records with many evaluations have many rows."""
     parts = list(parts)
     repeated = np.repeat(np.arange(len(parts), dtype=np.int32), [len(block.metrics) for _, block in parts])
     own: dict[str, list[Any]] = {
@@ -241,15 +216,15 @@ def own_rows(plan: Plan, artefact_id: str) -> BytesIO:
 def _write(parts: Iterable[tuple[str, MetricRows]], where: Path | IO[bytes]) -> int:
     count, waiting, group = 0, 0, list[tuple[str, MetricRows]]()
     # without Arrow's own schema readers get plain texts, not categories
-    with pq.ParquetWriter(where, SCHEMA, store_schema=False, write_page_checksum=True) as writer:
+    with pq.ParquetWriter(where, STORED, store_schema=False, write_page_checksum=True) as writer:
         for paper, block in parts:
             group.append((paper, block))
             waiting += len(block.metrics)
             if waiting >= ROWS_AT_A_TIME:
-                writer.write_table(rows_of(group))
+                writer.write_table(packed(rows_of(group)))
                 count, waiting, group = count + waiting, 0, []
         if group or not count:
-            writer.write_table(rows_of(group))
+            writer.write_table(packed(rows_of(group)))
         writer.add_key_value_metadata(SCHEMA.metadata)
     return count + waiting
 

@@ -25,12 +25,13 @@ NOT_SETTINGS = frozenset({"task", "method", "seeds"})  # columns of their own, o
 class Column(NamedTuple):
     kind: str  # of pandas
     description: str
+    stored: str = ""  # its field of a struct column in results.parquet; empty: a column of its own
 
 
 def _columns() -> dict[str, Column]:
     """Return the columns of every row by name, from columns.csv."""
     lines = files("dpgraph.reporting").joinpath("columns.csv").read_text(encoding="utf-8").splitlines()
-    return {row["column"]: Column(row["type"], row["description"]) for row in csv.DictReader(lines)}
+    return {row["column"]: Column(row["type"], row["description"], row["stored"]) for row in csv.DictReader(lines)}
 
 
 COLUMNS = _columns()
@@ -109,8 +110,9 @@ def setting_values(cell: Cell) -> dict[str, Any]:
 
 
 def dictionary() -> list[tuple[str, str, str]]:
-    """(column, type, description) of results.parquet."""
-    return [(name, column.kind, column.description) for name, column in (COLUMNS | settings() | calibrated()).items()]
+    """Return (column, type, description) of results.parquet."""
+    every = (COLUMNS | settings() | calibrated()).items()
+    return [(column.stored or name, column.kind, column.description) for name, column in every]
 
 
 def _as(kind: str, value: Any) -> float | str:

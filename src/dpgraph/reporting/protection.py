@@ -1,6 +1,6 @@
 """What an epsilon is about: its relation and scope, premises of its formula that failed, and what no epsilon covers.
 
-Rows of results and tables carry this as the texts of `COLUMNS`. Epsilons are compared within one relation and scope
+Rows of results and tables carry this as the texts of `guarantee`. Epsilons are compared within one relation and scope
 only: where a table or figure has several, it lists them.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,39 +18,8 @@ from dpgraph.reporting.formats import DASH
 
 MODES = ("published", "rigorous")
 MARK = "†"
-COLUMNS = (
-    "relation_published",
-    "scope_published",
-    "relation_rigorous",
-    "scope_rigorous",
-    "published_unmet",
-    "uncovered",
-)
 UNLIKE = "Relation or scope differ between runs: their ε are no common scale, equal ones do not promise the same."
 BETWEEN = "; "  # texts of one column
-
-
-class Protected(Protocol):
-    """A guarantee, as far as it is shown here."""
-
-    @property
-    def relation(self) -> str: ...
-    @property
-    def scope(self) -> str: ...
-    @property
-    def unmet(self) -> tuple[str, ...]: ...
-
-
-def columns(published: Protected, rigorous: Protected, uncovered: Iterable[str]) -> dict[str, str]:
-    """`COLUMNS` of a statement; several texts are joined by "; "."""
-    return {
-        "relation_published": str(published.relation),
-        "scope_published": str(published.scope),
-        "relation_rigorous": str(rigorous.relation),
-        "scope_rigorous": str(rigorous.scope),
-        "published_unmet": joined(published.unmet),
-        "uncovered": joined(uncovered),
-    }
 
 
 def joined(texts: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from scipy.special import stdtr
 from dpgraph.config.cell import Cell
 from dpgraph.families.registry import floors
 from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting.guarantee import Promise
 from dpgraph.reporting.protection import parted
 from dpgraph.reporting.results import EntryResult
 
@@ -73,16 +74,16 @@ def label_of(cell: Cell, label: str) -> str:
 
 def kind(outcome: EntryResult) -> str:
     """Whether its epsilon is proved, printed by the method's paper only, its author's from outside, or infinite."""
-    if outcome.eps_rigorous == math.inf:
+    if outcome.guarantee.rigorous.epsilon == math.inf:
         return PUBLIC
-    if not math.isnan(outcome.eps_claimed):
+    if not math.isnan(outcome.guarantee.claimed.epsilon):
         return OUTSIDE
-    return CLAIMED if math.isnan(outcome.eps_rigorous) else PROVED
+    return CLAIMED if math.isnan(outcome.guarantee.rigorous.epsilon) else PROVED
 
 
 def reads_nothing(outcome: EntryResult) -> bool:
     """Return whether nothing of it depends on a record: it is a floor of every relation."""
-    return outcome.eps_rigorous == 0 and outcome.scope_rigorous == Scope.ALL_OUTPUTS
+    return outcome.guarantee.rigorous.epsilon == 0 and outcome.guarantee.rigorous.scope == Scope.ALL_OUTPUTS
 
 
 def promise(outcome: EntryResult) -> Key:
@@ -90,9 +91,9 @@ def promise(outcome: EntryResult) -> Key:
     what = kind(outcome)
     if what == PUBLIC:
         return (what,)
-    mode = MODES[what]
-    texts = [" / ".join(parted(getattr(outcome, f"{name}_{mode}"))) for name in ("relation", "scope")]
-    return (what, *texts, outcome.delta)
+    own: Promise = getattr(outcome.guarantee, MODES[what])
+    texts = [" / ".join(parted(text)) for text in (own.relation, own.scope)]
+    return (what, *texts, outcome.guarantee.delta)
 
 
 def budget(epsilon: float, targets: Iterable[float]) -> float:

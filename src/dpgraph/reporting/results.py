@@ -19,26 +19,20 @@ from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting import dictionary, protection
+from dpgraph.reporting import dictionary
 from dpgraph.reporting.aggregate import CALIBRATED, COLUMNS, GRAPH, TRAIN_NODES, own_rows
+from dpgraph.reporting.guarantee import COLUMN, PLACES, RunGuarantee, text, unpacked
 from dpgraph.reporting.quantities import Quantity, quantity
 from dpgraph.reporting.views.registry import SuiteFiles, inputs_of
 
 CONFIDENCE = 0.95
-PRIVACY = (
-    "eps_published",
-    "eps_published_reason",
-    "eps_rigorous",
-    "eps_rigorous_reason",
-    "eps_claimed",
-    *protection.COLUMNS,
-    "delta",
-)
+# columns of every table that shows epsilons
+PRIVACY = tuple(name for name in PLACES if name not in ("relation_claimed", "scope_claimed", "checks", "eps_beside"))
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Of one value per seed, in the unit of `scale` times the stored fraction."""
+    """A summary of one value per seed, in the unit of `scale` times the stored fraction."""
 
     mean: float
     std: float  # sample standard deviation (ddof = 1); nan for one seed
@@ -52,7 +46,7 @@ class Summary:
 
 
 def summarise(values: np.ndarray, scale: float = 100.0) -> Summary:
-    """Mean, sample standard deviation and 95 % Student t interval: exact for normal values, also at few seeds.
+    """Return mean, sample standard deviation and 95 % Student t interval: exact for normal values, also at few seeds.
 
     >>> summarise(np.array([0.5, 0.6, 0.7])).n
     3
@@ -68,7 +62,7 @@ def summarise(values: np.ndarray, scale: float = 100.0) -> Summary:
 
 
 def over_seeds(name: str, values: np.ndarray) -> dict[str, float]:
-    """Columns of one measure: mean and sample standard deviation; nan for too few seeds."""
+    """Return the columns of one measure: mean and sample standard deviation; nan for too few seeds."""
     n = len(values)
     return {f"{name}_mean": values.mean() if n else np.nan, f"{name}_std": values.std(ddof=1) if n > 1 else np.nan}
 
@@ -80,21 +74,7 @@ class EntryResult:
     status: str  # ok, failed or not run
     reason: str
     values: pd.Series  # as stored, by seed: a share is a fraction
-    eps_published: float = np.nan
-    eps_published_reason: str = ""
-    eps_rigorous: float = np.nan
-    eps_rigorous_reason: str = ""
-    eps_claimed: float = np.nan  # of a method from outside, as the three below
-    relation_claimed: str = ""
-    scope_claimed: str = ""
-    checks: str = ""
-    delta: float = np.nan
-    relation_published: str = ""
-    scope_published: str = ""
-    relation_rigorous: str = ""
-    scope_rigorous: str = ""
-    published_unmet: str = ""
-    uncovered: str = ""
+    guarantee: RunGuarantee = field(default_factory=RunGuarantee)
     fallback: str = ""
     metric: str = "accuracy/test"
     # the paper's own numbers by its name of the data set, in the unit that is shown, where who asks looked them up
@@ -110,13 +90,14 @@ class EntryResult:
 
     @property
     def why_not(self) -> str:
-        """E.g. `failed: out of memory`; empty when ok."""
+        """Return why there is no value, as `failed: out of memory`; empty when ok."""
         return "" if self.ok else f"{self.status}: {self.reason}" if self.reason else self.status
 
     @property
     def privacy(self) -> dict[str, Any]:
-        """Columns of every table that shows epsilons: both, and what they are about."""
-        return {name: getattr(self, name) for name in PRIVACY}
+        """Return the columns of every table that shows epsilons: both, and what they are about."""
+        columns = self.guarantee.columns
+        return {name: columns[name] for name in PRIVACY}
 
     @property
     def quantity(self) -> Quantity:
@@ -124,7 +105,7 @@ class EntryResult:
 
     @property
     def shown(self) -> np.ndarray:
-        """Values in the unit in which they are shown: shares in percent."""
+        """Return values in the unit in which they are shown: shares in percent."""
         return self.quantity.scale * self.values.to_numpy(float)
 
     @property
@@ -148,7 +129,7 @@ class Results:
 
     @classmethod
     def of(cls, frame: pd.DataFrame | None) -> Results:
-        """Of None, where there are no results: every entry is `MISSING`."""
+        """Return the results of a frame; None: every entry is `MISSING`."""
         return cls(pd.DataFrame(columns=list(COLUMNS)) if frame is None else frame)
 
     def __post_init__(self) -> None:
@@ -182,11 +163,11 @@ class Results:
 
     @cached_property
     def _outcomes(self) -> dict[tuple[str, str, str, tuple[int, ...]], EntryResult]:
-        """What was requested: claims request the same outcome many times."""
+        """Keep outcomes: claims request the same one many times."""
         return {}
 
     def good(self, entry: Entry, metric: str) -> pd.DataFrame:
-        """Rows of the entry's cell with a value of the metric: of the entry's seeds, all steps and classes.
+        """Return the rows of the entry's cell with a value of the metric: of the entry's seeds, all steps and classes.
 
         The cell may have more seeds: the trials of a search have their own.
         """
@@ -204,7 +185,7 @@ class Results:
             return ""
         own = (self.frame["paper"] == entry.paper) & (self.frame["cell"] == entry.cell.slug)
         rows = self.frame[own & (self.frame["metric"] == metric) & (self.frame["status"] == "ok")]
-        return _text(rows["reason"])
+        return text(rows["reason"])
 
     def calibration(self, entry: Entry) -> pd.DataFrame:
         """Return the row of the entry's calibration; none where it is not there."""
@@ -212,7 +193,7 @@ class Results:
         return rows[rows["cell"] == entry.cell.slug].head(1)
 
     def bad(self, entry: Entry) -> pd.DataFrame:
-        """Rows that state why the cell (seed -1), or a seed of the entry, has no values."""
+        """Return the rows that state why the cell (seed -1), or a seed of the entry, has no values."""
         places = self._bad.get((entry.paper, entry.cell.slug))
         if places is None:
             return self._none
@@ -220,7 +201,7 @@ class Results:
         return rows[rows["seed"].isin((-1, *entry.cell.seeds))]
 
     def outcome(self, entry: Entry, metric: str) -> EntryResult:
-        """Last step of every seed. A cell with some good seeds is ok, with fewer values than the plan requested."""
+        """Return the last step of every seed. A cell with some good seeds is ok; it has fewer values than planned."""
         place = (entry.paper, entry.cell.slug, metric, entry.cell.seeds)
         if place not in self._outcomes:
             good = self.good(entry, metric)
@@ -228,17 +209,17 @@ class Results:
         return self._outcomes[place]
 
     def along_training(self, entry: Entry, metric: str) -> list[tuple[int, EntryResult]]:
-        """(step, outcome) at every evaluation, ascending, each with the epsilons of its step; empty without values."""
+        """Return (step, outcome) at every evaluation, ascending, with that step's epsilons; empty without values."""
         steps = self.good(entry, metric).groupby("step", sort=True)
         return [(int(step), self._outcome(entry, metric, good)) for step, good in steps]
 
     def reference(self, entry: Entry, metric: str) -> dict[str, float]:
-        """Column `reference`: mean of the chance baseline; no column where the metric has none."""
+        """Return column `reference`: mean of the chance baseline; no column where the metric has none."""
         name = quantity(metric).reference
         return {"reference": self.outcome(entry, name).summary().mean} if name else {}
 
     def by_class(self, entry: Entry, metric: str = "class_accuracy/test") -> pd.DataFrame:
-        """Fractions at the last step, a row per seed and a column per class that occurs there."""
+        """Return fractions at the last step, a row per seed and a column per class that occurs there."""
         good = self.good(entry, metric)
         good = good[good["final"].astype(bool)]
         return good.pivot(index="seed", columns="class_id", values="value").astype(float)
@@ -250,11 +231,12 @@ class Results:
         if good.empty:
             if bad.empty:
                 return EntryResult.not_run(f"no value of {metric}")
-            return EntryResult(str(bad["status"].iloc[0]), _text(bad["reason"]), MISSING.values, **_privacy(bad))
+            status = str(bad["status"].iloc[0])
+            return EntryResult(status, text(bad["reason"]), MISSING.values, RunGuarantee.weakest(bad), _fallback(bad))
         values = good.set_index("seed")["value"].astype(float).sort_index()
         if values.index.has_duplicates:
             raise UserError(f"results: cell {entry.cell.slug} has more than one {metric} of one seed at one step")
-        return EntryResult("ok", _text(bad["reason"]), values, **_privacy(good), metric=metric)
+        return EntryResult("ok", text(bad["reason"]), values, RunGuarantee.weakest(good), _fallback(good), metric)
 
 
 NOWHERE = np.array([], dtype=int)
@@ -276,8 +258,10 @@ def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFra
     try:
         # settings of the cells are for readers: no table is made of them
         names = pq.read_schema(path).names
-        kept = [name for name in names if name in COLUMNS or (more and name.startswith(more))]
-        frame = pd.read_parquet(path, columns=kept, page_checksum_verification=True)
+        kept = [name for name in names if name in (*COLUMNS, COLUMN) or (more and name.startswith(more))]
+        frame = unpacked(pq.read_table(path, columns=kept, page_checksum_verification=True)).to_pandas()
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     except (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError) as error:  # as Arrow finds damage
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: not a parquet file ({reason}): delete it and run again") from None
@@ -288,13 +272,13 @@ def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFra
             raise UserError(f"{path}: column {column} is missing")
         if (frame[column].dtype.kind in "iufb") != (kind != "string"):
             raise UserError(f"{path}: column {column} has type {frame[column].dtype}: expected {kind}")
-    return frame
+    return frame[[*COLUMNS, *(name for name in frame if name not in COLUMNS)]]
 
 
 def rows_for(plan: Plan, artefact_id: str) -> pd.DataFrame | None:
     """Return the rows that the artefact is made from.
 
-    One that needs no training, or that of its own cells, reads its own files; one that needs the plan alone nothing.
+    One that needs no training, or that of its own cells, reads its own files; one that needs the plan alone has none.
     """
     reads = inputs_of(plan.artefacts[artefact_id].view).reads
     if SuiteFiles.RESULTS in reads:
@@ -338,25 +322,10 @@ def _of_graph(frame: pd.DataFrame | None, task: Task, metric: str | None = None)
 
 
 def write_csv(frame: pd.DataFrame, path: Path) -> None:
-    """Eight significant digits, beyond what any table prints; missing values are empty."""
+    """Write eight significant digits, beyond what any table prints; missing values are empty."""
     with atomic_path(path) as temporary:
         frame.to_csv(temporary, index=False, float_format="%.8g", lineterminator="\n")
 
 
-def _privacy(rows: pd.DataFrame) -> dict[str, Any]:
-    """Seeds of a cell share one guarantee; where they differ, the weakest counts."""
-    told = ("eps_published_reason", "eps_rigorous_reason", "relation_claimed", "scope_claimed", "checks")
-    return {
-        **{name: _weakest(rows[name]) for name in ("eps_published", "eps_rigorous", "eps_claimed")},
-        **{name: _text(rows[name]) for name in (*told, *protection.COLUMNS)},
-        "delta": float(rows["delta"].max()),
-        "fallback": _text(rows["fallback"]) if "fallback" in rows else LATER["fallback"],
-    }
-
-
-def _weakest(epsilons: pd.Series) -> float:
-    return np.nan if epsilons.isna().any() else float(epsilons.max())
-
-
-def _text(column: pd.Series) -> str:
-    return "; ".join(str(text) for text in column.dropna().unique() if text)
+def _fallback(rows: pd.DataFrame) -> str:
+    return text(rows["fallback"]) if "fallback" in rows else LATER["fallback"]

@@ -33,6 +33,7 @@ from dpgraph.reporting.dictionary import PRIVATE_COLUMNS
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.figures import figure_html, read_caption, write_figure
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
+from dpgraph.reporting.guarantee import packed
 from dpgraph.reporting.kept_galleries import keep_galleries
 from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
 from dpgraph.reporting.leaderboard.guide import VALUES, guide
@@ -82,7 +83,7 @@ def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Pat
 
 def write_rows(source: Path, target: Path) -> None:
     """Write rows small: most of 200 columns hold one value, so statistics and a second schema would be half of it."""
-    table = pq.read_table(source).replace_schema_metadata(None)
+    table = packed(pq.read_table(source)).replace_schema_metadata(None)
     table = table.drop_columns([name for name in PRIVATE_COLUMNS if name in table.column_names])
     pq.write_table(
         table, target, compression="zstd", compression_level=19, write_statistics=False, store_schema=False,

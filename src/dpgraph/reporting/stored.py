@@ -1,4 +1,4 @@
-"""What a suite's folders hold beside results.parquet: graphs, predictions of test nodes, and what is exposed."""
+"""Read a suite's graphs, predictions of test nodes and exposures: its folders have more than results.parquet."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dpgraph.data.store import load_graph
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.node_classification.exposure import Exposure
 
-NO_EXPOSURE = "nothing is exposed: the method offers nothing, or the files of the seeds are not there"
-REMEDY = "delete result.json beside it and train the cell again"
+NO_EXPOSURE = "no exposure: the method has none, or the files of the seeds are missing"
+REMEDY = "delete result.json next to it and train the cell again"
 
 
 def stored_graph(plan: Plan, task_id: str, split: int = 0) -> Graph | None:
-    """With its random split number `split`; None: the graph is not there."""
+    """Return the graph of a task with random split `split`; None: it is not stored."""
     try:
         return load_graph(Paths(plan.config).graph(plan.task(task_id)), split=split)
     except (DataUnavailable, UserError):
@@ -43,7 +43,7 @@ class Predictions:
         self._wrong: dict[Path, np.ndarray | None] = {}
 
     def tested(self, entry: Entry, seed: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """(test nodes with a label, their labels) of the seed's split; None: the graph is not there."""
+        """Return (test nodes with a label, their labels) of the seed's split; None: the graph is not there."""
         place = entry.task_id, split_number(entry.cell, seed)
         if place not in self._tested:
             self._tested[place] = None
@@ -53,7 +53,7 @@ class Predictions:
         return self._tested[place]
 
     def predicted(self, entry: Entry, seed: int) -> np.ndarray | None:
-        """(test nodes,) class after the last step, -1 for none; None: the seed has no predictions."""
+        """Return (test nodes,) class after the last step, -1 for none; None: the seed has no predictions."""
         tested, path = self.tested(entry, seed), self.paths.predictions(entry.cell, seed)
         if tested is None or not path.is_file():
             return None
@@ -66,7 +66,7 @@ class Predictions:
         return np.asarray(every[tested[0]])
 
     def wrong(self, entry: Entry, seed: int) -> np.ndarray | None:
-        """(test nodes,) whether the run misclassifies the node."""
+        """Return (test nodes,) bool: the run misclassifies the node."""
         path = self.paths.predictions(entry.cell, seed)
         if path not in self._wrong:
             predicted, tested = self.predicted(entry, seed), self.tested(entry, seed)
@@ -76,7 +76,7 @@ class Predictions:
     def wrong_both(
         self, entry: Entry, seed: int, other: Entry, other_seed: int
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Errors of two runs on the nodes that both were tested on: all of them where they share a split."""
+        """Return the errors of two runs on the nodes that both were tested on: all where they share a split."""
         errors = self.wrong(entry, seed), self.wrong(other, other_seed)
         tested = self.tested(entry, seed), self.tested(other, other_seed)
         if errors[0] is None or errors[1] is None or tested[0] is None or tested[1] is None:

@@ -25,6 +25,7 @@ from dpgraph.families.votes.strangers import BoundedStrangerBallots, CappedStran
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.relation import PredictionInput
+from dpgraph.reporting.guarantee import Promise, RunGuarantee
 from dpgraph.reporting.ranking import promise
 from dpgraph.reporting.results import EntryResult
 
@@ -313,11 +314,8 @@ def test_a_cell_has_its_epsilon_and_no_ranking_with_scope_joint(privacy: dict[st
         stated = calibrate(cell({**privacy, "variant": variant}), 700, num_protected=1000).statement.rigorous
         assert 3.99 < stated.epsilon <= 4.0
         outcomes.append(
-            EntryResult(
-                "ok", "", pd.Series([0.5]), eps_rigorous=stated.epsilon, delta=stated.delta,
-                relation_rigorous=str(stated.relation), scope_rigorous=str(stated.scope),
-            )
-        )  # fmt: skip
+            EntryResult("ok", "", pd.Series([0.5]), RunGuarantee(rigorous=Promise.recorded(stated), delta=stated.delta))
+        )
     keys = [promise(one) for one in outcomes]
     assert keys[0][:2] == keys[1][:2]
     assert [key[2] for key in keys] == ["strangers", "joint"]

@@ -87,7 +87,7 @@ BUGS = (
     ),
     edit(
         "a card without its choice",
-        "dpgraph.own_graph.budget:Budgeted.choice",
+        "dpgraph.own_graph.budget:BudgetedRun.choice",
         "return self.mechanism.choice_epsilon",
         "return 0.0",
         OF_FIT + "test_every_part_of_a_release_is_charged[True]",

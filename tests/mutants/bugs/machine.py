@@ -160,7 +160,7 @@ BUGS = (
     ),
     edit(
         "a suite is looked for without a project",
-        "dpgraph.planning.suites:read_suite",
+        "dpgraph.config.suite:read_suite",
         "if not path.parent.is_dir(): ...",
         "if False: ...",
         OUTSIDE.format("status"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit
 
-MASKS, ARRAYS, OBJECTS = "dpgraph.own_graph.masks:", "dpgraph.own_graph.arrays:", "dpgraph.own_graph.objects:"
+ARRAYS, OBJECTS = "dpgraph.own_graph.arrays:", "dpgraph.own_graph.objects:"
 NETWORKX, PYTHON = "dpgraph.own_graph.networkx_graphs:", "dpgraph.own_graph.python:"
 OF_SHAPES, OF_PYTHON = "tests/own_graph/test_object_shapes.py::", "tests/own_graph/test_python.py::"
 SAME = OF_SHAPES + "test_a_shape_is_read_as_the_reference_graph[{}]"
@@ -15,56 +15,56 @@ UNREAD = OF_SHAPES + "test_what_is_not_read_is_named[{}]"
 BUGS = (
     edit(
         "a node outside of the training mask trains",
-        MASKS + "mask_roles",
+        ARRAYS + "mask_roles",
         "'test' if 'train' in masks else 'train'",
         "'train'",
         SPLIT.format("train alone"),
     ),
     edit(
         "masks count only where all three are there",
-        MASKS + "mask_roles",
+        ARRAYS + "mask_roles",
         "not masks",
         "len(masks) < 3",
         SPLIT.format("train and test"),
     ),
     edit(
         "a node of two masks trains",
-        MASKS + "mask_roles",
+        ARRAYS + "mask_roles",
         "len(twice)",
         "False",
         REFUSED.format("overlap"),
     ),
     edit(
         "a second mask of a role replaces the first",
-        MASKS + "mask_roles",
+        ARRAYS + "mask_roles",
         "role in masks",
         "False",
         REFUSED.format("two of a role"),
     ),
     edit(
         "the first of several splits is taken",
-        MASKS + "_mask",
+        ARRAYS + "_mask",
         "if array.ndim == 2: ...",
         "if array.ndim == 2: array = array[:, 0]",
         REFUSED.format("two splits"),
     ),
     edit(
         "indices are a mask",
-        MASKS + "_mask",
+        ARRAYS + "_mask",
         "np.isin(array, (0, 1)).all()",
         "True",
         REFUSED.format("indices as a mask"),
     ),
     edit(
         "negative indices are nodes from the end",
-        MASKS + "_mask",
+        ARRAYS + "_mask",
         "0 <= array.min() <= array.max() < size",
         "array.max() < size",
         REFUSED.format("negative indices"),
     ),
     edit(
         "numbers of nodes are indices of a part",
-        MASKS + "_mask",
+        ARRAYS + "_mask",
         "len(np.unique(array)) < len(array)",
         "False",
         REFUSED.format("an index again"),

@@ -35,7 +35,7 @@ BUGS = (
     ),
     edit(
         "validation nodes are in the training mask of Data",
-        "dpgraph.own_graph.geometric:to_pyg",
+        "dpgraph.own_graph.objects:to_pyg",
         "graph.split == value",
         "graph.split >= value",
         "tests/own_graph/test_geometric.py::test_a_graph_comes_back_as_it_was",

@@ -52,14 +52,14 @@ BUGS = (
     ),
     edit(
         "made pictures mix persons",
-        "dpgraph.data.varied_pictures:varied",
+        "dpgraph.data.pictures:varied",
         "own[np.arange(len(own), pictures) % len(own)]",
         "raw.images[np.arange(len(own), pictures) % len(raw.images)]",
         "tests/data/test_faces.py::test_pictures_are_made_of_a_persons_own",
     ),
     edit(
         "made pictures are said to be records of their own",
-        "dpgraph.data.varied_pictures:varied",
+        "dpgraph.data.pictures:varied",
         "(STATED,)",
         "()",
         "tests/data/test_faces.py::test_pictures_are_made_of_a_persons_own",

@@ -105,8 +105,8 @@ BUGS = (
     edit(
         "each run of a job asks the registry again",
         "dpgraph.pipeline.run_files:read_runs",
-        "Run.of(cell, RunPaths.of(paths, cell), methods[cell.method])",
-        "Run.of(cell, RunPaths.of(paths, cell))",
+        "Run.resolve(cell, RunPaths.in_suite(paths, cell), methods[cell.method])",
+        "Run.resolve(cell, RunPaths.in_suite(paths, cell))",
         OF_JOBS + "test_the_registry_is_asked_once_per_plan_and_once_per_job",
     ),
     edit(

@@ -103,7 +103,7 @@ def test_missing_files_and_results(run, tmp_path):
     assert metrics(bare) == {}
     entries = embedded(bare, "zhang/clusters", frame)
     assert {one.outcome.status for one in entries} == {"not run"}
-    assert all("nothing is exposed" in one.outcome.reason for one in entries)
+    assert all("no exposure" in one.outcome.reason for one in entries)
     write_figure(bare, "zhang/clusters", None, tmp_path / "none")
     assert pd.read_csv(tmp_path / "none.csv")["x"].isna().all()
     expose(bare, 1.0, "zhang/clusters")

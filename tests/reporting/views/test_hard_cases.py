@@ -156,7 +156,7 @@ def test_aggregate_adds_shares_at_the_last_step(finished, fig6, tmp_path):
     assert set(added["metric"]) == {"hard_cases/fig5", "hard_cases/fig6", "hard_cases/hard"}
     outcome = Results(frame).outcome(fig6["dp-sgd", "cora", None, 2.0], "hard_cases/fig6")
     assert outcome.values.tolist() == [2 / 4, 1 / 2, 1.0, 1.0]
-    assert (outcome.eps_published, outcome.eps_rigorous) == (2.0, 2.0)
+    assert (outcome.guarantee.published.epsilon, outcome.guarantee.rigorous.epsilon) == (2.0, 2.0)
     missing = Results(frame).outcome(fig6["dp-sgd", "pubmed", None, 2.0], "hard_cases/fig6")
     assert missing.why_not == "not run: no value of hard_cases/fig6"
     assert not frame[frame["cell"] != ""].duplicated(["paper", "cell", "seed", "step", "metric", "class_id"]).any()

@@ -16,13 +16,12 @@ from pathlib import Path
 
 from dpgraph.core import outside
 from dpgraph.core.errors import UserError
-from dpgraph.data.raw_graph import RawGraph
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawGraph, RawImages
 from dpgraph.data.registry import DatasetEntry
 
 
 def read(entry: DatasetEntry, raw_dir: Path) -> RawGraph | RawImages:
-    """The content of the files under `raw_dir`.
+    """Return the content of the files under `raw_dir`.
 
     Raises UserError in one line that names the file for a missing, truncated or malformed one.
     """
@@ -68,7 +67,7 @@ DAMAGE = (
 
 
 def existing(path: Path) -> Path:
-    """`path`; raises UserError if there is no such file."""
+    """Return `path`. Raise UserError if there is no such file."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; expected it among the data set's raw files (run the download again)")
     return path
@@ -85,7 +84,7 @@ def malformed(path: Path, error: Exception) -> UserError:
 
 @contextmanager
 def reading(path: Path, quote: bool = True) -> Iterator[Path]:
-    """Block that parses `path`: what it finds wrong becomes one UserError that names the file.
+    """Yield `path` to a block that parses it; a defect becomes one UserError that names the file.
 
     `quote=False` leaves the parser's message out, which may hold the content of personal data.
     """

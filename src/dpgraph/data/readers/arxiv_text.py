@@ -22,7 +22,7 @@ RANKS = 5
 
 
 def read(raw_dir: Path, split: str, columns: int, zeroed_percent: int = 0) -> RawGraph:
-    """Graph, labels and split as `ogb.read` finds them, features from `gpt_preds/ogbn-arxiv.csv`.
+    """Read graph, labels and split by `ogb.read`, and features from `gpt_preds/ogbn-arxiv.csv`.
 
     `zeroed_percent` of the nodes, rounded down, get features of zero: a public random choice, keyed by the percentage
     and the number of nodes alone.
@@ -41,7 +41,7 @@ def read(raw_dir: Path, split: str, columns: int, zeroed_percent: int = 0) -> Ra
 
 
 def ranked_guesses(path: Path, columns: int) -> np.ndarray:
-    """(N, columns) float32: 1 / rank at the classes that a row names, best first; a row that names none is zero.
+    """Return (N, columns) float32: 1 / rank at the classes that a row names, best first; a row that names none is zero.
 
     A row of the result depends on the same row of the file only, so it costs no privacy.
     """

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawImages
 
 
 def read(raw_dir: Path) -> RawImages:
-    """No files: the images come with scikit-learn. There is no official split."""
+    """Return the images of scikit-learn, which need no files. There is no official split."""
     from sklearn.datasets import load_digits
 
     digits = load_digits()

@@ -13,7 +13,7 @@ PERCENT = (60, 20, 20)
 
 
 def read(raw_dir: Path, name: str, neighbours: int) -> RawGraph:
-    """No files: the images (64 pixels in [0, 1]) come with scikit-learn. The split is random, keyed by `name`."""
+    """Return the graph of scikit-learn's images (64 pixels in [0, 1]). The split is random, keyed by `name`."""
     from sklearn.datasets import load_digits
     from sklearn.neighbors import kneighbors_graph
 

@@ -13,8 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.io import loadmat
 
-from dpgraph.data.classes import frequent_classes
-from dpgraph.data.raw_graph import RawGraph
+from dpgraph.data.raw_graph import RawGraph, frequent_classes
 from dpgraph.data.readers import reading
 
 YEAR, COLUMNS = 5, 7  # of local_info, where 0 is missing
@@ -23,10 +22,10 @@ MOST_VALUES = 10_000  # of a column of the files; more would be another file
 
 
 def read(raw_dir: Path, campus: str, least_in_class: int) -> RawGraph:
-    """Users whose class year has at least `least_in_class` users and who have a friend among these.
+    """Return the users of class years with `least_in_class` or more users who have a friend among these.
 
     Class = year, ascending. Features: one column for each value of status, gender, major, second major and dorm that
-    occurs among them, 1 where the user states it; nothing is stated by 0.
+    occurs among them, 1 where the user states it; 0 means not stated.
     """
     with reading(raw_dir / f"{campus}.mat", quote=False) as path:
         content = loadmat(path, variable_names=["A", "local_info"])
@@ -51,5 +50,5 @@ def read(raw_dir: Path, campus: str, least_in_class: int) -> RawGraph:
 
 
 def _stated(codes: np.ndarray) -> np.ndarray:
-    """(n, values) float32 0 or 1: one column for each code above 0, ascending."""
+    """Return (n, values) float32 0 or 1: one column for each code above 0, ascending."""
     return (codes[:, None] == np.unique(codes[codes > 0])[None, :]).astype(np.float32)

@@ -9,11 +9,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.data.pictures import grey
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.pictures import grey, varied
+from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import DAMAGE, existing, malformed
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.data.varied_pictures import varied
 
 PIXELS = (180, 200)  # width, height
 LARGEST = 2**20  # bytes of one picture
@@ -24,7 +23,7 @@ def read(
     raw_dir: Path, train: str, test: str = "", size: tuple[int, ...] = (60, 70), every: int = 5,
     made: tuple[int, ...] = (),
 ) -> RawImages:  # fmt: skip
-    """Colour pictures made grey and scaled to `size`, (width, height); 60 x 70 as in the thesis (section 4.5).
+    """Return colour pictures made grey and scaled to `size`, (width, height); 60 x 70 as in the thesis (section 4.5).
 
     `train`: an archive with a folder for each person. `test`: an archive of files "person (number).jpg"; pictures of
     persons without a folder are left out. Without it every `every`-th picture of a person, by file name, is tested.
@@ -77,7 +76,7 @@ def _pixels(content: bytes, path: Path, name: str, size: tuple[int, ...]) -> np.
 
 
 def _pictures(path: Path) -> dict[str, bytes]:
-    """Content of every file of the archive whose name ends in .jpg."""
+    """Return the content of every file of the archive whose name ends in .jpg."""
     try:
         with zipfile.ZipFile(existing(path)) as archive:
             chosen = [one for one in archive.infolist() if one.filename.lower().endswith(".jpg")]

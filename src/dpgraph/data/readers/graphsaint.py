@@ -16,7 +16,7 @@ from dpgraph.data.readers import reading
 
 
 def read(raw_dir: Path, directed: bool = False, with_features: bool = True) -> RawGraph:
-    """`with_features=False` reads everything but feats.npy."""
+    """Return the graph of GraphSAINT's files; `with_features=False` leaves feats.npy out."""
     with reading(raw_dir / "adj_full.npz") as path, np.load(path, allow_pickle=False) as arrays:
         edges = sparse(arrays).tocoo()
     features = None
@@ -37,7 +37,7 @@ def read(raw_dir: Path, directed: bool = False, with_features: bool = True) -> R
 
 
 def _integers(values: list[int]) -> np.ndarray:
-    """(n,) int64; numbers with a fraction, texts and lists are no ids and no classes."""
+    """Return (n,) int64; numbers with a fraction, texts and lists are no ids and no classes."""
     integers = np.asarray(values) if values else np.empty(0, dtype=np.int64)
     if integers.ndim != 1 or integers.dtype.kind not in "iu":
         raise ValueError("expected a list of integers")

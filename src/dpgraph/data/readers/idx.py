@@ -21,7 +21,7 @@ UNSIGNED_BYTE = 8
 
 
 def read(raw_dir: Path, sha256: tuple[str, ...] = ()) -> RawGraph:
-    """Nodes: the training images, then the test images; features are pixels in [0, 1]; no validation nodes.
+    """Return the training images, then the test images, as nodes; features are pixels in [0, 1]; none validate.
 
     A file may be gzipped or not, whatever its name. `sha256`: of the four files uncompressed (gzip has many forms of
     one content), in the order train images, train labels, test images, test labels; none: not compared.
@@ -49,7 +49,7 @@ def read(raw_dir: Path, sha256: tuple[str, ...] = ()) -> RawGraph:
 
 
 def read_idx(path: Path, dimensions: int, sha256: str | None = None) -> np.ndarray:
-    """Unsigned bytes of that many dimensions; raises UserError in one line for anything else."""
+    """Return unsigned bytes of that many dimensions. Raise UserError in one line for anything else."""
     try:
         content = path.read_bytes()
         if content[:2] == b"\x1f\x8b":

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import idx
 from dpgraph.data.records import TEST, VALIDATION
 
 
 def read(raw_dir: Path, sha256: tuple[str, ...] = (), public: int = 0) -> RawImages:
-    """As `idx.read`, with its official split, of whose test images the first `public` ones become those of validation.
+    """Read images by `idx.read`, with the official split; the first `public` test images become those of validation.
 
     These are the public images of PATE (Zhang, section 3.4.1). Raises UserError for images that are not square.
     """

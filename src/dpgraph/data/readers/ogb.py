@@ -19,8 +19,7 @@ import numpy as np
 import pandas as pd
 
 from dpgraph.core.loading import ogb_module
-from dpgraph.data.classes import frequent_classes
-from dpgraph.data.raw_graph import RawGraph, split_array
+from dpgraph.data.raw_graph import RawGraph, frequent_classes, split_array
 from dpgraph.data.readers import DAMAGE, existing, malformed, reading
 
 EDGES, EDGE_COUNT, NODE_COUNT, FEATURES = (
@@ -117,7 +116,7 @@ def _check_numbers(path: Path) -> None:
 
 
 def _column(path: Path, kind: str, name: str | None = None) -> np.ndarray:
-    """(rows,) of a file of one column without a header, or of the column `name`."""
+    """Return (rows,) of a file of one column without a header, or of the column `name`."""
     with reading(path):
         table = pd.read_csv(path, header=None if name is None else 0, dtype=kind)
         if name is None and table.shape[1] != 1:

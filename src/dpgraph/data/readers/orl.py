@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.data.pictures import grey
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.pictures import grey, varied
+from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import existing
 from dpgraph.data.records import TEST, TRAIN
-from dpgraph.data.varied_pictures import varied
 
 PERSONS, PICTURES = 40, 10
 PIXELS = (92, 112)  # width, height
@@ -21,7 +20,7 @@ PIXELS = (92, 112)  # width, height
 def read(
     raw_dir: Path, size: tuple[int, ...] = PIXELS, train: int = 7, sha256: str = "", made: tuple[int, ...] = ()
 ) -> RawImages:  # fmt: skip
-    """Pictures 1 to `train` of each person train, the others are tested: file numbers decide, no picture does.
+    """Return the pictures. File numbers make the split: 1 to `train` of each person train, the others are tested.
 
     `made`: (pictures of a person, how many of them are tested), see `varied_pictures`; empty: none is made.
 

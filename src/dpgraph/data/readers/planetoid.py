@@ -25,12 +25,12 @@ MATRIX = ("scipy.sparse.csr", "csr_matrix")
 
 
 def _array(*_: Any) -> np.ndarray:
-    """An empty array, which its state fills: the shape that a file names here would be allocated unseen."""
+    """Return an empty array, which its state fills; a shape that a file names would be allocated unchecked."""
     return np.empty(0, dtype=np.int8)
 
 
 def _mapping(*_: Any) -> dict[Any, Any]:
-    """A defaultdict's content without its factory."""
+    """Return a defaultdict's content without its factory."""
     return {}
 
 
@@ -46,7 +46,7 @@ _ADMITTED: dict[tuple[str, str], Any] = {
 
 
 class ArrayUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
-    """Admits the types of Planetoid's files and nothing else: a pickle from the net may not run code.
+    """An unpickler that admits only the types of Planetoid's files: a pickle from the net may not run code.
 
     The unpickler written in Python: the one in C allocates as much memory as a few bytes of a file request.
     """
@@ -66,7 +66,7 @@ class ArrayUnpickler(pickle._Unpickler):  # type: ignore[name-defined]
 
 
 def read(raw_dir: Path, name: str, isolated_label: int = 0) -> RawGraph:
-    """Reads `ind.<name>.*`.
+    """Read `ind.<name>.*`.
 
     Test ids that `test.index` skips (15 in CiteSeer) have no features and no label: they get zeros and
     `isolated_label` (-1: no label), and belong to no official split.
@@ -111,7 +111,7 @@ def _matrix(path: Path) -> sp.csr_matrix:
 
 
 def _one_hot(path: Path) -> np.ndarray:
-    """(n, classes) numbers."""
+    """Return (n, classes) numbers."""
     with reading(path):
         matrix = _load(path)
         if (
@@ -125,7 +125,7 @@ def _one_hot(path: Path) -> np.ndarray:
 
 
 def _edges(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Sources and targets (E,) int64."""
+    """Return sources and targets (E,) int64."""
     with reading(path):
         graph = _load(path)
         if not isinstance(graph, dict) or not all(isinstance(one, list) for one in graph.values()):
@@ -145,7 +145,7 @@ def _load(path: Path) -> Any:
 
 
 def _positions(known: np.ndarray, count: int) -> np.ndarray:
-    """(count,) row of each node in the stacked matrix; 0 for nodes without a row."""
+    """Return (count,) row of each node in the stacked matrix; 0 for nodes without a row."""
     rows = np.zeros(count, dtype=np.int64)
     rows[known] = np.arange(len(known))
     return rows

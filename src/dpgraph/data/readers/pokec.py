@@ -59,15 +59,13 @@ def read(
     min_count: int,
     max_count: int,
     label_column_in_text: bool,
-    profiles_file: str = PROFILES,
-    relationships_file: str = RELATIONSHIPS,
 ) -> RawGraph:
-    """`cats_and_dogs` with a binary bag of words as features.
+    """Return `cats_and_dogs` with a binary bag of words as features.
 
     Words: split at blanks, lower case, without punctuation and markup, kept if they occur min_count..max_count times in
     all.
     """
-    graph, texts = cats_and_dogs(raw_dir, per_class, label_column_in_text, profiles_file, relationships_file)
+    graph, texts = cats_and_dogs(raw_dir, per_class, label_column_in_text)
     features = bag_of_words(documents(texts), min_count, max_count)
     return replace(
         graph,
@@ -77,10 +75,8 @@ def read(
     )
 
 
-def cats_and_dogs(
-    raw_dir: Path, per_class: int, label_column_in_text: bool, profiles_file: str, relationships_file: str
-) -> tuple[RawGraph, dict[str, list[str]]]:
-    """The `per_class` most complete profiles of each class and their friendships, without features; their texts.
+def cats_and_dogs(raw_dir: Path, per_class: int, label_column_in_text: bool) -> tuple[RawGraph, dict[str, list[str]]]:
+    """Return the `per_class` most complete profiles of each class and their friendships, without features; their texts.
 
     Nodes: first cats, then dogs, each by ascending number of empty fields, ties in the file's order.
     `label_column_in_text` keeps the pets column, from which the label is made, among the texts, as the released code
@@ -89,15 +85,15 @@ def cats_and_dogs(
     if per_class < 1:
         raise invalid("per_class", per_class, "an integer >= 1")
     columns = [name for name in TEXT_COLUMNS if label_column_in_text or name != LABEL_COLUMN]
-    with reading(raw_dir / profiles_file, quote=False) as path:
+    with reading(raw_dir / PROFILES, quote=False) as path:
         profiles = selected_profiles(path, per_class)
         labels = profiles[LABEL_COLUMN].map(LABELS).to_numpy(dtype=np.int64)
         texts = {name: plain_text(profiles[name]) for name in columns}
     try:
         users = profiles["user_id"].to_numpy(dtype=np.int64)
     except (ValueError, OverflowError):
-        raise malformed(raw_dir / profiles_file, ValueError("a user id that is no integer")) from None
-    with reading(raw_dir / relationships_file, quote=False) as path:
+        raise malformed(raw_dir / PROFILES, ValueError("a user id that is no integer")) from None
+    with reading(raw_dir / RELATIONSHIPS, quote=False) as path:
         source, target = friendships(path, users)
     split = stratified_split(labels, PERCENT, "pokec", "public")
     meta: dict[str, object] = {
@@ -108,12 +104,12 @@ def cats_and_dogs(
 
 
 def documents(texts: dict[str, list[str]]) -> list[str]:
-    """All columns of each profile as one text."""
+    """Return the columns of each profile as one text."""
     return [" ".join(parts) for parts in zip(*texts.values())]
 
 
 def selected_profiles(path: Path, per_class: int) -> pd.DataFrame:
-    """(2 per_class, 59) strings, empty fields as "": streams the file and keeps labelled profiles only."""
+    """Return (2 per_class, 59) strings, empty fields as "": streams the file and keeps labelled profiles only."""
     labelled = [batch for batch in _profile_batches(path) if len(batch)]
     profiles = pd.concat(labelled, ignore_index=True) if labelled else pd.DataFrame(columns=["empty", *COLUMNS])
     classes = profiles[LABEL_COLUMN].map(LABELS)
@@ -127,7 +123,7 @@ def selected_profiles(path: Path, per_class: int) -> pd.DataFrame:
 
 
 def friendships(path: Path, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Directed friendships among `users` (n,), as positions in `users`."""
+    """Return the directed friendships among `users` (n,), as positions in `users`."""
     order = np.argsort(users, kind="stable")
     ranked = users[order]
     if len(ranked) and (np.diff(ranked) == 0).any():
@@ -146,18 +142,18 @@ def friendships(path: Path, users: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def plain_text(column: pd.Series) -> list[str]:
-    """Texts without markup: the later columns of the file hold HTML."""
+    """Return texts without markup: the later columns of the file hold HTML."""
     return [html.unescape(_without_tags(text)) for text in column]
 
 
 def _without_tags(text: str) -> str:
-    """Beyond the last > no tag ends: to look for one from every < there would take quadratic time."""
+    """Return the text without tags. It looks no further than the last >, which keeps the time linear."""
     before, end, rest = text.rpartition(">")
     return TAG.sub(" ", before + end) + rest
 
 
 def bag_of_words(documents: list[str], min_count: int, max_count: int) -> sp.csr_matrix:
-    """(n, words) float32 of 0 and 1; words in alphabetical order."""
+    """Return (n, words) float32 of 0 and 1; words in alphabetical order."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     remove = str.maketrans("", "", string.punctuation)
@@ -185,7 +181,7 @@ def _profile_batches(path: Path):  # type: ignore[no-untyped-def]
 
 
 def _batches(path: Path, columns: dict[str, pa.DataType]):  # type: ignore[no-untyped-def]
-    """Record batches of a tab-separated file without header and quoting, "null" for empty."""
+    """Yield record batches of a tab-separated file without header and quoting, "null" for empty."""
     try:
         with pa.csv.open_csv(
             path,

@@ -26,9 +26,9 @@ PERCENT = (80, 10, 10)
 
 
 def read(raw_dir: Path, name: str) -> RawGraph:
-    """Users in the file's order; class = age group, -1 where the age is missing or above 99.
+    """Return the users in the file's order; class = age group, -1 where the age is missing or above 99.
 
-    Features, all 0 or 1: gender, large region, ten kilograms, ten centimetres (public lists; what is on none is all
+    Features, all 0 or 1: gender, large region, ten kilograms, ten centimetres (public lists; a value on no list is all
     zeros), district and hobby (a public hash of the lower-case text: their spellings are free, and a vocabulary would
     come from the data). The age is in none of them. Split 80/10/10 of the labelled users, keyed by `name`.
     """
@@ -60,7 +60,7 @@ def read(raw_dir: Path, name: str) -> RawGraph:
 
 
 def _friendships(path: Path, users: pd.Series) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the friendships as positions in `users`."""
+    """Return the ends of the friendships as positions in `users`."""
     table = _table(path, ("source", "target"))
     known = pd.Index(users)
     try:
@@ -73,7 +73,7 @@ def _friendships(path: Path, users: pd.Series) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
-    """All texts, missing ones as ""; errors state what is wrong but quote nothing."""
+    """Return the table's texts, missing ones as ""; errors name the defect and quote no data."""
     with reading(path, quote=False):
         table = pd.read_csv(path, dtype=str, keep_default_na=False)
     if not isinstance(table.index, pd.RangeIndex) or table.isna().any(axis=None):
@@ -84,12 +84,12 @@ def _table(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _one_hot(values: np.ndarray | pd.Series, known: range | tuple[int, ...]) -> np.ndarray:
-    """(n, len(known)) float32; a value that is not known gives a row of zeros."""
+    """Return (n, len(known)) float32; a value that is not known gives a row of zeros."""
     return (np.asarray(values)[:, None] == np.asarray(known)[None, :]).astype(np.float32)
 
 
 def _first_match(texts: pd.Series, beginnings: tuple[str, ...]) -> np.ndarray:
-    """(n,) index of the beginning that each text has, -1: none of them."""
+    """Return (n,) index of the beginning that each text has, -1: none of them."""
     first = np.full(len(texts), -1)
     for index, beginning in enumerate(beginnings):
         first[texts.str.startswith(beginning).to_numpy(dtype=bool)] = index
@@ -97,7 +97,7 @@ def _first_match(texts: pd.Series, beginnings: tuple[str, ...]) -> np.ndarray:
 
 
 def _tens(texts: pd.Series) -> np.ndarray:
-    """(n,) the number before the X that hides the last digit (18X: 180 to 189); NaN where there is none."""
+    """Return (n,) the number before the X that hides the last digit (18X: 180 to 189); NaN where there is none."""
     return texts.str.extract(r"^(\d{1,3})X$", expand=False).astype(float).to_numpy()
 
 

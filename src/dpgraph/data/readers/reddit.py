@@ -10,8 +10,7 @@ import numpy as np
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.arrays import saved_matrix
-from dpgraph.data.classes import frequent_classes
-from dpgraph.data.raw_graph import RawGraph
+from dpgraph.data.raw_graph import RawGraph, frequent_classes
 from dpgraph.data.readers import reading
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
 
@@ -19,7 +18,7 @@ NODE_TYPES = {1: TRAIN, 2: VALIDATION, 3: TEST}
 
 
 def read(raw_dir: Path, one_in: int = 1, least_in_class: int | None = None) -> RawGraph:
-    """`one_in=k` keeps a random k-th of the nodes of each class, rounded down, and the edges among them;
+    """Return the graph; `one_in=k` keeps a random k-th of each class's nodes, rounded down, and their edges;
     `least_in_class` then the classes with as many nodes (GAP's task)."""
     if one_in < 1:
         raise invalid("one_in", one_in, "an integer >= 1")
@@ -40,7 +39,7 @@ def read(raw_dir: Path, one_in: int = 1, least_in_class: int | None = None) -> R
 
 
 def _one_in(labels: np.ndarray, one_in: int) -> np.ndarray:
-    """Ids of the nodes kept, ascending."""
+    """Return the ids of the nodes kept, ascending."""
     order = numpy_generator("reddit", "sample", one_in).permutation(len(labels))
     by_class = order[np.argsort(labels[order], kind="stable")]
     counts = np.bincount(labels)

@@ -9,7 +9,7 @@ from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
 from dpgraph.core.errors import invalid
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import DAMAGE, existing, malformed
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 
@@ -18,7 +18,7 @@ CLASSES = 10
 
 
 def read(raw_dir: Path, public: int = 0) -> RawImages:
-    """Colour images with the official split, of whose test images the first `public` ones become those of validation.
+    """Return the images with the official split; the first `public` test images become those of validation.
 
     A file has X, (height, width, 3, N) bytes, and y, (N, 1) digits from 1 to 10, where 10 stands for the digit 0.
     """
@@ -37,7 +37,7 @@ def read(raw_dir: Path, public: int = 0) -> RawImages:
 
 
 def _part(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """((N, height, width, 3) bytes, (N,) int64 digits)."""
+    """Return ((N, height, width, 3) bytes, (N,) int64 digits)."""
     try:
         content = loadmat(path, variable_names=("X", "y"))
         images, labels = np.asarray(content["X"]), np.asarray(content["y"]).ravel()
@@ -49,5 +49,5 @@ def _part(path: Path) -> tuple[np.ndarray, np.ndarray]:
     if images.shape[3] != len(labels):
         raise malformed(path, ValueError(f"{len(labels)} labels for {images.shape[3]} images"))
     if not np.isin(labels, np.arange(1, CLASSES + 1)).all():
-        raise malformed(path, ValueError("labels beside 1 to 10"))
+        raise malformed(path, ValueError("labels outside of 1 to 10"))
     return images.transpose(3, 0, 1, 2), labels.astype(np.int64) % CLASSES

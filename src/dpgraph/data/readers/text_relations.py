@@ -37,11 +37,11 @@ class TextGraph:
 
 
 def read(raw_dir: Path, folders: Sequence[str], layouts: Sequence[str], encoder: str) -> RawGraph:
-    """The graphs in `raw_dir`/`folders`, one after the other; node i keeps its text, `split` names its graph.
+    """Return the graphs in `raw_dir`/`folders`, one after the other; node i keeps its text, `split` names its graph.
 
     `encoder`: `words` (counts of words, hashed to 512 numbers, rows of norm 1) or a pre-trained one, whose last hidden
-    states are averaged over a text (`encoder_folder`). Either makes a row from one text alone. What was encoded is kept
-    beside `raw_dir` in encoded/, graph by graph, by its texts: pairs of the same graphs encode each once.
+    states are averaged over a text (`encoder_folder`). Either makes a row from one text alone. Encodings are kept
+    in encoded/ next to `raw_dir`, graph by graph, by its texts: pairs of the same graphs encode each once.
     """
     if not 1 <= len(folders) == len(layouts) <= 2:
         raise invalid("layouts", list(layouts), f"one for each folder of one or two, {', '.join(folders) or 'none'}")
@@ -67,14 +67,14 @@ def read(raw_dir: Path, folders: Sequence[str], layouts: Sequence[str], encoder:
 
 
 def read_graph(folder: Path, layout: str) -> TextGraph:
-    """One graph; raises UserError for an unknown layout, and in one line for a file that is missing or damaged."""
+    """Return one graph. Raise UserError for an unknown layout, and for a file that is missing or damaged."""
     if layout not in LAYOUTS:
         raise invalid("layout", layout, f"one of {', '.join(LAYOUTS)}")
     return LAYOUTS[layout](folder)
 
 
 def embedded(texts: list[str], encoder: str, work: Path) -> tuple[np.ndarray, dict[str, object]]:
-    """(N, d) float32, and what to say about them. Raises DataUnavailable where the encoder is not there."""
+    """Return (N, d) float32, and what to say about them. Raises DataUnavailable where the encoder is not there."""
     if encoder != WORDS:
         return column_means({"text": texts}, encoder_folder(encoder), work, special_tokens=True)
     hashed = HashingVectorizer(n_features=HASHED_WORDS, alternate_sign=True, norm="l2", stop_words="english")
@@ -82,7 +82,7 @@ def embedded(texts: list[str], encoder: str, work: Path) -> tuple[np.ndarray, di
 
 
 def joined(ids: Sequence[str], texts: Sequence[str], head: np.ndarray, tail: np.ndarray) -> TextGraph:
-    """Relations between known entities; `head` and `tail` are ids as texts, in any order.
+    """Return the relations between known entities; `head` and `tail` are ids as texts, in any order.
 
     Left out and counted: relations with an unknown id, of an entity with itself, and repeated ones in either direction.
     An entity without text, or in no relation, stays and is counted. Raises ValueError for an id given twice.
@@ -110,7 +110,7 @@ def joined(ids: Sequence[str], texts: Sequence[str], head: np.ndarray, tail: np.
 
 
 def _csv(folder: Path) -> TextGraph:
-    """nodes.csv with columns id, text and relations.csv with columns head, tail."""
+    """Read nodes.csv with columns id, text and relations.csv with columns head, tail."""
     tables = []
     for name, columns in (("nodes.csv", ["id", "text"]), ("relations.csv", ["head", "tail"])):
         with reading(folder / name) as path:
@@ -129,7 +129,7 @@ def _csv(folder: Path) -> TextGraph:
 
 
 def _cane(folder: Path) -> TextGraph:
-    """Line i of data.txt is the text of entity i; graph.txt has two numbers a line."""
+    """Read data.txt, whose line i is the text of entity i, and graph.txt with two numbers a line."""
     with reading(folder / "data.txt") as path:
         texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
     with reading(folder / "graph.txt") as path:
@@ -141,7 +141,7 @@ def _cane(folder: Path) -> TextGraph:
 
 
 def _tridnr(folder: Path) -> TextGraph:
-    """A line of docs.txt is an id and its title; one of adjedges.txt an id and those that it links to."""
+    """Read docs.txt, with an id and its title in a line, and adjedges.txt, with an id and those that it links to."""
     with reading(folder / "docs.txt") as path:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
         parts = [line.split(maxsplit=1) for line in lines if line.strip()]

@@ -1,1 +1,1 @@
-"""From texts to feature vectors by pre-trained models that the user's machine has: fastText and BERT."""
+"""Feature vectors of texts by pre-trained models that the user's machine has: fastText and BERT."""

@@ -1,6 +1,6 @@
 """Vectors of profiles from a BERT-like model: means over the tokens of a column, then over a profile's columns.
 
-The model runs in a process of its own (`python -m dpgraph.engine.models.text_encoder`): nothing here imports torch.
+The model runs in a process of its own (`python -m dpgraph.engine.models.text_encoder`): this module imports no torch.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ UNAVAILABLE = 3  # exit status of the encoder for a missing checkpoint
 def column_means(
     texts: dict[str, list[str]], checkpoint: Path, work: Path, special_tokens: bool = False, device: str = "auto"
 ) -> tuple[np.ndarray, dict[str, object]]:
-    """(n, d) float32 features of n profiles with `texts` by column, and what to say about them.
+    """Return (n, d) float32 features of n profiles with `texts` by column, and what to say about them.
 
     Each distinct text is encoded once: the mean of the last hidden layer over its word pieces, special tokens included
     or not (the paper does not say). A profile's vector is the mean over its columns that hold text; zeros without any.
-    A row depends on its own texts only. `work` keeps what is encoded, by checkpoint, texts and settings.
+    A row depends on its own texts only. `work` keeps encodings, by checkpoint, texts and settings.
 
     Raises DataUnavailable if there is no such checkpoint, UserError in one line if the encoder fails.
     """
@@ -54,7 +54,7 @@ def column_means(
 
 
 def weighted_sum(weights: sp.csr_matrix, folder: Path) -> np.ndarray:
-    """(n, d) float32: weights (n, texts) times the vectors of the texts, file by file."""
+    """Return (n, d) float32: weights (n, texts) times the vectors of the texts, file by file."""
     order = load_npy(folder / ORDER)
     if order.ndim != 1 or sorted(order) != list(range(weights.shape[1])):
         raise ValueError(f"{ORDER} is not an order of {weights.shape[1]} texts")
@@ -74,7 +74,7 @@ def chunk_path(folder: Path, number: int) -> Path:
 
 
 def weights_of_texts(texts: dict[str, list[str]]) -> tuple[sp.csr_matrix, list[str]]:
-    """(n, distinct texts) float32, rows of sum 1 over a profile's columns that hold text; the distinct texts."""
+    """Return (n, distinct texts) float32, rows of sum 1 over a profile's columns that hold text; the distinct texts."""
     cells = np.array([[text.strip() for text in column] for column in texts.values()], dtype=object)
     column, row = np.nonzero(cells != "")
     codes, distinct = pd.factorize(cells[column, row])
@@ -93,7 +93,7 @@ def _encode(folder: Path, checkpoint: Path, special_tokens: bool, device: str) -
         last = (run.stdout.strip().splitlines() or [f"status {run.returncode}"])[-1]
         if run.returncode == UNAVAILABLE:
             raise DataUnavailable(last)
-        raise UserError(f"encoding texts ended: {last} (what is encoded is kept: run the preprocessing again)")
+        raise UserError(f"encoding texts ended: {last} (finished encodings are kept: run the preprocessing again)")
 
 
 def _hash(distinct: list[str]) -> str:

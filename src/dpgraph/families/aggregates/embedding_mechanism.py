@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.aggregates.mechanism import (
     CAPPED_SUMS,
     PRINTED_SUMS,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.trees.records import Lots, PoissonLots
 from dpgraph.privacy.accountants.steps import poisson_gaussian
 from dpgraph.privacy.guarantee import Guarantee, Mode

@@ -13,6 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.trees.accountant import (
     HYPERGEOMETRIC,
     double_mixture,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from dpgraph.core.errors import invalid
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.trees.records import PoissonLots
 from dpgraph.families.votes.accountant import private_votes
 from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement

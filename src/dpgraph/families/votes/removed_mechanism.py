@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.core.errors import UserError, invalid
+from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.votes import accountant
 from dpgraph.families.votes.mechanism import (
     BUCKETS,

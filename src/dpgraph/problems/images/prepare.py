@@ -8,7 +8,7 @@ import numpy as np
 
 from dpgraph.config.cell import Task
 from dpgraph.core.errors import UserError
-from dpgraph.data.raw_images import RawImages
+from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.records import DATA_DEPENDENT
 from dpgraph.data.registry import DatasetEntry
 from dpgraph.data.splits import make_split

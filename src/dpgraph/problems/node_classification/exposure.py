@@ -35,7 +35,7 @@ class Exposure(SavedArrays):
         exposure = super().load(path)
         if len(exposure.roots) != len(exposure.embeddings) or len(exposure.candidates) != len(exposure.losses):
             raise UserError(
-                f"{path}: found arrays of different lengths; delete result.json beside it and train the cell again"
+                f"{path}: found arrays of different lengths; delete result.json next to it and train the cell again"
             )
         return exposure
 

@@ -9,12 +9,12 @@ import numpy as np
 from dpgraph.config.cell import Task
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path
+from dpgraph.data.adjacency import apply_setting
 from dpgraph.data.features import dense, transform
 from dpgraph.data.graph import Graph
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.records import DATA_DEPENDENT, SPLIT_NAMES
 from dpgraph.data.registry import DatasetEntry
-from dpgraph.data.settings import apply_setting
 from dpgraph.data.splits import is_drawn, make_split
 from dpgraph.data.store import save_graph
 from dpgraph.problems.base import check_expected, described

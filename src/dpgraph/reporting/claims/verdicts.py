@@ -153,7 +153,7 @@ def budget(entry: Entry, outcome: EntryResult) -> str:
     """E.g. `dp-gcn (7) on Cora: published 2.00 (subgraph, parameters), rigorous 3.38 (graph, parameters)`."""
     value = "" if entry.value is None else f" ({entry.value})"
     name = f"{entry.method_id}{value} on {entry.suite_task.label}"
-    shown = {"published": epsilon(outcome.eps_published), "rigorous": epsilon(outcome.eps_rigorous)}
+    shown = {mode: epsilon(getattr(outcome.guarantee, mode).epsilon) for mode in protection.MODES}
     shown["rigorous"] += protection.mark(outcome.privacy)
     kinds = {mode: protection.of_epsilon(outcome.privacy, mode) for mode in protection.MODES}
     both = (f"{mode} {text}" + (f" ({kinds[mode]})" if kinds[mode] else "") for mode, text in shown.items())

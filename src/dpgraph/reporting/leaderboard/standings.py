@@ -19,6 +19,7 @@ from dpgraph.config.cell import Task
 from dpgraph.core.files import write_text
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats
+from dpgraph.reporting.guarantee import Promise
 from dpgraph.reporting.protection import parted
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.ranking import (
@@ -68,7 +69,7 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     for entry, metric in _shown(plan):
         outcome = known.outcome(entry, metric)
         place = (entry.paper, entry.task_id, metric, entry.cell.slug)
-        if place in rows or not outcome.ok or (outcome.eps_rigorous == 0 and not reads_nothing(outcome)):
+        if place in rows or not outcome.ok or (outcome.guarantee.rigorous.epsilon == 0 and not reads_nothing(outcome)):
             continue
         rows[place] = row = _row(entry, plan.task(entry.task_id), names[entry.task_id], metric, outcome, commits)
         row |= {"kind": FREE} if reads_nothing(outcome) else {}
@@ -135,8 +136,7 @@ def _row(
 ) -> dict[str, Any]:
     summary = outcome.summary()
     what = kind(outcome)
-    mode = MODES[what]
-    relation, scope = getattr(outcome, f"relation_{mode}"), getattr(outcome, f"scope_{mode}")
+    own: Promise = getattr(outcome.guarantee, MODES[what])
     return {
         "data": data,
         "dataset": task.dataset,
@@ -149,12 +149,12 @@ def _row(
         "method": entry.cell.method,
         "kind": what,
         "budget": math.inf,
-        "epsilon": getattr(outcome, f"eps_{mode}"),
-        "relation": "" if what == PUBLIC else " / ".join(parted(relation)),
-        "scope": "" if what == PUBLIC else " / ".join(parted(scope)),
-        "delta": math.nan if what == PUBLIC else outcome.delta,
-        "uncovered": "" if what == PUBLIC else outcome.uncovered,
-        "checks": outcome.checks,
+        "epsilon": own.epsilon,
+        "relation": "" if what == PUBLIC else " / ".join(parted(own.relation)),
+        "scope": "" if what == PUBLIC else " / ".join(parted(own.scope)),
+        "delta": math.nan if what == PUBLIC else outcome.guarantee.delta,
+        "uncovered": "" if what == PUBLIC else outcome.guarantee.uncovered,
+        "checks": outcome.guarantee.checks,
         "mean": summary.mean,
         "std": summary.std,
         "low": summary.low,

@@ -13,14 +13,13 @@ from dpgraph.reporting.aggregate import COLUMNS as RESULT_COLUMNS
 from dpgraph.reporting.artefacts import heading, of_entry
 from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.paper_values import paper_value
-from dpgraph.reporting.results import Results
+from dpgraph.reporting.results import PRIVACY, Results
 
 COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "optimizer", "variant", "value",
            "epsilon_target")  # fmt: skip
 
 
-CALIBRATED = ("noise_std_over_clip", "steps", "delta", *protection.COLUMNS, "eps_published", "eps_published_reason",
-              "eps_rigorous", "eps_rigorous_reason", "status", "reason", "eps_claimed")  # fmt: skip
+CALIBRATED = ("noise_std_over_clip", "steps", *PRIVACY, "status", "reason")
 
 
 def accounting_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:

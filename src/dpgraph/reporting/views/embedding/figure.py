@@ -116,7 +116,8 @@ def _panel(axes: Axes, one: Embedded, classes: list[int], name: str) -> None:
     if entry.target_epsilon is not None:
         title = f"target ε\xa0=\xa0{significant(entry.target_epsilon)}"
     if entry.cell.privacy is not None and one.outcome.ok:
-        title += f"\npublished {epsilon(one.outcome.eps_published)}, rigorous {epsilon(one.outcome.eps_rigorous)}"
+        own = one.outcome.guarantee
+        title += f"\npublished {epsilon(own.published.epsilon)}, rigorous {epsilon(own.rigorous.epsilon)}"
         title += protection.mark(one.outcome.privacy)
     axes.set_title(f"{name}\n{title}", fontsize=6.5, fontweight="normal")
     axes.set_xlabel("t-SNE 1", fontsize=6.5)

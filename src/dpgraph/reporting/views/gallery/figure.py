@@ -199,8 +199,6 @@ def _text(one: Attacked) -> str:
         return "\n".join([*lines, *target, one.outcome.status])
     lines.append(f"accuracy {one.accuracy:.1f} %")
     if one.entry.cell.privacy is not None:
-        mark = protection.mark(one.outcome.privacy)
-        lines.append(
-            f"ε published {epsilon(one.outcome.eps_published)},\nε rigorous {epsilon(one.outcome.eps_rigorous)}{mark}"
-        )
+        own, mark = one.outcome.guarantee, protection.mark(one.outcome.privacy)
+        lines.append(f"ε published {epsilon(own.published.epsilon)},\nε rigorous {epsilon(own.rigorous.epsilon)}{mark}")
     return "\n".join(lines)

@@ -69,8 +69,8 @@ def budget_steps(cell: Cell) -> int | None:
 def bound_of(entry: Entry, outcome: EntryResult) -> Bound | None:
     """For exchanging a root; None where nothing is proved of one node's record, or no privacy promised."""
     steps = budget_steps(entry.cell)
-    epsilon, delta = outcome.eps_rigorous, outcome.delta
-    proved = outcome.relation_rigorous == Relation.NODE_NULL
+    epsilon, delta = outcome.guarantee.rigorous.epsilon, outcome.guarantee.delta
+    proved = outcome.guarantee.rigorous.relation == Relation.NODE_NULL
     if steps is None or not proved or not math.isfinite(epsilon) or math.isnan(delta):
         return None
     if steps == 2:  # group privacy of two

@@ -152,7 +152,7 @@ def _visible(drawn: list[Attack]) -> dict[str, Bound]:
     for one in drawn:
         if one.bound is not None and one.bound.tpr(np.array([LOWEST]))[0] < VISIBLE:
             times = "2 · " if budget_steps(one.entry.cell) == 2 else ""
-            distinct.setdefault(f"{times}{epsilon(one.outcome.eps_rigorous)}", one.bound)
+            distinct.setdefault(f"{times}{epsilon(one.outcome.guarantee.rigorous.epsilon)}", one.bound)
     return dict(sorted(distinct.items(), key=lambda item: item[1].epsilon))
 
 

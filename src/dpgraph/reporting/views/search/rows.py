@@ -33,7 +33,7 @@ class Trial(NamedTuple):
     @property
     def kind(self) -> tuple[str, str]:
         """Relation and scope of its rigorous epsilon: trials are ranked within one kind only."""
-        return self.outcome.relation_rigorous, self.outcome.scope_rigorous
+        return self.outcome.guarantee.rigorous.relation, self.outcome.guarantee.rigorous.scope
 
     @property
     def complete(self) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from dpgraph.config.experiment import Search
-from dpgraph.planning.search_trials import trials
+from dpgraph.planning.taken import trials
 
 SPACE = {"training.learning_rate": (0.1, 0.2, 0.3), "model.dropout": (0.0, 0.5, 0.8), "model.width": (8, 16, 32)}
 

@@ -1,7 +1,6 @@
 """When the download rule looks again: its parameter changes only for what was unavailable."""
 
-from dpgraph.data.manifest import Manifest, write_manifest
-from dpgraph.data.mirrors import holds, mirrors_parameter, remember
+from dpgraph.data.manifest import Manifest, holds, mirrors_parameter, remember, write_manifest
 from dpgraph.data.registry import Licence, registry
 
 
