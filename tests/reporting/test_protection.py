@@ -21,12 +21,10 @@ from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.latex import as_latex
 from dpgraph.reporting.results import Results
 from dpgraph.reporting.tables import as_html, as_markdown, write_table
-from dpgraph.reporting.views.accounting import table as accounting
-from dpgraph.reporting.views.accounting.table import accounting_display, accounting_table
-from dpgraph.reporting.views.class_wise.rows import fairness_table
-from dpgraph.reporting.views.class_wise.table import fairness_display
-from dpgraph.reporting.views.privacy_utility.figure import method_labels
-from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
+from dpgraph.reporting.views import accounting
+from dpgraph.reporting.views.accounting import accounting_display, accounting_table
+from dpgraph.reporting.views.class_wise.table import fairness_display, fairness_table
+from dpgraph.reporting.views.privacy_utility import method_labels, privacy_utility_points
 from dpgraph.reporting.views.registry import table_of
 from tests.reporting.conftest import first_entries, with_derived
 

@@ -125,14 +125,14 @@ BUGS = (
     ),
     edit(
         "a legend has one line more",
-        "dpgraph.reporting.views.privacy_utility.figure:at_most",
+        "dpgraph.reporting.views.privacy_utility:at_most",
         "[*public[:min(LINES, max(2, most - len(private)))], *private][:most]",
         "[*public[:min(LINES, max(2, most - len(private)))], *private][:most + 1]",
         "tests/reporting/views/test_privacy_utility.py::test_a_legend_has_six_lines_of_what_has_points",
     ),
     edit(
         "a series without a point is in the legend",
-        "dpgraph.reporting.views.privacy_utility.figure:Style.handles",
+        "dpgraph.reporting.views.privacy_utility:Style.handles",
         '(points["method"] == method).any()',
         "True",
         "tests/reporting/views/test_privacy_utility.py::test_a_series_without_a_point_has_no_legend_entry",

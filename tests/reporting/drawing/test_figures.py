@@ -21,8 +21,7 @@ from dpgraph.reporting.drawing.palette import APART, allocate, distance, looks_o
 from dpgraph.reporting.drawing.words import uncertainty
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.quantities import Quantity
-from dpgraph.reporting.views.privacy_utility.figure import MOST
-from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
+from dpgraph.reporting.views.privacy_utility import MOST, privacy_utility_points
 from tests.contract.cells import CELLS, changed
 
 

@@ -12,8 +12,8 @@ from dpgraph.config.paths import Paths
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.paper_values import paper_confusions
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.confusion.derived import taken_for
-from dpgraph.reporting.views.confusion.rows import confusion_points, confusions, largest, wrong_classes
+from dpgraph.reporting.views.confusion import confusion_points, confusions, largest, wrong_classes
+from dpgraph.reporting.views.derived import taken_for
 from tests.reporting.conftest import with_derived
 
 LABELS = [0, 0, 0, 1, 1, 1, 2, 2, 2]

@@ -19,7 +19,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.views.gains.figure import NO_GRAPH, gain_points
+from dpgraph.reporting.views.gains import NO_GRAPH, gain_points
 from tests.reporting.conftest import WORKFLOW, graph_rows, missing_row
 from tests.reporting.drawing.test_rules import box, labels, overlapping, panels_of
 

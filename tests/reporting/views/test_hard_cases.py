@@ -21,7 +21,7 @@ from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.results import Results, read_results
 from dpgraph.reporting.stored import Predictions
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.hard_cases.derived import hard_case_share, hard_case_shares
+from dpgraph.reporting.views.derived import hard_case_share, hard_case_shares
 
 LABELS = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 1, -1])
 

@@ -23,9 +23,9 @@ from dpgraph.reporting.claims import parts as parts_of_claims
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.gallery.figure import attacked, gallery_points, side_by_side
-from dpgraph.reporting.views.inversion.rows import inversion_rows
-from dpgraph.reporting.views.matched.figure import matched_points
+from dpgraph.reporting.views.gallery import attacked, gallery_points, side_by_side
+from dpgraph.reporting.views.inversion import inversion_rows
+from dpgraph.reporting.views.training import matched_points
 
 CLASSES, SIDE = 10, 28
 PLAIN = {"vanilla": 7.0, "vanilla-original": 9.0, "noised": 9.0, "untrained": 12.0}

@@ -34,8 +34,8 @@ from dpgraph.reporting.views.membership.attacks import (
     roc,
     tpr_at,
 )
-from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
-from dpgraph.reporting.views.sweep.rows import sweep_points
+from dpgraph.reporting.views.privacy_utility import privacy_utility_points
+from dpgraph.reporting.views.sweep.table import sweep_points
 from tests.contract.cells import CELLS
 from tests.reporting.conftest import with_derived
 from tests.reporting.exposed import expose, exposure, plan_in

@@ -10,7 +10,7 @@ from matplotlib.image import imread
 
 from dpgraph.reporting.drawing.epsilon_axis import round_numbers
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.views.privacy_utility.figure import (
+from dpgraph.reporting.views.privacy_utility import (
     MOST,
     Style,
     at_most,
@@ -18,8 +18,8 @@ from dpgraph.reporting.views.privacy_utility.figure import (
     drawn_from,
     highest_lines,
     method_labels,
+    privacy_utility_points,
 )
-from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +222,7 @@ def test_what_six_lines_leave_out_is_named_below_the_picture(views_plan, results
     name = "daigavane/fig2"
     points = privacy_utility_points(views_plan, name, results)
     assert not [line for line in drawn_from(views_plan, name, points).caption if "in the picture" in line]
-    monkeypatch.setattr("dpgraph.reporting.views.privacy_utility.figure.MOST", MOST - 2)
+    monkeypatch.setattr("dpgraph.reporting.views.privacy_utility.MOST", MOST - 2)
     made = drawn_from(views_plan, name, points)
     said = next(line for line in made.caption if "in the picture" in line)
     assert "In the CSV file, but not in the picture, which has at most 4 lines: DP-GCN, " in said

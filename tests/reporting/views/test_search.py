@@ -32,10 +32,15 @@ from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.reporting import protection
 from dpgraph.reporting.latex import as_latex
 from dpgraph.reporting.tables import as_html, as_markdown, write_table
-from dpgraph.reporting.views.search.best import best_settings
 from dpgraph.reporting.views.search.cost import TuningCost, objections, tuning_cost
-from dpgraph.reporting.views.search.rows import UNLIKE_TRIALS, search_table
-from dpgraph.reporting.views.search.table import make, search_display, settings_text
+from dpgraph.reporting.views.search.table import (
+    UNLIKE_TRIALS,
+    best_settings,
+    make,
+    search_display,
+    search_table,
+    settings_text,
+)
 from tests.contract.cells import changed
 
 EXPERIMENT = """
@@ -172,7 +177,7 @@ def test_trials_are_ranked_within_one_relation_and_scope(plan: Plan, results: pd
 
 def test_two_selections_have_no_price(plan: Plan, results: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """The theorem is about the release of one run."""
-    monkeypatch.setattr("dpgraph.reporting.views.search.rows.tuning_cost", lambda *_: TuningCost(3.0, ""))
+    monkeypatch.setattr("dpgraph.reporting.views.search.table.tuning_cost", lambda *_: TuningCost(3.0, ""))
     changed = results.copy()
     other = {entry.cell.slug for entry in plan.entries_of("toy/search1") if entry.value == "trial 3"}
     changed.loc[changed["cell"].isin(other), "relation_rigorous"] = "edge"

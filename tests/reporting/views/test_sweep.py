@@ -14,8 +14,7 @@ from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.sweep.figure import _panel, _tick, drawn_from, positions
-from dpgraph.reporting.views.sweep.rows import sweep_points, sweep_table
-from dpgraph.reporting.views.sweep.table import sweep_display
+from dpgraph.reporting.views.sweep.table import sweep_display, sweep_points, sweep_table
 
 MEANS = {"gcn": 0.70, "dp-gcn": 0.60, "dp-gcn-published": 0.65}
 

@@ -17,7 +17,7 @@ from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.formats import significant
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import class_counts
-from dpgraph.reporting.views.class_wise.rows import class_wise_points
+from dpgraph.reporting.views.class_wise.table import class_wise_points
 
 FEW = 16  # classes; with more a panel has the whole width
 LABEL = 0.36  # inches of a label of the x axis

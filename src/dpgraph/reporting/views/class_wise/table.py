@@ -3,16 +3,145 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from scipy.stats import rankdata
 
-from dpgraph.planning.plan import Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import display, formats, protection
-from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.artefacts import beside, counterparts, described, heading
 from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
-from dpgraph.reporting.results import class_counts
-from dpgraph.reporting.views.class_wise.rows import MEASURES, fairness_table
+from dpgraph.reporting.results import EntryResult, Results, class_counts, over_seeds, summarise
+
+Counts = Mapping[str, np.ndarray]  # (classes,) labelled training nodes, by task id
+NO_COUNTS = "class frequencies are not known: the graph is not there"
+
+
+@dataclass(frozen=True)
+class ClassValues:
+    """Test accuracy by class of one entry, in percent.
+
+    `accuracy` has a row per seed and a column per class that the test nodes of every seed have, most frequent in
+    training first; `frequency` holds these classes' training nodes, of the first split. Both are empty where
+    `outcome`, the overall accuracy, is not ok.
+    """
+
+    entry: Entry
+    outcome: EntryResult
+    accuracy: pd.DataFrame
+    frequency: np.ndarray
+
+
+EMPTY = pd.DataFrame(), np.array([], dtype=np.int64)
+
+
+def class_values(plan: Plan, artefact_id: str, results: Results, counts: Counts) -> list[ClassValues]:
+    """One per entry of the artefact, in its order."""
+    return [_values(plan, entry, results, counts.get(entry.task_id)) for entry in plan.entries_of(artefact_id)]
+
+
+def _values(plan: Plan, entry: Entry, results: Results, counts: np.ndarray | None) -> ClassValues:
+    outcome = results.outcome(entry, plan.artefacts[entry.artefact].metric)
+    if not outcome.ok:
+        return ClassValues(entry, outcome, *EMPTY)
+    if counts is None:
+        return ClassValues(entry, EntryResult.not_run(NO_COUNTS), *EMPTY)
+    accuracy = 100 * results.by_class(entry).dropna(axis=1)
+    if accuracy.empty:
+        return ClassValues(entry, EntryResult.not_run("no accuracy by class"), *EMPTY)
+    classes = accuracy.columns.to_numpy(int)
+    order = classes[np.lexsort((classes, -counts[classes]))]
+    return ClassValues(entry, outcome, accuracy[order], counts[order])
+
+
+def class_wise_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None, counts: Counts) -> pd.DataFrame:
+    """What the figure shows: per entry a row for each class, by `rank` (1: most frequent), and one with class_id -1.
+
+    That one has the accuracy over all test nodes. Mean, std and 95 % interval are over seeds, in percent.
+    """
+    parts = [_points(values) for values in class_values(plan, artefact_id, Results.of(results), counts)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def _points(values: ClassValues) -> pd.DataFrame:
+    total = {"class_id": -1, "rank": 0, "train_nodes": int(values.frequency.sum())}
+    rows = [total | values.outcome.summary().columns]
+    for rank, (name, nodes) in enumerate(zip(values.accuracy, values.frequency), 1):
+        own = summarise(values.accuracy[name].to_numpy(), scale=1.0)
+        rows.append({"class_id": int(name), "rank": rank, "train_nodes": int(nodes)} | own.columns)
+    return beside(described(values.entry, values.outcome), pd.DataFrame(rows))
+
+
+MEASURES = ("accuracy", "worst_class", "best_minus_worst", "frequent_minus_rare", "loss_correlation")
+
+
+def fairness_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None, counts: Counts) -> pd.DataFrame:
+    """One row per entry of a class-wise artefact; each measure has a mean and a std over seeds.
+
+    accuracy: of all test nodes. worst_class: the lowest class accuracy. best_minus_worst: range over classes.
+    frequent_minus_rare: mean accuracy of the most frequent third of the classes minus that of the rarest.
+    loss_correlation: Spearman's correlation over classes of training frequency with the accuracy that privacy costs,
+    accuracy(without privacy) - accuracy(private) of the same seed; below 0 where rarer classes lose more. Accuracies in
+    percent, differences in points.
+    """
+    entries = class_values(plan, artefact_id, Results.of(results), counts)
+    places = {(values.entry.method_id, values.entry.task_id): values for values in entries}
+    references = counterparts(values.entry for values in entries)
+    rows = []
+    for values in entries:
+        reference = places.get((references.get(values.entry.method_id, ""), values.entry.task_id))
+        row = described(values.entry, values.outcome) | {"classes": values.accuracy.shape[1]}
+        row["reference"] = reference.entry.method_id if reference else ""
+        for name, per_seed in _measures(values, reference).items():
+            row |= over_seeds(name, per_seed)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _measures(values: ClassValues, reference: ClassValues | None) -> dict[str, np.ndarray]:
+    """Per seed."""
+    accuracy = values.accuracy.to_numpy(float)
+    if not accuracy.size:
+        return {name: np.array([]) for name in MEASURES}
+    third = max(1, accuracy.shape[1] // 3)
+    loss = np.array([]) if reference is None else rank_correlations(values, reference, "loss")
+    return {
+        "accuracy": 100 * values.outcome.values.to_numpy(float),
+        "worst_class": accuracy.min(axis=1),
+        "best_minus_worst": np.ptp(accuracy, axis=1),
+        "frequent_minus_rare": accuracy[:, :third].mean(axis=1) - accuracy[:, -third:].mean(axis=1),
+        "loss_correlation": loss[~np.isnan(loss)],
+    }
+
+
+def rank_correlations(values: ClassValues, reference: ClassValues, of: str) -> np.ndarray:
+    """Spearman's correlation over classes of training frequency with loss or accuracy, one per seed that both have.
+
+    nan for a seed whose values do not vary over classes, and where there are fewer than three classes.
+    """
+    compared = class_changes(values, reference, of)
+    if compared.shape[1] < 3:
+        return np.full(len(compared), np.nan)
+    ranks = rankdata(compared, axis=1)
+    frequency = rankdata(values.frequency)
+    ranks, frequency = ranks - ranks.mean(axis=1, keepdims=True), frequency - frequency.mean()
+    scale = np.sqrt((ranks**2).sum(axis=1) * (frequency**2).sum())
+    return np.divide(ranks @ frequency, scale, out=np.full(len(compared), np.nan), where=scale > 0)
+
+
+def class_changes(values: ClassValues, reference: ClassValues, of: str) -> np.ndarray:
+    """(seeds that both have, classes) points of accuracy lost to the reference; with `of` accuracy the accuracy."""
+    own, other = values.accuracy, reference.accuracy
+    if own.empty or other.empty:
+        return np.zeros((0, 0))
+    seeds = own.index.intersection(other.index)  # the test nodes, and so the classes, are the same in both
+    compared = own.loc[seeds] if of == "accuracy" else other.loc[seeds, own.columns] - own.loc[seeds]
+    return compared.to_numpy(float)
+
 
 COLUMNS = [
     "Method", "Target ε", *display.EPSILON_HEADS, "Seeds", "Accuracy (%)", "Worst class (%)", "Best − worst",

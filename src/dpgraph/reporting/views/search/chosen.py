@@ -17,7 +17,7 @@ from dpgraph.data.registry import registry
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.records import read_record
 from dpgraph.reporting.results import Results, rows_for
-from dpgraph.reporting.views.search.rows import search_of
+from dpgraph.reporting.views.search.table import search_of
 
 Scores = dict[str, dict[str, float]]  # percent, by trial and place (a data set, or a data set in a setting)
 

@@ -18,7 +18,7 @@ from dpgraph.reporting.drawing.epsilon_axis import set_ticks
 from dpgraph.reporting.drawing.facets import Facet, facets, laid_out, share_y
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.quantities import Quantity
-from dpgraph.reporting.views.sweep.rows import as_number, sweep_points
+from dpgraph.reporting.views.sweep.table import as_number, sweep_points
 
 EDGE, MOST_EDGE = 0.06, 0.3  # shares of the axis beside its first and last value
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if values are spaced more evenly then

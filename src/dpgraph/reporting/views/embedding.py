@@ -21,7 +21,7 @@ from dpgraph.reporting.drawing.palette import looks_of_classes
 from dpgraph.reporting.formats import epsilon, significant
 from dpgraph.reporting.results import EntryResult, Results
 from dpgraph.reporting.stored import NO_EXPOSURE
-from dpgraph.reporting.views.embedding.derived import EMBEDDING, NOWHERE, PARTS
+from dpgraph.reporting.views.derived import EMBEDDING, EMBEDDING_PARTS, NOWHERE
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _embedded(entry: Entry, known: Results, outcome: EntryResult) -> Embedded:
     parts = known.parts(entry, EMBEDDING)
     if not parts:
         return Embedded(entry, EntryResult.not_run(known.reason_of(entry, EMBEDDING) or NO_EXPOSURE), *EMPTY)
-    x, y, classes = (parts[name].sort_values("class_id")["value"].to_numpy(float) for name in PARTS)
+    x, y, classes = (parts[name].sort_values("class_id")["value"].to_numpy(float) for name in EMBEDDING_PARTS)
     return Embedded(entry, outcome, int(parts["x"]["seed"].iloc[0]), np.stack([x, y], axis=1), classes.astype(np.int64))
 
 

@@ -13,7 +13,7 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.value import Images
 from dpgraph.reporting.artefacts import of_entry
 from dpgraph.reporting.drawing.canvas import Drawn
-from dpgraph.reporting.views.gallery.figure import TEXT_WIDTH, Gallery, pixels, shown_images
+from dpgraph.reporting.views.gallery import TEXT_WIDTH, Gallery, pixels, shown_images
 
 CLASS = 0  # whose subclasses are shown
 SHOWN, EXAMPLES = 3, 3  # subclasses, images of each

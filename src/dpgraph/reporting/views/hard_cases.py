@@ -1,4 +1,4 @@
-"""A table of hard cases: by the values of a sweep, or by methods."""
+"""A figure of hard cases: over the values of a sweep, or over epsilon."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import pandas as pd
 
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.display import MadeTable
+from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.views.accuracy.table import make as of_methods
+from dpgraph.reporting.views.privacy_utility import draw as draw_over_epsilon
+from dpgraph.reporting.views.sweep.figure import draw as draw_over_values
 from dpgraph.reporting.views.sweep.table import make as of_values
 
 
@@ -27,3 +30,9 @@ def hard_case_remark(plan: Plan, artefact_id: str) -> str:
         "points are of the hard cases of its next seed, since it misclassifies all of its own. A run whose errors are "
         "independent of them misclassifies as large a share of hard cases as of all test nodes."
     )
+
+
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """As the figure of its kind, with what a hard case is beside it."""
+    kind = draw_over_epsilon if plan.artefacts[artefact_id].sweep is None else draw_over_values
+    return kind(plan, artefact_id, results, hard_case_remark(plan, artefact_id))
