@@ -11,12 +11,12 @@ from matplotlib.image import imread
 from dpgraph.reporting.drawing.epsilon_axis import round_numbers
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.views.privacy_utility import (
+    MODES,
     MOST,
     Style,
     at_most,
     drawable,
     drawn_from,
-    highest_lines,
     method_labels,
     privacy_utility_points,
 )
@@ -170,40 +170,55 @@ def test_one_value_of_a_sweep_leaves_colours_to_the_methods(plan):
     assert len(style.handles(points, joined=False)) == 2
 
 
-def test_a_panel_has_the_best_lines_without_privacy_and_all_private_ones():
-    own = [("A", f"open-{place}", "none", "ours", 80.0 + place) for place in range(5)]
-    own += [("B", f"open-{place}", "none", "ours", 80.0 - place) for place in range(5)]
-    rows = [*own, ("A", "open-0", "none", "paper's table 1", 99.0), ("A", "private", "rigorous", "ours", 10.0)]
-    points = pd.DataFrame(rows, columns=["task", "method", "variant", "source", "mean"])
-    kept = highest_lines(points)
-    lines = kept[kept["variant"] == "none"]
-    assert sorted(lines.loc[lines["task"] == "A", "method"]) == ["open-2", "open-3", "open-4"]
-    assert sorted(lines.loc[lines["task"] == "B", "method"]) == ["open-0", "open-1", "open-2"]
-    assert (kept["method"] == "private").sum() == 1
-    assert len(highest_lines(points[points["method"] < "open-3"])) == 7  # where there are no more, all stay
+def of_methods(names: dict[str, str], data_sets: str = "AB") -> pd.DataFrame:
+    """Points of ours at two epsilons; a method is the better the later it stands."""
+    rows = [
+        (task, method, variant, "ours", epsilon, 50.0 + (100 if task == "B" else 1) * place * epsilon)
+        for task in data_sets
+        for place, (method, variant) in enumerate(names.items())
+        for epsilon in (1.0, 4.0)
+    ]
+    points = pd.DataFrame(rows, columns=["task", "method", "variant", "source", "epsilon_target", "mean"])
+    return points.assign(eps_published=points["epsilon_target"], eps_rigorous=points["epsilon_target"])
+
+
+def kept_of(most: int, points: pd.DataFrame, families: dict[str, str], modes: tuple[str, ...] = MODES) -> list[str]:
+    return list(dict.fromkeys(at_most(most, points, families, modes)["method"]))
 
 
 def test_a_legend_has_six_lines_of_what_has_points():
     """Without privacy, the paper's own mechanism, then the nearest to the best of each data set."""
     names = {"mlp": "none", "paper": "published", **{f"ours-{place}": "rigorous" for place in range(6)}}
-    rows = [
-        (task, method, variant, "ours", epsilon, 50.0 + (100 if task == "B" else 1) * place * epsilon)
-        for task in "AB"
-        for place, (method, variant) in enumerate(names.items())
-        for epsilon in (1.0, 4.0)
-    ]
-    rows.append(("A", "ours-0", "rigorous", "paper's table 1", 4.0, 90.0))
-    points = pd.DataFrame(rows, columns=["task", "method", "variant", "source", "epsilon_target", "mean"])
-    points = points.assign(eps_published=points["epsilon_target"], eps_rigorous=points["epsilon_target"])
-    kept = at_most(6, points)
+    families, points = {name: "dp-gnn" for name in names}, of_methods(names)
+    printed = points[(points["task"] == "A") & (points["epsilon_target"] == 4.0) & (points["method"] == "ours-0")]
+    points = pd.concat([points, printed.assign(source="paper's table 1", mean=90.0)], ignore_index=True)
+    kept = at_most(6, points, families)
     assert list(dict.fromkeys(kept["method"])) == ["mlp", "paper", "ours-2", "ours-3", "ours-4", "ours-5"]
-    assert len(kept) == 6 * 2 * 2  # with what the paper prints of it
+    assert len(kept) == 6 * 2 * 2
     missing = points.assign(mean=points["mean"].mask(points["method"].isin(["ours-4", "ours-5"])))
-    assert at_most(6, missing).equals(missing)
+    assert at_most(6, missing, families).equals(missing)
     claimed = points.assign(eps_rigorous=points["eps_rigorous"].mask(points["method"].isin(["paper", "ours-5"])))
-    proved = list(dict.fromkeys(at_most(5, claimed, ("rigorous",))["method"]))  # what has no place takes no line
+    proved = kept_of(5, claimed, families, ("rigorous",))  # what has no place takes no line
     assert [one for one in proved if one not in ("paper", "ours-5")] == ["mlp", "ours-1", "ours-2", "ours-3", "ours-4"]
     assert not {"paper", "ours-5"} & set(drawable(claimed, ("rigorous",))["method"])
+
+
+def test_six_lines_show_the_best_of_each_family_before_its_second_variant():
+    names = {"floor": "rigorous", "gap": "rigorous", "paper-2": "published", "paper": "published", "ours-0": "rigorous"}
+    names |= {"ours-1": "rigorous", "ours-2": "rigorous"}
+    families = {"paper": "dp-gnn", "paper-2": "dp-gnn", "floor": "dp-mlp", "gap": "dp-gap"}
+    families |= {f"ours-{place}": "dp-gnn" for place in range(3)}
+    assert kept_of(4, of_methods(names), families) == ["floor", "gap", "paper", "ours-2"]
+    assert kept_of(5, of_methods(names), families) == ["floor", "gap", "paper", "ours-1", "ours-2"]
+
+
+def test_at_most_two_lines_are_without_privacy_those_of_most_data_sets_first():
+    names = {"gcn": "none", "mlp": "none", "best": "none", **{f"ours-{place}": "rigorous" for place in range(4)}}
+    points = of_methods(names)
+    families = {name: name for name in names}
+    assert set(kept_of(6, points, families)) - {"ours-0", "ours-1", "ours-2", "ours-3"} == {"mlp", "best"}
+    fewer = points[(points["method"] != "best") | (points["task"] == "A")]
+    assert set(kept_of(6, fewer, families)) - {"ours-0", "ours-1", "ours-2", "ours-3"} == {"gcn", "mlp"}
 
 
 def test_a_series_without_a_point_has_no_legend_entry(views_plan, results):

@@ -108,8 +108,8 @@ def _printed_epsilon(text: str, entry: Entry) -> float:
 MODES = ("rigorous", "published")  # left, right
 SMALL = 3.2  # size of marks along training, where they are many
 EDGE = 0.55  # inches of a place beside its axes
-LINES = 3  # of methods without privacy in a panel, the highest ones: more of them hide each other
 MOST = 6  # lines of a legend: more are not told apart at a glance
+PUBLIC_LINES = 2  # of these, for methods without privacy
 RIGHT = 0.96  # of the width of an axis: printed numbers without privacy, which have no epsilon
 
 
@@ -196,7 +196,8 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     """
     artefact = plan.artefacts[artefact_id]
     modes = modes_of(plan, artefact_id)
-    points = every if artefact.sweep else at_most(MOST, highest_lines(every), modes)
+    families = {entry.method_id: entry.cell.method for entry in plan.entries_of(artefact_id)}
+    points = every if artefact.sweep else at_most(MOST, every, families, modes)
     axis, ours = artefact.release_axis, points[points["source"] == "ours"]
     style, shown = Style.of(plan, artefact_id, points), shown_as(artefact)
     places, empty = _places(plan, artefact_id, points, style)
@@ -230,24 +231,36 @@ def drawable(points: pd.DataFrame, modes: Sequence[str] = MODES) -> pd.DataFrame
     return points[points["mean"].notna() & ((points["variant"] == "none") | placed)]
 
 
-def at_most(most: int, points: pd.DataFrame, modes: Sequence[str] = MODES) -> pd.DataFrame:
-    """Return the points of so many methods: without privacy, then the paper's own mechanism, then the best of ours.
+def at_most(most: int, points: pd.DataFrame, families: Mapping[str, str], modes: Sequence[str] = MODES) -> pd.DataFrame:
+    """Return the points of the `most` methods that a figure draws; of all methods where they are no more.
 
-    The best are nearest to the best of each data set, at their largest epsilon, on average. Of methods without privacy
-    two stay, or as many up to `LINES` as private ones leave room for.
+    Methods are taken in this order: `PUBLIC_LINES` without privacy (those of most data sets, then the best), the first
+    mechanism as a paper publishes it, the best method of each family, and then the other methods. A method is better
+    the nearer it is, at its largest epsilon, to the best of each data set, on average.
+
+    Args:
+        most: How many methods are drawn.
+        points: Rows of `privacy_utility_points`.
+        families: The name of the family (`cell.method`) by method.
+        modes: The epsilons that have a panel.
     """
     last = drawable(points, modes)
     last = last[last["source"] == "ours"].sort_values("epsilon_target", kind="stable")
     last = last.groupby(["task", "method"], sort=False, as_index=False).last()
     if last["method"].nunique() <= most:
         return points
-    below = last["mean"] - last.groupby("task")["mean"].transform("max")
-    rank = last["variant"].map({"none": 0, "published": 1}).fillna(2)
-    order = last.assign(rank=rank, below=below).groupby("method", sort=False).agg({"rank": "min", "below": "mean"})
-    order = order.sort_values(["rank", "below"], ascending=[True, False], kind="stable")
-    public, private = order.index[order["rank"] == 0], order.index[order["rank"] > 0]
-    kept = [*public[: min(LINES, max(2, most - len(private)))], *private][:most]
-    return points[~points["method"].isin(set(order.index) - set(kept))]
+    last["below"] = last["mean"] - last.groupby("task")["mean"].transform("max")
+    ranked = last.groupby("method").agg(
+        variant=("variant", "first"), data_sets=("task", "size"), below=("below", "mean")
+    )
+    ranked = ranked.reindex(method for method in families if method in ranked.index)  # the artefact's order
+    public = ranked[ranked["variant"] == "none"].sort_values(["data_sets", "below"], ascending=False, kind="stable")
+    private = ranked[ranked["variant"] != "none"]
+    published = list(private.index[private["variant"].str.startswith("published")][:1])
+    others = private.drop(published).sort_values("below", ascending=False, kind="stable")
+    second = others.index.map(families).duplicated()
+    chosen = [*public.index[:PUBLIC_LINES], *published, *others.index[~second], *others.index[second]]
+    return points[~points["method"].isin(set(ranked.index) - set(chosen[:most]))]
 
 
 def _left_out(every: pd.DataFrame, points: pd.DataFrame, modes: Sequence[str]) -> list[str]:
@@ -258,18 +271,7 @@ def _left_out(every: pd.DataFrame, points: pd.DataFrame, modes: Sequence[str]) -
     rest = dict.fromkeys(seen.loc[~seen["method"].isin(points["method"]), "label"])
     if rest:
         lines.append(f"In the CSV file, but not in the picture, which has at most {MOST} lines: {', '.join(rest)}.")
-    if len(points) < len(every[every["method"].isin(points["method"])]):
-        lines.append(f"Of methods without privacy each panel has the {LINES} best: the numbers have all.")
     return lines
-
-
-def highest_lines(points: pd.DataFrame) -> pd.DataFrame:
-    """Without those methods without privacy that are not among the `LINES` best of their task."""
-    lines = points[(points["variant"] == "none") & (points["source"] == "ours") & points["mean"].notna()]
-    means = lines.groupby(["task", "method"], sort=False)["mean"].last()  # at the end of training
-    kept = means.sort_values(ascending=False, kind="stable").groupby("task").head(LINES)
-    rest = means.index.difference(kept.index)
-    return points[~pd.MultiIndex.from_frame(points[["task", "method"]]).isin(rest)]
 
 
 def _about(style: Style, axis: ReleaseAxis | None, places: list[Spot]) -> list[str]:

@@ -76,9 +76,7 @@ VIEWS: dict[str, ViewFunctions] = {
         figure="gallery:draw",
         inputs=Inputs((SuiteFiles.RESULTS, SuiteFiles.GRAPHS, SuiteFiles.CELLS), pictures=True),
     ),
-    "hard-cases": ViewFunctions(
-        table="hard_cases:make", figure="hard_cases:draw", derived="derived:hard_case_metrics", inputs=GRAPH_ROWS
-    ),
+    "hard-cases": ViewFunctions(figure="hard_cases:draw", derived="derived:hard_case_metrics", inputs=GRAPH_ROWS),
     "hyperparameters": ViewFunctions(table="hyperparameters:make", inputs=PLAN_ALONE),
     "inversion": ViewFunctions(table="inversion:make", figure="inversion:draw"),
     "matched": ViewFunctions(figure="training:draw_matched"),
