@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple
 
 import pandas as pd
@@ -64,7 +63,6 @@ class MadeTable(NamedTuple):
 
     frame: pd.DataFrame  # long form
     table: Table
-    files: Mapping[str, str] = MappingProxyType({})  # more texts, by suffix
 
 
 EPSILON_REMARK = (

@@ -125,17 +125,17 @@ BUGS = (
     ),
     edit(
         "a legend has one line more",
-        "dpgraph.reporting.views.privacy_utility:at_most",
-        "chosen[:most]",
-        "chosen[:most + 1]",
-        "tests/reporting/views/test_privacy_utility.py::test_a_legend_has_six_lines_of_what_has_points",
+        "dpgraph.reporting.drawing.lines:chosen_methods",
+        "order[:most]",
+        "order[:most + 1]",
+        "tests/reporting/drawing/test_lines.py::test_a_legend_has_six_lines_of_what_has_points",
     ),
     edit(
         "variants of one family take the lines of others",
-        "dpgraph.reporting.views.privacy_utility:at_most",
+        "dpgraph.reporting.drawing.lines:chosen_methods",
         "others.index.map(families).duplicated()",
         "others.index.duplicated()",
-        "tests/reporting/views/test_privacy_utility.py::test_six_lines_show_the_best_of_each_family_before_its_second_variant",
+        "tests/reporting/drawing/test_lines.py::test_six_lines_show_the_best_of_each_family_before_its_second_variant",
     ),
     edit(
         "a series without a point is in the legend",

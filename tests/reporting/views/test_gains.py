@@ -132,7 +132,7 @@ def test_every_graph_has_its_number_where_it_is(
 def test_without_results_the_figure_says_so(votes_plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figure, caption = drawn(votes_plan, None, tmp_path, monkeypatch)
     assert [text.get_text() for axes in figure.axes for text in axes.texts] == ["no results"]
-    assert "Without a panel" in caption
+    assert "No panel" in caption
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.results import Results, read_results
 from dpgraph.reporting.stored import Predictions
-from dpgraph.reporting.views.derived import hard_case_share, hard_case_shares
+from dpgraph.reporting.views.derived import hard_case_metrics, hard_case_share
 
 LABELS = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 1, -1])
 
@@ -93,12 +93,12 @@ def test_nodes_without_class_are_errors_and_those_without_label_do_not_count(spl
     predictions = Predictions(splits_run)
     assert predictions.tested(entry, 0)[0].tolist() == list(range(9))
     assert predictions.wrong(entry, 0).tolist() == [True] + [False] * 8
-    assert shares_of(splits_run, predictions)["igamberdiev", entry.cell.slug, 0]["hard_cases/fig6"] == 1 / 4
+    assert shares_of(splits_run)["igamberdiev", entry.cell.slug, 0]["hard_cases/fig6"] == 1 / 4
 
 
-def shares_of(plan, predictions=None):
-    """By paper, cell and seed: the shares by metric."""
-    found = hard_case_shares(plan, predictions or Predictions(plan))
+def shares_of(plan):
+    """Return the shares by metric, for each paper, cell and seed."""
+    found = hard_case_metrics(plan)
     return {place: {one.metric: one.value for one in metrics} for place, metrics in found.items()}
 
 

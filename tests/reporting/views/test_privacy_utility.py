@@ -9,12 +9,10 @@ import pytest
 from matplotlib.image import imread
 
 from dpgraph.reporting.drawing.epsilon_axis import round_numbers
+from dpgraph.reporting.drawing.lines import MOST
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.views.privacy_utility import (
-    MODES,
-    MOST,
     Style,
-    at_most,
     drawable,
     drawn_from,
     method_labels,
@@ -136,7 +134,7 @@ def test_proved_only_leaves_out_the_published_panel_and_what_is_said_of_it(views
 
 def test_every_value_of_a_sweep_has_a_legend_entry(views_plan, results, tmp_path):
     points = privacy_utility_points(views_plan, "daigavane/fig3b", results)
-    style = Style.of(views_plan, "daigavane/fig3b", points)
+    style = Style.from_points(views_plan, "daigavane/fig3b", points)
     handles = style.handles(points, joined=True)
     assert list(handles) == ["K: 3", "K: 10"]  # the methods have panels of their own
     assert len({handle.get_color() for handle in handles.values()}) == 2
@@ -163,68 +161,17 @@ def test_one_value_of_a_sweep_leaves_colours_to_the_methods(plan):
     second = replace(only, method_id="dp-mlp", method=other, cell=only.cell.model_copy(update={"method": "dp-mlp"}))
     single = replace(plan, entries=(*kept, second))
     points = privacy_utility_points(single, "daigavane/fig3b", None).assign(mean=50.0)
-    style = Style.of(single, "daigavane/fig3b", points)
+    style = Style.from_points(single, "daigavane/fig3b", points)
     assert (style.values, style.label) == ([], "Maximum degree K: 2")
     first, last = (style.look(name, "2") for name in ("dp-gcn-1", "dp-mlp"))
     assert (first.colour, first.marker) != (last.colour, last.marker)
     assert len(style.handles(points, joined=False)) == 2
 
 
-def of_methods(names: dict[str, str], data_sets: str = "AB") -> pd.DataFrame:
-    """Points of ours at two epsilons; a method is the better the later it stands."""
-    rows = [
-        (task, method, variant, "ours", epsilon, 50.0 + (100 if task == "B" else 1) * place * epsilon)
-        for task in data_sets
-        for place, (method, variant) in enumerate(names.items())
-        for epsilon in (1.0, 4.0)
-    ]
-    points = pd.DataFrame(rows, columns=["task", "method", "variant", "source", "epsilon_target", "mean"])
-    return points.assign(eps_published=points["epsilon_target"], eps_rigorous=points["epsilon_target"])
-
-
-def kept_of(most: int, points: pd.DataFrame, families: dict[str, str], modes: tuple[str, ...] = MODES) -> list[str]:
-    return list(dict.fromkeys(at_most(most, points, families, modes)["method"]))
-
-
-def test_a_legend_has_six_lines_of_what_has_points():
-    """Without privacy, the paper's own mechanism, then the nearest to the best of each data set."""
-    names = {"mlp": "none", "paper": "published", **{f"ours-{place}": "rigorous" for place in range(6)}}
-    families, points = {name: "dp-gnn" for name in names}, of_methods(names)
-    printed = points[(points["task"] == "A") & (points["epsilon_target"] == 4.0) & (points["method"] == "ours-0")]
-    points = pd.concat([points, printed.assign(source="paper's table 1", mean=90.0)], ignore_index=True)
-    kept = at_most(6, points, families)
-    assert list(dict.fromkeys(kept["method"])) == ["mlp", "paper", "ours-2", "ours-3", "ours-4", "ours-5"]
-    assert len(kept) == 6 * 2 * 2
-    missing = points.assign(mean=points["mean"].mask(points["method"].isin(["ours-4", "ours-5"])))
-    assert at_most(6, missing, families).equals(missing)
-    claimed = points.assign(eps_rigorous=points["eps_rigorous"].mask(points["method"].isin(["paper", "ours-5"])))
-    proved = kept_of(5, claimed, families, ("rigorous",))  # what has no place takes no line
-    assert [one for one in proved if one not in ("paper", "ours-5")] == ["mlp", "ours-1", "ours-2", "ours-3", "ours-4"]
-    assert not {"paper", "ours-5"} & set(drawable(claimed, ("rigorous",))["method"])
-
-
-def test_six_lines_show_the_best_of_each_family_before_its_second_variant():
-    names = {"floor": "rigorous", "gap": "rigorous", "paper-2": "published", "paper": "published", "ours-0": "rigorous"}
-    names |= {"ours-1": "rigorous", "ours-2": "rigorous"}
-    families = {"paper": "dp-gnn", "paper-2": "dp-gnn", "floor": "dp-mlp", "gap": "dp-gap"}
-    families |= {f"ours-{place}": "dp-gnn" for place in range(3)}
-    assert kept_of(4, of_methods(names), families) == ["floor", "gap", "paper", "ours-2"]
-    assert kept_of(5, of_methods(names), families) == ["floor", "gap", "paper", "ours-1", "ours-2"]
-
-
-def test_at_most_two_lines_are_without_privacy_those_of_most_data_sets_first():
-    names = {"gcn": "none", "mlp": "none", "best": "none", **{f"ours-{place}": "rigorous" for place in range(4)}}
-    points = of_methods(names)
-    families = {name: name for name in names}
-    assert set(kept_of(6, points, families)) - {"ours-0", "ours-1", "ours-2", "ours-3"} == {"mlp", "best"}
-    fewer = points[(points["method"] != "best") | (points["task"] == "A")]
-    assert set(kept_of(6, fewer, families)) - {"ours-0", "ours-1", "ours-2", "ours-3"} == {"gcn", "mlp"}
-
-
 def test_a_series_without_a_point_has_no_legend_entry(views_plan, results):
     name = "daigavane/fig2"
     points = privacy_utility_points(views_plan, name, results)
-    style = Style.of(views_plan, name, points)
+    style = Style.from_points(views_plan, name, points)
     assert len(style.handles(points, joined=True)) == 5
     without = points[points["method"] != "dp-residual"]
     gone = pd.concat([without, points[points["method"] == "dp-residual"].assign(mean=math.nan)])
@@ -236,10 +183,10 @@ def test_a_series_without_a_point_has_no_legend_entry(views_plan, results):
 def test_what_six_lines_leave_out_is_named_below_the_picture(views_plan, results, monkeypatch):
     name = "daigavane/fig2"
     points = privacy_utility_points(views_plan, name, results)
-    assert not [line for line in drawn_from(views_plan, name, points).caption if "in the picture" in line]
-    monkeypatch.setattr("dpgraph.reporting.views.privacy_utility.MOST", MOST - 2)
+    assert not [line for line in drawn_from(views_plan, name, points).caption if "In the CSV file only" in line]
+    monkeypatch.setattr("dpgraph.reporting.drawing.lines.MOST", MOST - 2)
     made = drawn_from(views_plan, name, points)
-    said = next(line for line in made.caption if "in the picture" in line)
-    assert "In the CSV file, but not in the picture, which has at most 4 lines: DP-GCN, " in said
+    said = next(line for line in made.caption if "In the CSV file only" in line)
+    assert "In the CSV file only, since a figure has at most 4 lines: DP-GCN, " in said
     assert len(made.points) == len(points)
     assert len([text for one in made.figure.legends for text in one.get_texts()]) <= 4

@@ -1,4 +1,4 @@
-"""Noise and epsilons as people read them: a block per task."""
+"""Tables of noise and epsilons from calibrations, without training."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _row(plan: Plan, entry: Entry, known: Results) -> dict[str, Any]:
 
 
 def _printed(plan: Plan, entry: Entry) -> str:
-    """Return the epsilon that the paper prints for the entry, or beside its accuracy at the entry's noise."""
+    """Return the epsilon that the paper prints for the entry, or with its accuracy at the entry's noise."""
     experiment = plan.experiments[entry.paper]
     if (value := paper_value(experiment, entry, "epsilon")) is not None:
         return value.text
@@ -73,7 +73,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 
 
 def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table:
-    """From `accounting_table`: a block per task; `parameter` heads the values of a sweep, if there is one."""
+    """Lay out the rows of `accounting_table`, a block per task; `parameter` heads the values of a sweep, if any."""
     notes = Footnotes()
     names = (parameter, "Target ε", "Noise std / clip norm")
     shown = [
@@ -83,7 +83,7 @@ def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table
     ]
     blocks = display.by_task(table, lambda row: _cells(row, shown, notes))
     remarks = [
-        "No training: noise and epsilons of the calibrations. ε printed: in the paper. Difference: our evaluation of "
+        "Noise and ε come from calibrations, without training. ε printed: in the paper. Difference: our evaluation of "
         "the paper’s formula minus the printed value.",
         display.EPSILON_REMARK,
         *protection.remarks(table),
@@ -103,14 +103,14 @@ def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table
 
 
 def _sweeps_noise(table: pd.DataFrame) -> bool:
-    """Whether the sweep's values are the noise, which then has a column already."""
+    """Return whether the sweep's values are the noise, which then has a column already."""
     known = table[table["noise_std_over_clip"].notna()]
     values = pd.to_numeric(known["value"], errors="coerce")
     return bool(len(known)) and bool((values == known["noise_std_over_clip"]).all())
 
 
 def _cells(row: dict[str, Any], shown: list[bool], notes: Footnotes) -> list[Text]:
-    """`shown`: whether the value, the target and the noise have columns."""
+    """Return the cells of a row; `shown` says whether value, target and noise have columns."""
     noise = row["noise_std_over_clip"]
     lead = [
         Text(row["value"]),

@@ -1,4 +1,4 @@
-"""A row of panels for each setting: Rényi divergence of one step by order, epsilon by steps."""
+"""Figures of bounds for relational learning: Rényi divergence of one step by order, epsilon by steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RDP, EPSILON = "rdp", "epsilon"
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw from `bounds_points`."""
+    """Draw two panels for each setting of `bounds_points`."""
     points = bounds_points(plan, artefact_id)
     handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
     labels = list(plan.artefacts[artefact_id].bounds)
@@ -58,7 +58,7 @@ def _axes(axes: Axes, quantity: str) -> None:
 
 
 def bounds_points(plan: Plan, artefact_id: str) -> pd.DataFrame:
-    """`quantity` rdp along orders, of one step, or epsilon along steps, at `delta`."""
+    """Return the points: `quantity` is rdp of one step along orders, or epsilon at `delta` along steps."""
     rows: list[dict] = []
     for label, changed in plan.artefacts[artefact_id].bounds.items():
         at = {**bounds.DEFAULTS, **changed.model_dump(exclude_none=True)}

@@ -1,4 +1,4 @@
-"""The largest confusions of a reference and those that the paper prints, beside those of every run."""
+"""Confusions: heat maps of true and predicted classes, and tables of the largest confusions of a reference."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats, protection, splits
-from dpgraph.reporting.artefacts import beside, described, heading
+from dpgraph.reporting.artefacts import described, heading, prepend_columns
 from dpgraph.reporting.display import DASH, EPSILON_REMARK, Footnotes, MadeTable, RowGroup, Table, Text
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
@@ -29,10 +29,11 @@ NO_PREDICTIONS = "no predictions: the graph or the files of the seeds are not th
 
 @dataclass(frozen=True)
 class Confusion:
-    """Of one entry: `shares[seed, true, predicted]` of the test nodes of each class; the last column is "no class".
+    """The confusions of one entry.
 
-    Rows of classes without test nodes are nan. `support` holds the classes' test nodes, their mean over seeds. Both are
-    empty where `outcome`, the overall accuracy, is not ok.
+    `shares[seed, true, predicted]` are shares of the test nodes of each class; the last column is "no class". Rows of
+    classes without test nodes are nan. `support` holds the number of test nodes of each class, averaged over seeds.
+    Both are empty where `outcome`, the overall accuracy, is not ok.
     """
 
     entry: Entry
@@ -42,7 +43,7 @@ class Confusion:
 
     @property
     def mean(self) -> np.ndarray:
-        """(classes, classes + 1), in percent."""
+        """Return the mean over seeds, (classes, classes + 1), in percent."""
         return 100 * self.shares.mean(axis=0)
 
 
@@ -50,7 +51,7 @@ EMPTY = np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64)
 
 
 def confusions(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Confusion]:
-    """One per entry of the artefact, in its order."""
+    """Return the confusions of each entry of the artefact, in its order."""
     known, metric = Results.of(results), plan.artefacts[artefact_id].metric
     return [_confusion(entry, known, known.outcome(entry, metric)) for entry in plan.entries_of(artefact_id)]
 
@@ -73,7 +74,7 @@ def _confusion(entry: Entry, known: Results, outcome: EntryResult) -> Confusion:
 
 
 def confusion_points(made: list[Confusion]) -> pd.DataFrame:
-    """A row per entry and pair of classes with a share above 0, in percent; one row with class -1 where nothing is."""
+    """Return a row per entry and pair of classes with a share above 0, in percent; an empty entry has class -1."""
     parts = []
     for one in made:
         if not one.shares.size:
@@ -91,12 +92,12 @@ def confusion_points(made: list[Confusion]) -> pd.DataFrame:
                     "share_std": std[true, predicted],
                 }
             )
-        parts.append(beside(described(one.entry, one.outcome), rows))
+        parts.append(prepend_columns(described(one.entry, one.outcome), rows))
     return pd.concat(parts, ignore_index=True)
 
 
 def largest(one: Confusion, count: int = LARGEST) -> list[tuple[int, int]]:
-    """(true, predicted) of the largest shares off the diagonal, descending; equal ones by class."""
+    """Return the pairs (true, predicted) of the largest shares off the diagonal, largest first."""
     mean = np.nan_to_num(one.mean)[:, :-1].copy()
     np.fill_diagonal(mean, 0.0)
     order = np.argsort(-mean, axis=None, kind="stable")[:count]
@@ -105,9 +106,9 @@ def largest(one: Confusion, count: int = LARGEST) -> list[tuple[int, int]]:
 
 
 def wrong_classes(one: Confusion, true: int) -> float:
-    """Effective number of wrong classes of a true class: exp of the entropy of its errors; nan without errors.
+    """Return the effective number of wrong classes of a true class: exp of the entropy of its errors.
 
-    1: all errors go to one class.
+    It is 1 where all errors go to one class, and nan without errors.
     """
     errors = np.delete(one.mean[true], true)
     total = errors.sum()
@@ -124,7 +125,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 
 
 def confusion_display(plan: Plan, artefact_id: str, title: str, made: list[Confusion], table: pd.DataFrame) -> Table:
-    """A block per task: the reference's largest confusions, and those that the paper prints, by run."""
+    """Lay out a block per task: the largest confusions of the reference, and the printed ones, by run."""
     artefact = plan.artefacts[artefact_id]
     reference = artefact.reference if isinstance(artefact.reference, str) else artefact.methods[0]
     notes = Footnotes()
@@ -138,13 +139,13 @@ def confusion_display(plan: Plan, artefact_id: str, title: str, made: list[Confu
         blocks.append(RowGroup(task.label, [*_heads(line, notes), *rows]))
     label = plan.experiments[artefact_id.split("/")[0]].methods[reference].label
     remarks = [
-        f"Share of a class’s test nodes that a run takes for another class (%), mean over seeds: the {LARGEST} largest "
-        f"of {label}, and those that the paper prints. Wrong classes: exp of the entropy of a class’s errors, the mean "
-        "over the classes listed; 1 means that all errors of a class go to one other class.",
+        f"Share of a class’s test nodes that a run predicts as another class (%), mean over seeds: the {LARGEST} "
+        f"largest of {label}, and the printed ones. Wrong classes: exp of the entropy of a class’s errors, mean over the "
+        "classes listed; 1 means that all errors of a class go to one other class.",
         EPSILON_REMARK,
         *protection.remarks(table),
     ]
-    columns = ["True class", "Taken for", "Test nodes", "Paper (%)", *runs]
+    columns = ["True class", "Predicted", "Test nodes", "Paper (%)", *runs]
     return Table(title, columns, blocks, notes.texts, remarks, text_columns=2)
 
 
@@ -154,7 +155,7 @@ def _run(one: Confusion) -> str:
 
 
 def _heads(line: list[Confusion | None], notes: Footnotes) -> list[list[Text]]:
-    """Both epsilons of each run and what they are about; its reason where it has no predictions."""
+    """Return rows with both epsilons, relation and scope of each run; its reason where it has no predictions."""
     cells = []
     for one in line:
         if one is None:
@@ -213,7 +214,7 @@ LINE = 0.16  # inches of a title's line beyond the first
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw: a panel per entry, rows add up to 100 % of a class's test nodes."""
+    """Draw a panel per entry; rows add up to 100 % of a class's test nodes."""
     points = confusion_points(confusions(plan, artefact_id, results))
     runs = [rows for _, rows in points.groupby(["task", "method", "epsilon_target"], sort=False, dropna=False)]
     shown = [rows for rows in runs if rows["share"].notna().any()]
@@ -243,13 +244,13 @@ def _shares(rows: pd.DataFrame) -> np.ndarray:
     """Return (true, predicted) shares of a run in percent, 0 where its points leave them out."""
     classes = int(rows[["true_class", "predicted_class"]].to_numpy().max()) + 1
     mean = np.zeros((classes, classes))
-    own = rows[rows["predicted_class"] >= 0]  # others are of no class
+    own = rows[rows["predicted_class"] >= 0]  # the others predict no class
     mean[own["true_class"].to_numpy(int), own["predicted_class"].to_numpy(int)] = own["share"].to_numpy(float)
     return mean
 
 
 def _caption(plan: Plan, artefact_id: str, runs: pd.DataFrame) -> list[str]:
-    """runs: a row for each."""
+    """Return the caption; `runs` has a row for each run."""
     good = runs[runs["share"].notna()]
     seeds = sorted({int(count) for count in good["n"]})
     empty = [f"{row.task_label}, {row.label}" for row in runs[runs["share"].isna()].itertuples()]

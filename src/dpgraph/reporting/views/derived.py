@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache, partial
 
 import numpy as np
 
@@ -18,22 +19,29 @@ from dpgraph.reporting.views.membership.attacks import ATTACK, SCORES, aligned, 
 from dpgraph.reporting.views.registry import Derived, DerivedMetric
 
 EMBEDDING, EMBEDDING_PARTS = "embedding", ("x", "y", "class")
-PERPLEXITY = 30.0  # of many roots; a third of them at most
+PERPLEXITY = 30.0  # at most a third of the roots
 FEWEST = 10  # roots
 NOWHERE = np.zeros((0, 2))
 
 
-def embedding_metrics(plan: Plan) -> Derived:
-    found: Derived = {}
+def _entries(plan: Plan, view: str) -> Iterator[Entry]:
+    """Yield the entries of all artefacts of the view."""
     for name, artefact in plan.artefacts.items():
-        graphs = {task: stored_graph(plan, task) for task in plan.tasks_of(name)} if artefact.view == EMBEDDING else {}
-        for entry in plan.entries_of(name) if graphs else ():
-            if (graph := graphs[entry.task_id]) is None:
-                continue
-            for seed, exposure in exposures_of(plan, entry, first=True).items():
-                place = entry.paper, entry.cell.slug, seed
-                if place not in found:
-                    found[place] = _embedding(exposure.embeddings, graph.labels[exposure.roots], entry.cell.slug, seed)
+        if artefact.view == view:
+            yield from plan.entries_of(name)
+
+
+def embedding_metrics(plan: Plan) -> Derived:
+    """Return places and classes of training roots by t-SNE, for the first seed of each cell, without node ids."""
+    found: Derived = {}
+    load_graph = cache(partial(stored_graph, plan))
+    for entry in _entries(plan, EMBEDDING):
+        if (graph := load_graph(entry.task_id)) is None:
+            continue
+        for seed, exposure in exposures_of(plan, entry, first=True).items():
+            place = entry.paper, entry.cell.slug, seed
+            if place not in found:
+                found[place] = _embedding(exposure.embeddings, graph.labels[exposure.roots], entry.cell.slug, seed)
     return found
 
 
@@ -41,7 +49,7 @@ def _embedding(embeddings: np.ndarray, classes: np.ndarray, slug: str, seed: int
     places, reason = tsne(embeddings, slug, seed)
     if reason:
         return [DerivedMetric(EMBEDDING, math.nan, reason=reason)]
-    order = np.lexsort((places[:, 1], places[:, 0], classes))  # not that of node ids
+    order = np.lexsort((places[:, 1], places[:, 0], classes))  # hides the order of node ids
     columns = (places[order, 0], places[order, 1], classes[order])
     return [
         DerivedMetric(f"{EMBEDDING}/{name}", float(value), number)
@@ -51,7 +59,10 @@ def _embedding(embeddings: np.ndarray, classes: np.ndarray, slug: str, seed: int
 
 
 def tsne(embeddings: np.ndarray, *names: str | int) -> tuple[np.ndarray, str]:
-    """((M, 2) places, "") or (empty, why not); started at the principal components, random numbers keyed by `names`."""
+    """Return ((M, 2) places, "") or (no places, reason).
+
+    The optimisation starts at the principal components; `names` key its random numbers.
+    """
     count = len(embeddings)
     if count < FEWEST:
         return NOWHERE, f"{count} roots, fewer than {FEWEST}"
@@ -74,9 +85,9 @@ def tsne(embeddings: np.ndarray, *names: str | int) -> tuple[np.ndarray, str]:
 
 
 def hard_case_share(wrong: np.ndarray, hard: np.ndarray) -> float:
-    """|errors of the run and hard cases| / |hard cases| (Igamberdiev and Habernal, App. E); nan without hard cases.
+    """Return |errors of the run and hard cases| / |hard cases| (Igamberdiev and Habernal, App. E).
 
-    Errors that have nothing to do with the hard cases give the run's error rate.
+    It is nan without hard cases, and the run's error rate where errors are independent of hard cases.
 
     >>> hard_case_share(np.array([True, True, False]), np.array([True, False, True]))
     0.5
@@ -85,24 +96,17 @@ def hard_case_share(wrong: np.ndarray, hard: np.ndarray) -> float:
 
 
 def hard_case_metrics(plan: Plan) -> Derived:
-    return hard_case_shares(plan, Predictions(plan))
+    """Return the share of each hard-cases artefact under its metric, `hard_cases/<artefact>`.
 
-
-def hard_case_shares(plan: Plan, predictions: Predictions) -> Derived:
-    """Return the share of every view hard-cases under its metric, `hard_cases/<artefact>`.
-
-    Runs are paired seed by seed. The reference itself is paired with its next seed: its own errors would give 1,
-    another seed's say how far hard cases are a matter of the data, not of the draw. Where seeds have splits of their
-    own, those two are compared on the nodes that both were tested on.
+    Runs are paired seed by seed. The reference is paired with its next seed, since its own errors would give 1; this
+    shows how far hard cases depend on the data, not on the seed. Where each seed has its own split, those two are
+    compared on the nodes that both tested.
     """
-    shares: Derived = {}
-    for name, artefact in plan.artefacts.items():
-        if artefact.view != "hard-cases":
-            continue
-        for entry in plan.entries_of(name):
-            for seed, share in _hard_case_shares(plan, entry, predictions):
-                place = entry.paper, entry.cell.slug, seed
-                shares.setdefault(place, []).append(DerivedMetric(str(artefact.metric), share))
+    predictions, shares = Predictions(plan), Derived()
+    for entry in _entries(plan, "hard-cases"):
+        metric = str(plan.artefacts[entry.artefact].metric)
+        for seed, share in _hard_case_shares(plan, entry, predictions):
+            shares.setdefault((entry.paper, entry.cell.slug, seed), []).append(DerivedMetric(metric, share))
     return shares
 
 
@@ -123,39 +127,43 @@ def _hard_case_shares(plan: Plan, entry: Entry, predictions: Predictions) -> Ite
 
 
 def membership_metrics(plan: Plan) -> Derived:
-    """Return a row of each measure, or of each attack one that states why there is none."""
+    """Return the measures of each attack on each seed, or a reason why an attack has none."""
     found: Derived = {}
-    for name, artefact in plan.artefacts.items():
-        for entry in plan.entries_of(name) if artefact.view == "membership" else ():
-            exposed = exposures_of(plan, entry)
-            if not exposed or (entry.paper, entry.cell.slug, next(iter(exposed))) in found:
-                continue
-            losses, members = aligned(list(exposed.values()))
-            for score in SCORES:
-                reason, measured = attack(score, losses, members)
-                if reason:
-                    first = found.setdefault((entry.paper, entry.cell.slug, next(iter(exposed))), [])
-                    first.append(DerivedMetric(f"{ATTACK}/{score}", math.nan, reason=reason))
-                for seed, one in zip(exposed, measured, strict=False):
-                    own = found.setdefault((entry.paper, entry.cell.slug, seed), [])
-                    own += [
-                        DerivedMetric(f"{ATTACK}/{score}/{measure}", float(value), place)
-                        for measure, values in measures_of(one).items()
-                        for place, value in enumerate(values)
-                    ]
+    for entry in _entries(plan, "membership"):
+        exposed = exposures_of(plan, entry)
+        if not exposed or (entry.paper, entry.cell.slug, next(iter(exposed))) in found:
+            continue
+        by_seed: dict[int, list[DerivedMetric]] = {seed: [] for seed in exposed}
+        losses, members = aligned(list(exposed.values()))
+        for score in SCORES:
+            reason, measured = attack(score, losses, members)
+            if reason:
+                by_seed[next(iter(exposed))].append(DerivedMetric(f"{ATTACK}/{score}", math.nan, reason=reason))
+            for seed, one in zip(exposed, measured, strict=False):
+                by_seed[seed] += [
+                    DerivedMetric(f"{ATTACK}/{score}/{measure}", float(value), place)
+                    for measure, values in measures_of(one).items()
+                    for place, value in enumerate(values)
+                ]
+        found |= {(entry.paper, entry.cell.slug, seed): own for seed, own in by_seed.items() if own}
     return found
 
 
-GUESSED = (0.2, 0.9)  # shares of the canaries that are guessed, half of them there: the surest, or nearly all
+GUESSED = (0.2, 0.9)  # shares of the canaries that the attacker guesses: the surest ones, or nearly all
 
 
 def presence_metrics(plan: Plan) -> Derived:
+    """Return lower bounds of epsilon from one run on a graph with canaries.
+
+    A fair coin decides whether each canary's record is present (`data/canaries.py`). The attacker sees the predicted
+    classes of tested nodes that list the canary, and guesses "present" the more of them say class 1. Right guesses
+    bound epsilon from below (Steinke, Nasr & Jagielski 2023, Theorem 5.2) in the view of nodes that list no canary.
+    """
     predictions, shown = Predictions(plan), Derived()
-    for name, artefact in plan.artefacts.items():
-        for entry in plan.entries_of(name) if artefact.view == "presence" else ():
-            for seed in entry.cell.seeds:
-                if (found := _presence(plan, entry, seed, predictions)) is not None:
-                    shown[entry.paper, entry.cell.slug, seed] = [DerivedMetric(PRESENCE, found)]
+    for entry in _entries(plan, "presence"):
+        for seed in entry.cell.seeds:
+            if (found := _presence(plan, entry, seed, predictions)) is not None:
+                shown[entry.paper, entry.cell.slug, seed] = [DerivedMetric(PRESENCE, found)]
     return shown
 
 
@@ -167,16 +175,21 @@ def _presence(plan: Plan, entry: Entry, seed: int, predictions: Predictions) -> 
     nodes, present = tested
     if not (np.diff(graph.out_ptr)[nodes] == 1).all() or present.max(initial=0) > 1:
         raise UserError(f"{entry.artefact}: {entry.task_id}: expected a data set of canaries for the view presence")
-    # delta of training nodes, the largest that a row has: a bound there holds at each smaller one
+    # the largest delta that a row has: a bound there holds at each smaller one
     delta = usual_delta(len(graph.train_nodes))
     return presence_epsilon(np.asarray(graph.out_idx)[graph.out_ptr[nodes]], predicted == 1, present == 1, delta)
 
 
 def presence_epsilon(canaries: np.ndarray, says: np.ndarray, present: np.ndarray, delta: float) -> float:
-    """Epsilon at `delta`, at least, at 99 % over the run's own randomness and the coins.
+    """Return a lower bound of epsilon at `delta`, at 99 % over the run's own randomness and the coins.
 
-    Of each node (n,): the canary that it lists, whether its prediction says "there", and the coin of the canary.
-    Guesses of GUESSED are tried, each at half of what may fail.
+    Each share of `GUESSED` is tried at half of the allowed probability of error.
+
+    Args:
+        canaries: (n,) the canary that each node lists.
+        says: (n,) whether the node's prediction says "present".
+        present: (n,) whether the canary is present.
+        delta: Delta of the guarantee that is bounded.
     """
     ids, place = np.unique(canaries, return_inverse=True)
     score = np.bincount(place, says.astype(float))
@@ -196,18 +209,18 @@ NO_CLASS = -1
 
 
 def confusion_metrics(plan: Plan) -> Derived:
+    """Return how many test nodes of each class a run predicts as each class."""
     predictions, found = Predictions(plan), Derived()
-    for name, artefact in plan.artefacts.items():
-        for entry in plan.entries_of(name) if artefact.view == "confusion" else ():
-            for seed in entry.cell.seeds:
-                tested, predicted = predictions.tested(entry, seed), predictions.predicted(entry, seed)
-                if tested is not None and predicted is not None:
-                    found[entry.paper, entry.cell.slug, seed] = list(taken_for(tested[1], predicted))
+    for entry in _entries(plan, "confusion"):
+        for seed in entry.cell.seeds:
+            tested, predicted = predictions.tested(entry, seed), predictions.predicted(entry, seed)
+            if tested is not None and predicted is not None:
+                found[entry.paper, entry.cell.slug, seed] = list(taken_for(tested[1], predicted))
     return found
 
 
 def taken_for(labels: np.ndarray, predicted: np.ndarray) -> Iterator[DerivedMetric]:
-    """Yield `taken_for/<predicted>` of each true class: how many of its test nodes, where there are any."""
+    """Yield `taken_for/<predicted>` for each true class: the number of its test nodes, where it is not 0."""
     pairs, counts = np.unique(np.stack([labels, predicted]), axis=1, return_counts=True)
     for true, other, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
         yield DerivedMetric(f"{TAKEN_FOR}/{max(other, NO_CLASS)}", float(count), true)

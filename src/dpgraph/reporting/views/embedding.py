@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import protection
-from dpgraph.reporting.artefacts import beside, described, described_rows
+from dpgraph.reporting.artefacts import described, described_rows, prepend_columns
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import looks_of_classes
@@ -26,7 +26,7 @@ from dpgraph.reporting.views.derived import EMBEDDING, EMBEDDING_PARTS, NOWHERE
 
 @dataclass(frozen=True)
 class Embedded:
-    """Of one entry. `places` (M, 2) and `classes` (M,), without node ids, are empty where `outcome` is not ok."""
+    """Places (M, 2) and classes (M,) of one entry, without node ids; both are empty where `outcome` is not ok."""
 
     entry: Entry
     outcome: EntryResult
@@ -39,7 +39,7 @@ EMPTY = -1, NOWHERE, np.zeros(0, dtype=np.int64)
 
 
 def embedded(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Embedded]:
-    """One per entry of the artefact, in its order."""
+    """Return the embedding of each entry of the artefact, in its order."""
     known, metric = Results.of(results), plan.artefacts[artefact_id].metric
     return [_embedded(entry, known, known.outcome(entry, metric)) for entry in plan.entries_of(artefact_id)]
 
@@ -55,24 +55,24 @@ def _embedded(entry: Entry, known: Results, outcome: EntryResult) -> Embedded:
 
 
 def embedding_points(made: list[Embedded]) -> pd.DataFrame:
-    """A row per root with its place and class; one without where there are none."""
+    """Return a row per root with its place and class; an entry without roots has one empty row."""
     parts = []
     for one in made:
         rows = pd.DataFrame({"x": one.places[:, 0], "y": one.places[:, 1], "class_id": one.classes})
         if rows.empty:
             rows = pd.DataFrame({"x": [math.nan], "y": math.nan, "class_id": -1})
-        parts.append(beside(described(one.entry, one.outcome) | {"seed": one.seed}, rows))
+        parts.append(prepend_columns(described(one.entry, one.outcome) | {"seed": one.seed}, rows))
     return pd.concat(parts, ignore_index=True)
 
 
 SIDE = 1.7  # inches of a panel, both ways, at most
 AROUND = 0.5  # inches of its title
 ACROSS = 4
-LETTERS = 19  # of a title that an inch holds
+LETTERS = 19  # letters of a title that an inch holds
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw: a panel per task, method and target epsilon, one after the other."""
+    """Draw a panel per task, method and target epsilon, one after the other."""
     made = embedded(plan, artefact_id, results)
     shown = [one for one in made if len(one.classes)]
     classes = sorted({int(name) for one in shown for name in np.unique(one.classes)})

@@ -1,4 +1,4 @@
-"""Where a method pays: its gain over a reference, written at the mean degree and homophily of each graph."""
+"""Figures of gains over a reference, written at the mean degree and homophily of each graph."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ NO_GRAPH = "no statistics of the graph"
 
 
 def gain_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """One row per entry, those of the reference among them; `mean` is the mean over seeds of its value less the
-    reference's on the same graph, of the same seed and target epsilon, and nan for the reference itself.
+    """Return one row per entry, with the gain over the reference in points.
 
-    A reference without privacy is that of every target. In points; `ci_low` and `ci_high` are the 95 % interval.
+    `mean` is the mean over seeds of the entry's value minus the reference's, on the same graph, seed and target
+    epsilon; it is nan for the reference itself. A reference without privacy serves every target. `ci_low` and `ci_high`
+    are the 95 % interval.
     """
     known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
     references = {(one.task_id, one.target_epsilon): one for one in entries if one.method_id == artefact.reference}
@@ -49,7 +50,7 @@ MISSING = EntryResult.not_run("no reference at this epsilon")
 
 
 def _gain(outcome: EntryResult, reference: EntryResult) -> dict[str, Any]:
-    """Of the seeds that both have."""
+    """Return the gain over the common seeds."""
     worse = next((one for one in (outcome, reference) if not one.ok), None)
     if worse is not None:
         return {"n": 0, "status": worse.status, "reason": worse.reason}
@@ -62,17 +63,17 @@ def _place(facts: dict[str, Any]) -> dict[str, float]:
     return {name: facts.get(name, math.nan) for name in ("mean_degree", "homophily")}
 
 
-# by sign of what the interval holds
+# by the sign that the whole interval has
 LOOKS = {1: Look(BLUE, "o", "-"), -1: Look(VERMILION, "v", "-"), 0: Look(GREY, "s", "-")}
-TEXTS = {1: "more accurate", -1: "less accurate", 0: "not told apart"}
-BESIDE = 0.16  # share of the axis beside the outermost graphs, where numbers are
+TEXTS = {1: "more accurate", -1: "less accurate", 0: "no significant gain"}
+MARGIN = 0.16  # share of the axis outside the outermost graphs, where numbers are
 UNDER, ABOVE = 0.1, 0.2  # of homophily
 OFFSET = (0.0, 4.5)  # points of 1/72 inch between a mark and its number
 DEFAULT_RATIO = 2.0  # of the axis, where all graphs have one degree
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw: a panel per method and target epsilon, a mark per graph."""
+    """Draw a panel per method and target epsilon, a mark per graph."""
     points = gain_points(plan, artefact_id, results)
     artefact = plan.artefacts[artefact_id]
     own = points[points["method"] != artefact.reference]
@@ -101,7 +102,7 @@ def _title(own: pd.DataFrame, label: str, target: float) -> str:
 
 
 def _signs(rows: pd.DataFrame) -> np.ndarray:
-    """1 and -1 where the interval is on one side of 0; 0 elsewhere, and where one seed has none."""
+    """Return 1 or -1 where the interval is on one side of 0; 0 elsewhere, and for one seed."""
     return (rows["ci_low"].gt(0).astype(int) - rows["ci_high"].lt(0).astype(int)).to_numpy()
 
 
@@ -109,13 +110,13 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
     degrees, agreed, signs = rows["mean_degree"].to_numpy(float), rows["homophily"].to_numpy(float), _signs(rows)
     axes.set_xscale("log")
     low, high = np.log(degrees.min()), np.log(degrees.max())
-    beyond = BESIDE / (1 - 2 * BESIDE) * (high - low) or math.log(DEFAULT_RATIO)
+    beyond = MARGIN / (1 - 2 * MARGIN) * (high - low) or math.log(DEFAULT_RATIO)
     axes.set_xlim(math.exp(low - beyond), math.exp(high + beyond))
     axes.set_ylim(agreed.min() - UNDER, agreed.max() + ABOVE)
     for sign, look in LOOKS.items():
-        of = signs == sign
-        if of.any():
-            axes.plot(degrees[of], agreed[of], linestyle="", color=look.colour, clip_on=False, **marks.marked(look))
+        own = signs == sign
+        if own.any():
+            axes.plot(degrees[own], agreed[own], linestyle="", color=look.colour, clip_on=False, **marks.marked(look))
     for degree, share, gain in zip(degrees, agreed, rows["mean"]):
         axes.annotate(
             f"{gain:+.1f}".replace("-", "−"), (degree, share), OFFSET, textcoords="offset points", fontsize=7,
@@ -128,7 +129,7 @@ def _panel(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _levels(values: np.ndarray) -> list[np.ndarray]:
-    """Values in groups that are less than a fifth apart: graphs that were made alike."""
+    """Return values in groups less than a fifth apart, such as graphs that were made alike."""
     ordered = np.sort(values)
     return np.split(ordered, np.flatnonzero(ordered[1:] / ordered[:-1] > 1.2) + 1)
 
@@ -139,12 +140,12 @@ def _caption(plan: Plan, artefact_id: str, points: pd.DataFrame, empty: list[str
     seeds = sorted(own.loc[own["n"] > 0, "n"].astype(int).unique())
     over = plan.experiments[artefact_id.split("/")[0]].methods[str(artefact.reference)].label
     return [
-        f"Numbers: test accuracy of {', '.join(dict.fromkeys(own['label']))} less that of {over.lower()} at the same "
-        "epsilon, in points, mean of the differences of the same seeds; a mark for each graph, at its mean degree and "
-        "homophily (share of edges between labelled nodes that join equal labels).",
+        f"Numbers: test accuracy of {', '.join(dict.fromkeys(own['label']))} minus that of {over.lower()} at the same "
+        "ε, in points, averaged over seeds. A mark for each graph, at its mean degree and homophily (share of edges "
+        "between labelled nodes that join equal labels).",
         *(["One seed each, so no interval."] if seeds == [1] else []),
         *(
-            [f"Marks: which side of 0 the 95 % confidence interval over {' or '.join(map(str, seeds))} seeds is on."]
+            [f"Marks: the side of 0 of the 95 % confidence interval over {' or '.join(map(str, seeds))} seeds."]
             if seeds and seeds != [1]
             else []
         ),

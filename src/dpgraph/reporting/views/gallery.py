@@ -1,4 +1,7 @@
-"""Galleries: original images in the first row, below them what the attack finds in each network, with its distance."""
+"""Galleries: training images in the first row, reconstructions from each network with their distances below.
+
+Galleries are never shipped, since images may be faces.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.inversion import BY_CLASS, Inversion
 from dpgraph.problems.images.value import Images, load_images
 from dpgraph.reporting import protection
-from dpgraph.reporting.artefacts import beside, described, described_rows, of_entry
+from dpgraph.reporting.artefacts import described, described_rows, of_entry, prepend_columns
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import epsilon
@@ -31,7 +34,7 @@ NO_RECONSTRUCTION = "the reconstructions are not there: train the cell again"
 
 @dataclass(frozen=True)
 class Attacked:
-    """One run of the first seed: `images` (classes, F), None where `outcome` says why; distances by class."""
+    """One attacked run of the first seed: reconstructions (classes, F), or None, and distances by class."""
 
     entry: Entry
     outcome: EntryResult
@@ -41,7 +44,7 @@ class Attacked:
 
 
 def shown_images(plan: Plan, task_id: str) -> Images | None:
-    """None: the images are not there."""
+    """Return the images of a task; None where they are missing."""
     try:
         return load_images(Paths(plan.config).graph(plan.task(task_id)))
     except (DataUnavailable, UserError):
@@ -49,7 +52,7 @@ def shown_images(plan: Plan, task_id: str) -> Images | None:
 
 
 def samples(value: Images) -> dict[int, np.ndarray]:
-    """(F,) the first training image of each of the first `MOST_CLASSES` classes that have one."""
+    """Return the first training image (F,) of each of the first `MOST_CLASSES` classes that have one."""
     train, labels = value.train_nodes, np.asarray(value.labels)
     numbers, first = np.unique(labels[train], return_index=True)
     kept = [(int(number), train[at]) for number, at in zip(numbers, first, strict=True) if number >= 0]
@@ -57,7 +60,7 @@ def samples(value: Images) -> dict[int, np.ndarray]:
 
 
 def attacked(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Attacked]:
-    """One per entry: without a target first, then by falling target epsilon, in the artefact's order of methods."""
+    """Return the runs in the artefact's order of methods: without a target first, then by falling target epsilon."""
     known, metric = Results.of(results), plan.artefacts[artefact_id].metric
     order = list(plan.artefacts[artefact_id].methods)
     entries = sorted(
@@ -81,7 +84,7 @@ def _attacked(plan: Plan, entry: Entry, known: Results, metric: str) -> Attacked
 
 
 def gallery_points(made: list[Attacked]) -> pd.DataFrame:
-    """A row per run and class with its distance: no pixel."""
+    """Return a row per run and class with its distance, without pixels."""
     parts = []
     for one in made:
         rows = pd.DataFrame(
@@ -89,7 +92,7 @@ def gallery_points(made: list[Attacked]) -> pd.DataFrame:
             or [{"class_id": -1, "distance": math.nan}]
         )
         head = described(one.entry, one.outcome) | {"value": of_entry(one.entry, "value")["value"]}
-        parts.append(beside(head | {"accuracy": one.accuracy}, rows))
+        parts.append(prepend_columns(head | {"accuracy": one.accuracy}, rows))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -101,7 +104,7 @@ TEXT_WIDTH = 34  # characters of a label
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw: a block per task, a row per run of its first seed, a column per class."""
+    """Draw a block per task, a row per run of its first seed, a column per class."""
     made = attacked(plan, artefact_id, results)
     blocks = []
     for task_id, (task, _) in plan.tasks_of(artefact_id).items():
@@ -144,12 +147,13 @@ class Gallery:
         FigureCanvasAgg(self.figure)
 
     def title(self, text: str) -> None:
+        """Add a title."""
         self.top -= HEAD
         at = (self.top + 0.08) / self.height
         self.figure.text(0.02, at, text, fontsize=9, fontweight="bold", va="bottom", ha="left")
 
     def row(self, label: str, tiles: Sequence[np.ndarray | None], below: Sequence[str]) -> None:
-        """One picture holds all tiles: axes of their own would take most of the time."""
+        """Add a row of images. One picture holds all tiles, since axes for each would take most of the time."""
         self.top -= TILE + NUMBER
         middle = (self.top + NUMBER + TILE / 2) / self.height
         self.figure.text(0.02, middle, label, fontsize=6.5, va="center", ha="left")
@@ -166,7 +170,7 @@ class Gallery:
 
 
 def side_by_side(tiles: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    """Tiles in white squares of one size, in one picture; None without any."""
+    """Return tiles in white squares of one size as one picture; None without tiles."""
     shown = [one for one in tiles if one is not None]
     if not shown:
         return None
@@ -183,6 +187,7 @@ def side_by_side(tiles: Sequence[np.ndarray | None]) -> np.ndarray | None:
 
 
 def pixels(image: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    """Return an image (F,) as pixels between 0 and 1, without a third axis for grey images."""
     pixels = np.clip(np.asarray(image, dtype=float), 0, 1).reshape(shape)
     return pixels[..., 0] if shape[2] == 1 else pixels
 
@@ -192,7 +197,7 @@ def _number(value: float | None) -> str:
 
 
 def _text(one: Attacked) -> str:
-    """The label of a row: method, accuracy of this network, both epsilons."""
+    """Return the label of a row: method, accuracy of this network, both epsilons."""
     lines = [fill(one.entry.method.label + (f", {one.entry.value}" if one.entry.value else ""), TEXT_WIDTH)]
     if one.images is None:
         target = [] if one.entry.target_epsilon is None else [f"target ε {epsilon(one.entry.target_epsilon)}"]

@@ -1,4 +1,4 @@
-"""Hyper-parameters as people read them: a block per data set, ours and below it the paper's row."""
+"""Tables of hyper-parameters: a block per data set, our settings and below them the paper's row."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ CALIBRATED = "from ε"  # the noise that the target epsilon asks for
 
 
 def hyperparameter_table(plan: Plan, artefact_id: str) -> pd.DataFrame:
-    """A row per entry and printed column: `ours` and `published`, as text, and whether they agree.
+    """Return a row per entry and printed column: `ours` and `published` as text, and whether they agree.
 
-    Empty: not set, or not printed. `agrees` is empty where one of them is.
+    A setting that is not set, or not printed, is empty; `agrees` is empty where one of them is.
     """
     rows = []
     for entry in plan.entries_of(artefact_id):
@@ -35,7 +35,7 @@ def hyperparameter_table(plan: Plan, artefact_id: str) -> pd.DataFrame:
 
 
 def printed_row(plan: Plan, entry: Entry) -> dict[str, str]:
-    """Of published/hyperparameters.csv, for the entry's method and data set; empty where the paper has none."""
+    """Return the row of published/hyperparameters.csv for the entry; empty where the paper prints none."""
     paper, name = entry.artefact.split("/")
     experiment = plan.experiments[paper]
     for table in experiment.artefacts[name].tables(name):
@@ -55,7 +55,7 @@ def _batch(cell: Cell) -> str:
 
 
 def _degree(cell: Cell) -> str:
-    """K of a private method, or of one without privacy that samples neighbours; none of an MLP."""
+    """Return K of a private method, or of one that samples neighbours; empty for an MLP."""
     if getattr(getattr(cell, "model", None), "hops", 0) == 0:
         return ""
     part: Any = cell.training if cell.privacy is None else cell.privacy
@@ -89,7 +89,8 @@ SETTINGS: dict[str, tuple[str, Callable[[Cell], str]]] = {
 
 
 def _same(ours: str, theirs: str) -> bool:
-    """
+    """Return whether two settings agree.
+
     >>> _same("1", "1.0"), _same("tanh", "Tanh"), _same("2", "3")
     (True, True, False)
     """
@@ -105,7 +106,7 @@ def make(plan: Plan, artefact_id: str, _: object) -> MadeTable:
 
 
 def hyperparameter_display(title: str, frame: pd.DataFrame) -> Table:
-    """From `hyperparameter_table`; what differs from the paper is marked."""
+    """Lay out the rows of `hyperparameter_table`; settings that differ from the paper are marked."""
     blocks = []
     for _, part in frame.groupby("task", sort=False):
         rows: list[list[Text]] = []

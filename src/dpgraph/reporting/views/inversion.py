@@ -1,4 +1,4 @@
-"""Tables of model inversion: a row per attacked network with means, and the distance of each class."""
+"""Model inversion: accuracy, distances and epsilons of attacked networks (Zhang 2021, chapter 4)."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ MEAN = -1  # class of a row of means
 
 
 def inversion_rows(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """A row per entry with its means, `class_id` -1, and one for each class of the artefact's metric.
+    """Return a row per entry with its means (`class_id` -1), and one for each class of the artefact's metric.
 
-    `distance` is the artefact's metric, with mean, std and 95 % interval over seeds; `distance_published` what the
-    paper prints of the class. Rows of means have accuracy and shares in percent, both distances and that of a black
+    `distance` is the artefact's metric, with mean, std and 95 % interval over seeds; `distance_published` is the
+    paper's number for the class. Rows of means have accuracy and shares in percent, both distances and that of a black
     image; `attack` is original, enhanced or strong.
     """
     known, metric = Results.of(results), plan.artefacts[artefact_id].metric
@@ -82,20 +82,19 @@ MEANS = {
 }
 
 MEANING = (
-    "A distance is of the reconstruction that one attack found to the nearest training image of the class. It bounds "
-    "no ε: another attack may come nearer, and a distance says nothing of whether one image, or one class, was in the "
-    "data. An ε bounds every attack on what it protects, and no distance: an image of a class that "
-    "the training data do not hold may be as near. A distance in one row is no scale for that in another with other "
-    "accuracy."
+    "Distance: from the reconstruction of one attack to the nearest training image of the class. It does not bound ε: "
+    "another attack may come nearer, and a distance does not show whether one image or class was in the data. Nor does "
+    "ε bound a distance: an image of a class outside the training data may be as near. Compare distances only between "
+    "rows of similar accuracy."
 )
 BLANK = (
-    "Black image: the mean least L2 of an image without any ink, which knows nothing of the data. A reconstruction "
-    "that is farther than that is no nearer to the training images than nothing."
+    "Black: the mean least L2 of a black image, which does not depend on the data. A reconstruction that is farther "
+    "away shows no similarity to the training images."
 )
 RECOGNISED = "Recognised: reconstructions whose nearest training image by L2, of all classes, is of their own class."
 MEMBERSHIP = (
-    "Membership: area under the curve of the attack that calls images of small loss members, 50 % where losses tell "
-    "nothing. It is about single images, as record-DP is, and no better measured by a distance than an ε is."
+    "Membership: area under the curve of the attack that takes images with small losses for members; 50 % is chance. "
+    "It is about single images, as record-DP is."
 )
 
 
@@ -109,7 +108,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 
 
 def inversion_display(title: str, table: pd.DataFrame, parameter: str, distance: str) -> Table:
-    """From `inversion_rows`: a block per task; `parameter` heads the values of a sweep, if there is one."""
+    """Lay out the rows of `inversion_rows`, a block per task; `parameter` heads the values of a sweep, if any."""
     notes = Footnotes()
     known = sorted(set(table["class_id"]) - {MEAN})
     classes = [] if parameter else known[:CLASSES_WITH_COLUMN]  # of a sweep: in the CSV file
@@ -178,8 +177,10 @@ ORDINALS = ("largest", "second", "third", "fourth", "fifth", "sixth")
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw: for each task a panel for the largest target epsilon of each method, one
-    for the second largest, and so on; methods without a target are in all. Bands: 95 % intervals."""
+    """Draw, for each task, a panel for the largest target epsilon of each method, one for the second, and so on.
+
+    Methods without a target are in all panels. Bands are 95 % intervals.
+    """
     points = inversion_rows(plan, artefact_id, results).rename(columns={"distance": "mean"}).assign(source="ours")
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
     target = points.groupby(["task", "method"])["epsilon_target"]
@@ -202,7 +203,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
             x = part["class_id"].to_numpy(float)
             marks.curve(axes, x, part, looks[str(method)], shown, side, ordered=False)
     means = points[points["class_id"] == MEAN]
-    return Drawn(figure, points.drop(columns="place"), words.beside(means, *splits.fixed(plan, artefact_id)))
+    return Drawn(figure, points.drop(columns="place"), words.described(means, *splits.fixed(plan, artefact_id)))
 
 
 def _places(points: pd.DataFrame) -> list[float]:

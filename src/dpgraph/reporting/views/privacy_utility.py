@@ -1,4 +1,4 @@
-"""Privacy-utility figures: accuracy against the rigorous epsilon and, next to it, against the published one."""
+"""Privacy-utility figures: accuracy against the rigorous and the published epsilon, next to each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import protection, splits
 from dpgraph.reporting.artefacts import of_entry, own_point
 from dpgraph.reporting.chance import chance_columns, shown_as
-from dpgraph.reporting.drawing import canvas, marks, words
+from dpgraph.reporting.drawing import canvas, lines, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.epsilon_axis import epsilon_axis
 from dpgraph.reporting.drawing.palette import dashed, looks_of_methods, looks_of_values
@@ -36,13 +36,12 @@ POINT_COLUMNS = [
 
 
 def privacy_utility_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """What the figure shows: one row per entry (source ours) and one per printed number next to it (source paper).
+    """Return the points of the figure: one row per entry (source ours) and one per printed number (source paper).
 
     An artefact along training has a row per evaluation of a private entry, at the epsilons of the steps so far; `step`
-    is missing where there is one row per entry. Both epsilons are inf without privacy and missing where nothing is
-    guaranteed. Shares are in percent. A number that the paper prints several times appears once, at the first
-    method of the artefact that it belongs to. With a release axis there is a column `epsilon_release`, with chance the
-    columns of `reporting.chance`.
+    is missing where there is one row per entry. Both epsilons are inf without privacy and missing without a guarantee.
+    Shares are in percent. A number that the paper prints several times appears once, at the first method of the
+    artefact that it belongs to. A release axis adds the column `epsilon_release`, chance those of `reporting.chance`.
     """
     known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
     tested = chance_columns(entries, known, artefact.metric) if artefact.chance else [{}] * len(entries)
@@ -59,7 +58,7 @@ def privacy_utility_points(plan: Plan, artefact_id: str, results: pd.DataFrame |
 
 
 def released(points: pd.DataFrame, axis: ReleaseAxis) -> pd.Series:
-    """epsilon_pr of each point, in units of the axis: of ours from its target; nan for printed numbers."""
+    """Return epsilon_pr of each point in units of the axis, computed from its target; nan for printed numbers."""
     epsilon = points["epsilon_target"].where(points["source"] == "ours")
     return (axis.factor * epsilon - axis.training_epsilon).where(points["variant"] != "none", math.inf)
 
@@ -75,7 +74,7 @@ def _own_points(plan: Plan, entry: Entry, results: Results) -> list[dict[str, An
 
 
 def _paper_points(plan: Plan, entry: Entry, own: dict[str, Any]) -> list[dict[str, Any]]:
-    """Printed epsilons have the relation and scope that the paper claims, as ours by its formula (`own`)."""
+    """Return points that the paper prints; their relation and scope are those of ours by its formula (`own`)."""
     printed = paper_values(plan.experiments[entry.paper], entry, plan.artefacts[entry.artefact].metric)
     private = entry.cell.privacy is not None
     return [
@@ -99,7 +98,7 @@ def _paper_points(plan: Plan, entry: Entry, own: dict[str, Any]) -> list[dict[st
 
 
 def _printed_epsilon(text: str, entry: Entry) -> float:
-    """A number that the paper prints for all epsilons is repeated at each of ours."""
+    """Return the printed epsilon; a number that the paper prints for all epsilons has each of ours."""
     if text == "all":
         return math.nan if entry.target_epsilon is None else entry.target_epsilon
     return epsilon_limit(text) if text else math.nan
@@ -107,24 +106,22 @@ def _printed_epsilon(text: str, entry: Entry) -> float:
 
 MODES = ("rigorous", "published")  # left, right
 SMALL = 3.2  # size of marks along training, where they are many
-EDGE = 0.55  # inches of a place beside its axes
-MOST = 6  # lines of a legend: more are not told apart at a glance
-PUBLIC_LINES = 2  # of these, for methods without privacy
+EDGE = 0.55  # inches of a place left of its axes
 RIGHT = 0.96  # of the width of an axis: printed numbers without privacy, which have no epsilon
 
 
 @dataclass
 class Style:
-    """What a series is called and how it looks: by method, or in a sweep by value, with a panel for each method."""
+    """Names and looks of series: by method, or in a sweep by value, with a panel for each method."""
 
     looks: dict[str, Look]  # by method or value
     labels: dict[str, str]  # by method
     values: list[str]  # of a sweep, where there are several
-    label: str  # of the sweep, with its value where there is one
+    label: str  # of the sweep, with its value where there is only one
     public: frozenset[str]  # methods without privacy
 
     @classmethod
-    def of(cls, plan: Plan, artefact_id: str, points: pd.DataFrame) -> Style:
+    def from_points(cls, plan: Plan, artefact_id: str, points: pd.DataFrame) -> Style:
         entries = plan.entries_of(artefact_id)
         values = list(dict.fromkeys(entry.value for entry in entries if entry.value is not None))
         sweep = plan.artefacts[artefact_id].sweep
@@ -139,6 +136,7 @@ class Style:
         return cls(looks, labels, values, label, public)
 
     def look(self, method: str, value: str) -> Look:
+        """Return the look of a series."""
         return self.looks[value if self.values else method]
 
     def handles(self, points: pd.DataFrame, joined: bool) -> Mapping[str, Artist]:
@@ -155,7 +153,7 @@ class Style:
 
 @dataclass(frozen=True)
 class Spot:
-    """What shares a place of the figure: a task, of one method where values are told apart; an axis for each mode."""
+    """A place of the figure: a task, or a method on a task where values are distinguished; an axis for each mode."""
 
     title: str
     points: pd.DataFrame
@@ -163,13 +161,14 @@ class Spot:
 
 
 def modes_of(plan: Plan, artefact_id: str) -> tuple[str, ...]:
+    """Return the epsilons that have a panel."""
     return MODES[:1] if plan.artefacts[artefact_id].proved_only else MODES
 
 
 def method_labels(
     points: pd.DataFrame, width: int = words.LABEL_WIDTH, modes: tuple[str, ...] = MODES
 ) -> dict[str, str]:
-    """By method with results or to come: a private one that lacks one of the two epsilons, or has 0, states which."""
+    """Return labels by method; that of a private method says which epsilon it lacks, or has as 0."""
     labels = {}
     for method, rows in points[points["source"] == "ours"].groupby("method", sort=False):
         text = str(rows["label"].iloc[0])
@@ -184,22 +183,24 @@ def method_labels(
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, remark: str = "") -> Drawn:
+    """Draw the artefact."""
     return drawn_from(plan, artefact_id, privacy_utility_points(plan, artefact_id, results), remark)
 
 
 def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = "") -> Drawn:
-    """Draw: per task, a panel over the rigorous and one over the published epsilon.
+    """Draw, for each task, a panel over the rigorous epsilon and one over the published epsilon.
 
-    A run with both epsilons is in both panels. The paper's mechanism has no rigorous one and is at the right
-    only, as do printed numbers (hollow). A panel without a private run is left out. Methods without
-    privacy are horizontal lines; lines have 95 % intervals.
+    A run with both epsilons is in both panels. The paper's mechanism and printed numbers (hollow) have a published
+    epsilon only. A panel without a private run is left out. Methods without privacy are horizontal lines. Lines have
+    95 % intervals.
     """
     artefact = plan.artefacts[artefact_id]
     modes = modes_of(plan, artefact_id)
-    families = {entry.method_id: entry.cell.method for entry in plan.entries_of(artefact_id)}
-    points = every if artefact.sweep else at_most(MOST, every, families, modes)
+    entries, placed = plan.entries_of(artefact_id), drawable(every, modes)
+    chosen = [one.method_id for one in entries] if artefact.sweep else lines.chosen_methods(entries, placed, lines.MOST)
+    points = every[every["method"].isin(chosen)]
     axis, ours = artefact.release_axis, points[points["source"] == "ours"]
-    style, shown = Style.of(plan, artefact_id, points), shown_as(artefact)
+    style, shown = Style.from_points(plan, artefact_id, points), shown_as(artefact)
     places, empty = _places(plan, artefact_id, points, style)
     along = bool(points["step"].notna().any())
     runs = points[(points["variant"] != "none") & points["mean"].notna()]
@@ -222,7 +223,7 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     if not places:
         canvas.no_results(grid[0][0])
     about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty), *_about(style, axis, places)]
-    return Drawn(figure, every, words.beside(every, *about, *_left_out(every, points, modes), budgets=False))
+    return Drawn(figure, every, words.described(every, *about, *lines.left_out(placed, chosen), budgets=False))
 
 
 def drawable(points: pd.DataFrame, modes: Sequence[str] = MODES) -> pd.DataFrame:
@@ -231,53 +232,10 @@ def drawable(points: pd.DataFrame, modes: Sequence[str] = MODES) -> pd.DataFrame
     return points[points["mean"].notna() & ((points["variant"] == "none") | placed)]
 
 
-def at_most(most: int, points: pd.DataFrame, families: Mapping[str, str], modes: Sequence[str] = MODES) -> pd.DataFrame:
-    """Return the points of the `most` methods that a figure draws; of all methods where they are no more.
-
-    Methods are taken in this order: `PUBLIC_LINES` without privacy (those of most data sets, then the best), the first
-    mechanism as a paper publishes it, the best method of each family, and then the other methods. A method is better
-    the nearer it is, at its largest epsilon, to the best of each data set, on average.
-
-    Args:
-        most: How many methods are drawn.
-        points: Rows of `privacy_utility_points`.
-        families: The name of the family (`cell.method`) by method.
-        modes: The epsilons that have a panel.
-    """
-    last = drawable(points, modes)
-    last = last[last["source"] == "ours"].sort_values("epsilon_target", kind="stable")
-    last = last.groupby(["task", "method"], sort=False, as_index=False).last()
-    if last["method"].nunique() <= most:
-        return points
-    last["below"] = last["mean"] - last.groupby("task")["mean"].transform("max")
-    ranked = last.groupby("method").agg(
-        variant=("variant", "first"), data_sets=("task", "size"), below=("below", "mean")
-    )
-    ranked = ranked.reindex(method for method in families if method in ranked.index)  # the artefact's order
-    public = ranked[ranked["variant"] == "none"].sort_values(["data_sets", "below"], ascending=False, kind="stable")
-    private = ranked[ranked["variant"] != "none"]
-    published = list(private.index[private["variant"].str.startswith("published")][:1])
-    others = private.drop(published).sort_values("below", ascending=False, kind="stable")
-    second = others.index.map(families).duplicated()
-    chosen = [*public.index[:PUBLIC_LINES], *published, *others.index[~second], *others.index[second]]
-    return points[~points["method"].isin(set(ranked.index) - set(chosen[:most]))]
-
-
-def _left_out(every: pd.DataFrame, points: pd.DataFrame, modes: Sequence[str]) -> list[str]:
-    """Name the methods with results whose lines are in the numbers alone."""
-    lines = []
-    seen = drawable(every, modes)
-    seen = seen[seen["source"] == "ours"]
-    rest = dict.fromkeys(seen.loc[~seen["method"].isin(points["method"]), "label"])
-    if rest:
-        lines.append(f"In the CSV file, but not in the picture, which has at most {MOST} lines: {', '.join(rest)}.")
-    return lines
-
-
 def _about(style: Style, axis: ReleaseAxis | None, places: list[Spot]) -> list[str]:
     lines = [f"{style.label}."] if style.label and not style.values else []
     if axis is not None:
-        fixed = f"ε_pr is what the release may cost, at a fixed ε_sgd = {significant(axis.training_epsilon)}"
+        fixed = f"ε_pr is the budget of the release, at a fixed ε_sgd = {significant(axis.training_epsilon)}"
         after = "" if axis.factor == 1 else f"; both are after the factor q′ = {significant(axis.factor)}"
         lines.append(f"{fixed}{after}.")
     one_sided = [one.title for one in places if one.modes == [MODES[0]]]
@@ -286,13 +244,13 @@ def _about(style: Style, axis: ReleaseAxis | None, places: list[Spot]) -> list[s
     missing = [one.title for one in places if one.modes == [MODES[1]]]
     if axis is None and missing:
         zero = any((one.points["eps_rigorous"] == 0).any() for one in places if one.title in missing)
-        why = "No run has a rigorous ε above 0" if zero else "Nothing is proved of any run"
+        why = "No run has a rigorous ε above 0" if zero else "No run has a rigorous ε"
         lines.append(f"{why}, so no panel of rigorous ε: {', '.join(missing)}.")
     return [*lines, "Marks at one ε stand side by side."]
 
 
 def _places(plan: Plan, artefact_id: str, points: pd.DataFrame, style: Style) -> tuple[list[Spot], list[str]]:
-    """What is drawn, and titles of what has nothing to show."""
+    """Return the places with results, and the titles of those without."""
     axis = plan.artefacts[artefact_id].release_axis
     places, empty = [], []
     for task_id, (task, _) in plan.tasks_of(artefact_id).items():
@@ -308,7 +266,7 @@ def _places(plan: Plan, artefact_id: str, points: pd.DataFrame, style: Style) ->
             modes = [
                 mode
                 for mode in modes_of(plan, artefact_id)
-                if (np.isfinite(private[f"eps_{mode}"]) & (private[f"eps_{mode}"] > 0)).any()  # 0 has no place there
+                if (np.isfinite(private[f"eps_{mode}"]) & (private[f"eps_{mode}"] > 0)).any()  # 0 has no place
             ]
             modes = modes[:1] and [MODES[1]] if axis is not None else modes
             if rows["mean"].isna().all():

@@ -1,4 +1,4 @@
-"""Which part of a budget goes where, as people read it."""
+"""Tables of the shares of a privacy budget."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dpgraph.reporting.artefacts import heading, of_entry
 from dpgraph.reporting.display import DASH, MadeTable, RowGroup, Table, Text, target_cell
 
 COLUMNS = ("paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target")
-# heads of columns, with settings of privacy: shares of the squared mu that one party pays, and of epsilon
+# heads of columns, and the settings with shares of the squared mu that a voter pays
 PARTS = {
     "Mean of rows": "mean_share",
     "Votes": "votes_share",
@@ -25,10 +25,10 @@ RECEIVERS, CHOICE, TRAINING = "Degrees, by receivers", "Choice, of ε", "Trainin
 
 
 def shares_table(plan: Plan, artefact_id: str) -> pd.DataFrame:
-    """A row per private entry, shares in percent; nan: no such part, or a share that the settings do not fix.
+    """Return a row per private entry, shares in percent; nan without the part, or where settings do not fix its share.
 
-    Training gets what parts of the squared mu leave. A share of epsilon is none of the squared mu: the accountant adds
-    the choice to what the others compose to.
+    Training gets the rest of the squared mu. The choice has a share of epsilon instead: the accountant adds it to the
+    composition of the other parts.
     """
     rows = []
     for entry in plan.entries_of(artefact_id):
@@ -55,9 +55,9 @@ def _percent(share: float | None) -> float:
 
 SHARES = (TRAINING, *PARTS, RECEIVERS, CHOICE)
 REMARKS = [
-    "Shares in percent of the squared μ of the Gaussian parts that a voter pays for; those of degrees, which receivers "
-    "pay, are of the same whole, and those of a choice of ε. —: no such part.",
-    "Shares are ratios of noise: the accountant composes what ran, and solves for the noise at the target ε.",
+    "Percent of the squared μ of the Gaussian parts that a voter pays for. Receivers pay for degrees, as a share of "
+    "the same total; a choice has a share of ε. –: no such part.",
+    "Shares fix ratios of noise: the accountant composes the mechanism and solves for the noise at the target ε.",
 ]
 
 
@@ -67,7 +67,7 @@ def make(plan: Plan, artefact_id: str, _: object) -> MadeTable:
 
 
 def shares_display(title: str, frame: pd.DataFrame) -> Table:
-    """From `shares_table`: a block per task; columns that are empty everywhere are left out."""
+    """Lay out the rows of `shares_table`, a block per task; empty columns are left out."""
     shown = [name for name in SHARES if not frame[name].isna().all()]
     blocks = [
         RowGroup(

@@ -1,4 +1,4 @@
-"""Tables of data sets as people read them: our graph and, below it, the paper's row."""
+"""Tables of data sets: our graph and, below it, the paper's row."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def statistics_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None)
 
 
 def counted_texts(counted: Mapping[str, Mapping[str, float]] | None) -> str:
-    """What the reader of graphs of texts counted, graph by graph; empty for other data."""
+    """Return the counts of the reader of graphs of texts, graph by graph; empty for other data."""
     return "; ".join(
         f"{name}: of {formats.count(of['listed_relations'])} listed relations {formats.count(of['unknown_id'])} name "
         f"an unknown id, {formats.count(of['self_relation'])} join an entity to itself and "
@@ -72,7 +72,7 @@ def counted_texts(counted: Mapping[str, Mapping[str, float]] | None) -> str:
 
 
 SPLITS = ("train", "val", "test")
-# our names of what published/datasets.csv has
+# our names of the columns of published/datasets.csv
 PRINTED = {
     "nodes": "n_entities", "edges": "n_edges", "mean_degree": "avg_degree", "features": "n_features",
     "classes": "n_classes", "split_ratio": "split_ratio", **{f"{split}_nodes": f"n_{split}" for split in SPLITS},
@@ -88,7 +88,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 
 
 def statistics_display(title: str, table: pd.DataFrame) -> Table:
-    """From `statistics_table`: our graph and, below it, the paper's row."""
+    """Lay out the rows of `statistics_table`: our graph and, below it, the paper's row."""
     notes = Footnotes()
     rows: list[list[Text]] = []
     counted = bool((table["published_train_nodes"] != "").any())  # the paper prints sizes, not shares

@@ -19,13 +19,13 @@ CLASS = 0  # whose subclasses are shown
 SHOWN, EXAMPLES = 3, 3  # subclasses, images of each
 COLUMNS = ("paper", "artefact", "task", "method", "label")
 ABOUT = (
-    f"The {SHOWN} largest subclasses of class {CLASS}, {EXAMPLES} training images of each. By k-means one image moves "
-    "others into another subclass; by the public rule none does, and images of a subclass need not look alike."
+    f"The {SHOWN} largest subclasses of class {CLASS}, {EXAMPLES} training images of each. With k-means, one image can "
+    "move others into another subclass; with the public rule it cannot, and images of a subclass need not look alike."
 )
 
 
 def draw(plan: Plan, artefact_id: str, given: Any) -> Drawn:
-    """Draw: a row per entry; its points are sizes of the subclasses."""
+    """Draw a row per entry; the points are sizes of the subclasses."""
     entries = plan.entries_of(artefact_id)
     values = {task: shown_images(plan, task) for task in plan.tasks_of(artefact_id)}
     points, rows = [], []
@@ -50,7 +50,7 @@ def draw(plan: Plan, artefact_id: str, given: Any) -> Drawn:
 
 
 def units_of(entry: Entry, value: Images) -> Units:
-    """As the prepared step of the entry's cell makes them."""
+    """Return the subclasses as the prepared step of the entry's cell makes them."""
     privacy = entry.cell.privacy
     cut = cluster_units if privacy.variant == "kmeans" else subclass_units  # type: ignore[union-attr]
     parts = privacy.subclasses  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Figures of a metric along training: a panel per task and target epsilon, a curve per method."""
+"""Figures of a metric along training, or against accuracy: a curve per method."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPLINE = "#C00000"
 
 
 def training_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """One row per entry, metric and evaluation, `step` ascending; one without a step where there is no value."""
+    """Return one row per entry, metric and evaluation, `step` ascending; one without a step where there is no value."""
     known, told, rows = Results.of(results), plan.artefacts[artefact_id], []
     for entry in plan.entries_of(artefact_id):
         for metric in filter(None, (told.metric, told.second_metric)):
@@ -40,9 +40,9 @@ def training_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) 
 
 
 def spline(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return a cubic smoothing spline as 200 points; None through fewer than five, which it needs.
+    """Return a cubic smoothing spline as 200 points; None for fewer than five values.
 
-    The thesis names its spline "smoothing" and no more: how smooth it is, generalised cross-validation decides.
+    The thesis says "smoothing" only; generalised cross-validation decides how smooth the spline is.
     """
     from scipy.interpolate import make_smoothing_spline
 
@@ -53,7 +53,7 @@ def spline(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw; lines have 95 % intervals."""
+    """Draw a panel per task and target epsilon, a curve with 95 % intervals per method."""
     points = training_points(plan, artefact_id, results)
     told = plan.artefacts[artefact_id]
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(told.metric)
@@ -69,14 +69,14 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     about = [f"Dashes: {quantity(told.second_metric).label}."] if told.second_metric else []
     about += [f"Red: a smoothing spline through the means of at least {LEAST} evaluations."] if told.spline else []
     about += [*splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
-    return Drawn(figure, points, words.beside(points, *about))
+    return Drawn(figure, points, words.described(points, *about))
 
 
 ACCURACY = "accuracy/test"
 
 
 def draw_matched(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw; runs of a method are joined in the order of their accuracy."""
+    """Draw a panel per task; runs of a method are joined in the order of their accuracy."""
     points = matched_points(plan, artefact_id, results)
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
     tasks = plan.tasks_of(artefact_id)
@@ -92,11 +92,11 @@ def draw_matched(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
         for method, part in rows.groupby("method", sort=False):
             part = part.sort_values("accuracy_mean")
             marks.curve(axes, part["accuracy_mean"].to_numpy(float), part, looks[str(method)], shown)
-    return Drawn(figure, points, words.beside(points, *splits.fixed(plan, artefact_id)))
+    return Drawn(figure, points, words.described(points, *splits.fixed(plan, artefact_id)))
 
 
 def matched_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """One row per entry: mean, std and 95 % interval of the artefact's metric, and of test accuracy (`accuracy_`)."""
+    """Return one row per entry: mean, std and 95 % interval of the artefact's metric and of test accuracy."""
     known, metric, rows = Results.of(results), plan.artefacts[artefact_id].metric, []
     for entry in plan.entries_of(artefact_id):
         outcome, accuracy = known.outcome(entry, metric), known.outcome(entry, ACCURACY).summary()

@@ -1,4 +1,4 @@
-"""Accuracy tables as people read them."""
+"""Accuracy tables: one row per entry of an artefact, ours next to the paper's."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "datase
 
 
 def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """One row per entry, in the artefact's order of methods, then epsilon, then task.
+    """Return one row per entry, in the artefact's order of methods, then epsilon, then task.
 
     Shares are in percent, mean and sample standard deviation (ddof = 1) over the n seeds that ended well;
-    `difference` is ours minus the paper's, in points. The paper's own runs have no rigorous epsilon: what they would
-    need (steps, delta, thresholds) is not printed. Without results every row says not run.
+    `difference` is ours minus the paper's, in points. The paper's own runs have no rigorous epsilon, since the paper
+    does not print its premises (steps, delta, thresholds). Without results every row says "not run".
 
-    `rank` is best or tied among rows of one task, kind, relation, scope, delta and budget, if more than one cell
-    competes; rows whose epsilon is only claimed have none, nor has a metric that is no measure of utility.
+    `rank` is `best` or `tied` among rows of one task, kind, relation, scope, delta and budget, if more than one cell
+    competes. Rows with a claimed epsilon have none, nor has a metric that does not measure utility.
     """
     known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
     rows = [_accuracy_row(plan, entry, known) for entry in entries]
@@ -66,16 +66,16 @@ def _accuracy_row(plan: Plan, entry: Entry, results: Results) -> dict[str, Any]:
 
 
 def _ranks(entries: Sequence[Entry], known: Results, metric: str) -> list[str]:
-    """Of each entry; see `accuracy_table`."""
+    """Return the rank of each entry; see `accuracy_table`."""
     outcomes = [known.outcome(entry, metric) for entry in entries]
-    asked: dict[str, set[float]] = {}
+    targets: dict[str, set[float]] = {}
     for entry in entries:
-        asked.setdefault(entry.task_id, set()).update(() if entry.target_epsilon is None else (entry.target_epsilon,))
+        targets.setdefault(entry.task_id, set()).update(() if entry.target_epsilon is None else (entry.target_epsilon,))
     keys: dict[int, Key] = {}
     rivals: dict[Key, set[str]] = {}
     for place, (entry, one) in enumerate(zip(entries, outcomes, strict=True)):
         if is_utility(metric) and one.ok and kind(one) in (PROVED, PUBLIC) and one.eps_rigorous > 0:
-            keys[place] = key = (entry.task_id, *promise(one), budget(one.eps_rigorous, asked[entry.task_id]))
+            keys[place] = key = (entry.task_id, *promise(one), budget(one.eps_rigorous, targets[entry.task_id]))
             rivals.setdefault(key, set()).add(entry.cell.slug)
     places = [place for place, key in keys.items() if len(rivals[key]) > 1]
     marks = ranked(
@@ -87,7 +87,7 @@ def _ranks(entries: Sequence[Entry], known: Results, metric: str) -> list[str]:
     return [found.get(place, "") for place in range(len(entries))]
 
 
-# the empty one is headed by the metric
+# the metric heads the empty one
 ACCURACY_COLUMNS = [
     "Method", "Target ε", "", "Seeds", *display.EPSILON_HEADS, "Paper (%)", "Paper’s ε (rigorous)", "Difference",
 ]  # fmt: skip
@@ -100,7 +100,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 
 
 def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
-    """From `accuracy_table`: a block per task; the quantity heads the values."""
+    """Lay out the rows of `accuracy_table`, a block per task; the quantity heads the values."""
     notes = Footnotes()
     tested = "above_chance" in table
     blocks = display.by_task(
@@ -111,14 +111,14 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         f"{shown.difference and f', in {shown.difference}'}.",
         *display.reference_remarks(table, shown),
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
-        f"{display.EPSILON_REMARK} Paper’s ε: as printed, of the published relation, with what is proved of that run.",
+        f"{display.EPSILON_REMARK} Paper’s ε: as printed, for the published relation (and proved).",
         *([REMARK] if table["rank"].any() else []),
         *protection.remarks(table),
         *[chance.REMARK] * tested,
     ]
     brief = [
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s. "
-        "ε published: by the paper’s formula; ε rigorous: proved; none: nothing is guaranteed.",
+        "ε published: by the paper’s formula; ε rigorous: proved; none: no guarantee.",
         *display.reference_remarks(table, shown),
         *([REMARK] if table["rank"].any() else []),
         *protection.brief(table),
@@ -155,14 +155,15 @@ def _printed_epsilon(row: dict) -> str:
 
 
 PRESENCE_REMARK = (
-    "Values: ε that is refuted below, at 99 % for each run, by one run with records that are there or not by a fair "
-    "coin (Steinke et al. 2023). The attacker sees the predicted classes of nodes that list such a record, nothing "
-    "else, and guesses it there the more of them name its class. An ε whose scope is the parameters says nothing of "
-    "this view; 0 is no proof that nothing leaks."
+    "Values: lower bounds of ε at 99 % confidence, from one run in which a fair coin decided whether each canary "
+    "record is present (Steinke et al. 2023). The attacker sees only the predicted classes of nodes that list a "
+    "canary; it guesses “present” the more of them name the canary’s class. An ε with scope parameters does not cover "
+    "this view. A bound of 0 does not prove that predictions are private."
 )
 
 
 def make_presence(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of lower bounds of epsilon from the presence of canaries."""
     made = make(plan, artefact_id, results)
     made.table.remarks.insert(0, PRESENCE_REMARK)
     return made

@@ -1,4 +1,4 @@
-"""Class-wise figures: accuracy of each class, most frequent in training first, and over all nodes, without lines."""
+"""Class-wise figures: accuracy of each class, most frequent in training first, and over all test nodes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
         _panel(axes, shown[shown["task"] == task_id], looks, width, SMALL if many else marks.SIZE)
     about = ["all: accuracy over all test nodes.", *splits.fixed(plan, artefact_id)]
     about += words.not_drawn(shown.loc[~known, "task_label"])
-    return Drawn(figure, points, words.beside(shown.assign(source="ours"), *about))
+    return Drawn(figure, points, words.described(shown.assign(source="ours"), *about))
 
 
 def _largest(points: pd.DataFrame) -> pd.Series:
@@ -68,9 +68,9 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], width: flo
 
 
 def _x_axis(axes: Axes, train_nodes: pd.Series, gap: float) -> float:
-    """A tick for each class, equal steps between the labelled ones; returns the place of all classes together.
+    """Set a tick for each class, with labels at equal steps; return the position of all classes together.
 
-    gap: inches from one class to the next.
+    `gap` is the distance from one class to the next in inches.
     """
     classes = len(train_nodes)
     step = next((step for step in (1, 2, 5, 10, 20, 50) if step * gap >= LABEL), 100)

@@ -1,4 +1,4 @@
-"""ROC of membership inference on logarithmic axes, with what the rigorous epsilon forbids."""
+"""Tables and figures of membership inference: measures of both attacks, ROC curves, and bounds of the rigorous ε."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ MEASURES = {"auc": "AUC", "advantage": "Advantage"} | {
 COLUMNS = ["Method", "Attack", "Target ε", *display.EPSILON_HEADS, "Seeds", *MEASURES.values()]
 NO_BOUND = "no bound"
 WHAT = (
-    "Members: roots of training, redrawn for each seed; others: candidates that are no roots. Attacked is that a "
-    "node’s label had a loss; the guarantee covers its features and edges, too. Loss threshold: Yeom et al. 2018; "
-    "calibrated by the loss in seeds without the node: Watson et al. 2022."
+    "Members: roots of training, redrawn for each seed; others: the other candidates. The attacks ask whether a node’s "
+    "label had a loss; the guarantee also covers its features and edges. Loss threshold: Yeom et al. 2018; calibrated "
+    "by the loss in seeds without the node: Watson et al. 2022."
 )
 BOUND = (
-    "The bound is that of the rigorous (ε, δ) for another node in a root’s place; where this takes two steps of the "
-    "guarantee (the roots’ own records only, or a share of the nodes kept), that of (2ε, (1 + e^ε) δ)."
+    "Bound: from the rigorous (ε, δ), for another node in a root’s place; from (2ε, (1 + e^ε) δ) where this takes two "
+    "steps of the guarantee (features only, or a share of the nodes kept)."
 )
 
 
@@ -58,13 +58,13 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 
 
 def membership_display(title: str, table: pd.DataFrame) -> Table:
-    """From `membership_table`: a block per task, two rows per entry."""
+    """Lay out the rows of `membership_table`, a block per task, two rows per entry."""
     notes = Footnotes()
     blocks = display.by_task(table, lambda row: _cells(row, notes), _title)
     remarks = [
         f"Mean ± sample standard deviation over the seeds, in brackets the bound. {BOUND}",
         WHAT + " Advantage: largest TPR − FPR, its threshold chosen in hindsight" + _by_chance(table),
-        "Nodes and seeds are shared between measurements: the standard deviation is none of independent runs.",
+        "Measurements share nodes and seeds, so the standard deviation is not that of independent runs.",
         display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
@@ -85,7 +85,7 @@ def _by_chance(table: pd.DataFrame) -> str:
     if chance.empty:
         return "."
     low, high = (f"{value:.3f}" for value in (chance.min(), chance.max()))
-    return f", which without any leak gives about {low if low == high else f'{low} to {high}'}."
+    return f", by chance about {low if low == high else f'{low} to {high}'}."
 
 
 def _cells(row: dict, notes: Footnotes) -> list[Text]:
@@ -129,10 +129,10 @@ class Panel:
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw: a row per task and target epsilon, a panel per attack.
+    """Draw a row per task and target epsilon, a panel per attack.
 
-    Curves are mean TPR over seeds at fixed FPR, from the smallest FPR that the candidates resolve. Shaded: what the
-    bounds of the runs in the panel forbid.
+    Curves are mean TPR over seeds at fixed FPR, from the smallest FPR that the candidates resolve. Rates that the
+    bounds of the panel's runs exclude are shaded.
     """
     made = attacks(plan, artefact_id, results)
     looks = looks_of_methods(plan.entries_of(artefact_id))
@@ -141,7 +141,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
         words.label(one.entry.method.label): marks.sample(looks[one.entry.method_id]) for one in made
     }
     if any(_visible(panel.attacks) for panel in chosen):
-        handles["forbidden by the proved ε"] = Patch(facecolor=FORBIDDEN, alpha=SHADE, linewidth=0)
+        handles["excluded by proved ε"] = Patch(facecolor=FORBIDDEN, alpha=SHADE, linewidth=0)
     handles["guessing"] = Line2D([], [], **GUESSING)
     figure, grid, _ = canvas.panelled(
         [panel.title for panel in chosen], handles, plan.suite.demonstration,
@@ -157,7 +157,7 @@ GUESSING: dict[str, Any] = {"color": canvas.GREY, "linestyle": (0, (1, 1.5)), "l
 
 
 def _chosen(made: list[Attack]) -> list[Panel]:
-    """Those with something to show; with one target, titles do not name it."""
+    """Return the panels with results; with one target, titles do not name it."""
     panels = []
     for task in dict.fromkeys(one.entry.task_id for one in made):
         of_task = [one for one in made if one.entry.task_id == task]
@@ -184,11 +184,11 @@ def _caption(made: list[Attack], chosen: list[Panel]) -> list[str]:
     if limits:
         named = "; ".join(limits)
         lines.append(
-            f"Shaded: forbidden by the bounds of rigorous ε (node-null) {named}; larger ε allow all that is drawn."
+            f"Shaded: excluded by the bounds of rigorous ε (node-null) {named}; larger ε allow all that is drawn."
         )
         lines.append(BOUND)
     elif any(one.bound is not None for one in made):
-        lines.append("Nothing is shaded, since the rigorous ε of all runs allow all that is drawn.")
+        lines.append("No area is shaded, since the rigorous ε of all runs allow all that is drawn.")
     missing = dict.fromkeys((one.score, one.reason) for one in made if not one.seeds)
     for score, reason in missing:
         own = [one.entry for one in made if (one.score, one.reason) == (score, reason)]
@@ -227,7 +227,7 @@ def _panel(axes: Axes, drawn: list[Attack], looks: Mapping[str, Look]) -> None:
 
 
 def _visible(drawn: list[Attack]) -> dict[str, Bound]:
-    """Distinct ones that forbid what could be seen, the smallest first, by the rigorous epsilon they come from."""
+    """Return distinct bounds that exclude visible rates, the smallest first, by their rigorous epsilon."""
     distinct: dict[str, Bound] = {}
     for one in drawn:
         if one.bound is not None and one.bound.tpr(np.array([LOWEST]))[0] < VISIBLE:

@@ -1,4 +1,4 @@
-"""A search as people read it: for each task, method and target the best trials, the selected one marked."""
+"""Tables of hyper-parameter searches: trials ranked on validation data, and the epsilon of selecting the best one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import pandas as pd
-import yaml
 
 from dpgraph.config.experiment import Search
 from dpgraph.core.errors import UserError
@@ -44,29 +43,31 @@ COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "datase
 
 
 class Trial(NamedTuple):
+    """One trial with its validation score."""
+
     entry: Entry
     outcome: EntryResult  # of the validation metric
     validation: Summary
 
     @property
     def kind(self) -> tuple[str, str]:
-        """Relation and scope of its rigorous epsilon: trials are ranked within one kind only."""
+        """Return relation and scope of the proved epsilon; trials are ranked within one kind."""
         return self.outcome.relation_rigorous, self.outcome.scope_rigorous
 
     @property
     def complete(self) -> bool:
-        """All seeds ended well; no other trial can be selected."""
+        """Return whether all seeds ended well; other trials are never selected."""
         return self.outcome.ok and self.validation.n == len(self.entry.cell.seeds)
 
 
 def search_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """One row per trial: by method, target epsilon and task, the selected one first, then by rank.
+    """Return one row per trial: by method, target epsilon and task, the selected trial first, then by rank.
 
     Trials are ranked by the mean of `Search.metric` over all their seeds; equal means keep the order of the trials. A
-    trial of which a seed failed or is missing has no rank. Where the trials' rigorous epsilons differ in relation or
-    scope, those of one relation and scope are ranked separately, and one is selected among them. Accuracies are in
-    percent; the test accuracy is given for the selected trial only. `tuning_epsilon` is that of a release of the
-    selected run, nan where `tuning_reason` states why none holds.
+    trial with a failed or missing seed has no rank. Where the proved epsilons of trials differ in relation or scope,
+    each kind is ranked separately and has a selected trial. Accuracies are in percent; only the selected trial has a
+    test accuracy. `tuning_epsilon` is the epsilon of releasing the selected run; nan where `tuning_reason` says why
+    none holds.
     """
     search = search_of(plan, artefact_id)
     known = Results.of(results)
@@ -106,6 +107,7 @@ def mechanism_of(known: Results, entry: Entry) -> dict[str, Any] | None:
 
 
 def search_of(plan: Plan, artefact_id: str) -> Search:
+    """Return the artefact's search. Raise UserError where it has none."""
     search = plan.artefacts[artefact_id].search
     if search is None:
         raise UserError(f"{artefact_id}: expected an artefact with a search")
@@ -117,7 +119,7 @@ def _key(entry: Entry) -> SearchKey:
 
 
 def _ordered(plan: Plan, artefact_id: str) -> list[Entry]:
-    """The entries with those of one key together, keys and trials in the plan's order."""
+    """Return the entries grouped by key, keys and trials in the plan's order."""
     entries = plan.entries_of(artefact_id)
     first: dict[SearchKey, int] = {}
     for position, entry in enumerate(entries):
@@ -131,7 +133,7 @@ def _outcome(entry: Entry, results: Results, metric: str) -> tuple[EntryResult, 
 
 
 def _selected(test: Summary, cost: TuningCost) -> dict[str, Any]:
-    """What is stated about the selected trial alone."""
+    """Return the columns that only the selected trial has."""
     return {
         "selected": True,
         "test_mean": test.mean,
@@ -174,15 +176,15 @@ KINDS = ["method", "epsilon_target", "relation_rigorous", "scope_rigorous"]
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Return the trials; `best.yaml` holds the selected settings as rules of a suite."""
+    """Make the table of an artefact."""
     frame = search_table(plan, artefact_id, results)
     metrics = (search_of(plan, artefact_id).metric, plan.artefacts[artefact_id].metric)
     table = search_display(heading(plan, artefact_id), frame, *(quantity(metric).label for metric in metrics))
-    return MadeTable(frame, table, {"best.yaml": best_settings(plan, artefact_id, frame)})
+    return MadeTable(frame, table)
 
 
 def search_display(title: str, table: pd.DataFrame, validation: str, test: str) -> Table:
-    """From `search_table`: a block per task; `validation` and `test` head the values."""
+    """Lay out the rows of `search_table`, a block per task; `validation` and `test` head the values."""
     notes = Footnotes()
     blocks = []
     for _, part in table.groupby("task", sort=False):
@@ -193,13 +195,12 @@ def search_display(title: str, table: pd.DataFrame, validation: str, test: str) 
     columns = ["Method", "Settings", "Target ε", "Rank", *values, *EPSILON_HEADS, "ε with tuning"]
     remarks = [
         f"Trials by their mean on validation nodes, at most {SHOWN} of each method and target; the CSV file has all. "
-        "Where their relation or scope differ, those of one kind are ranked separately. "
-        "Values: mean ± sample standard deviation over the seeds. The test value is given for the selected trial only.",
+        "Trials that differ in relation or scope are ranked separately. "
+        "Values: mean ± sample standard deviation over the seeds. Only the selected trial has a test value.",
         EPSILON_REMARK,
-        "ε with tuning: of releasing the selected run alone (not the other trials or their number); all its seeds are "
-        "counted. Its relation and scope are those of ε rigorous, of data sets with the same validation nodes: "
-        "their features, labels and edges are public. "
-        "ε published and ε rigorous are of one seed of one trial.",
+        "ε with tuning: the cost of releasing the selected run with all its seeds, but not the other trials or their "
+        "number. It has the relation and scope of ε rigorous; features, labels and edges of validation nodes are "
+        "public. ε published and ε rigorous cover one seed of one trial.",
         *protection.remarks(table),
     ]
     return Table(title, columns, blocks, notes.texts, remarks, text_columns=2)
@@ -231,7 +232,7 @@ def _tuning(row: dict[str, Any], notes: Footnotes) -> Text:
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
-    """Last parts of the paths, or whole paths where these would meet.
+    """Return settings as text: the last parts of their paths, or whole paths where two last parts are equal.
 
     >>> settings_text({"training": {"learning_rate": 0.01}, "model": {"width": 64}})
     'learning_rate=0.01, width=64'
@@ -247,38 +248,3 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]
     for key, value in settings.items():
         flat += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)]
     return flat
-
-
-def best_settings(plan: Plan, artefact_id: str, frame: pd.DataFrame) -> str:
-    """From `search_table`: a list of a suite's rules in YAML, one per selected trial.
-
-    What the selected trials reached is in comments.
-    """
-    paper = artefact_id.split("/")[0]
-    lines = [
-        f"# Selected by the search {artefact_id} of suite {plan.suite.name}. These are rules: paste them below",
-        f"# papers.{paper}.rules, after the others. A rule applies to all targets: of several rules for one method",
-        "# and task keep one.",
-    ]
-    chosen = frame[frame["selected"]] if len(frame) else frame
-    for row in chosen.to_dict("records"):
-        rule = {"methods": [row["method"]], "tasks": [row["task"]], "set": json.loads(row["settings"])}
-        lines += [f"# {text}" for text in _description(row)]
-        lines.append(yaml.safe_dump([rule], sort_keys=False, default_flow_style=None, width=110).rstrip())
-    return "\n".join([*lines, *([] if len(chosen) else ["[]"])]) + "\n"
-
-
-def _description(row: dict[str, Any]) -> list[str]:
-    target = "" if math.isnan(row["epsilon_target"]) else f", target epsilon {row['epsilon_target']:g}"
-    lines = [
-        f"{row['label']} on {row['task_label']}{target}: {row['trial']} of {row['trials']}, "
-        f"validation {row['validation_mean']:.2f} % over {row['n']} seeds"
-    ]
-    if row["variant"] != "none":
-        shown = {mode: formats.epsilon(row[f"eps_{mode}"]) for mode in protection.MODES}
-        kinds = {mode: protection.of_epsilon(row, mode) for mode in protection.MODES}
-        both = " and ".join(f"{mode} {shown[mode]}" + (f" ({kind})" if kind else "") for mode, kind in kinds.items())
-        paid = row["tuning_reason"] or f"{formats.epsilon(row['tuning_epsilon'])} with the selection"
-        lines.append(f"epsilon of the run: {both}; {paid}")
-        lines += [f"no epsilon covers: {text}" for text in protection.parted(row["uncovered"])]
-    return lines

@@ -1,4 +1,4 @@
-"""A sweep as people read it: a block per task and budget, for each value ours, both epsilons, the paper's number."""
+"""Tables of sweeps: for each value ours, both epsilons, the paper's number, and the cost of privacy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GAP_COLUMNS = ("gap_reference", "gap", "gap_error", "gap_published", "gap_differ
 
 
 def sweep_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """Rows of `accuracy_table`, and for a private method next to its counterpart without privacy the gap.
+    """Return the rows of `accuracy_table`, with the gap of a private method to its counterpart without privacy.
 
     `gap` is accuracy(without privacy) - accuracy(private) at the same value, in points, as Daigavane et al. print it in
     Tables 5 and 6; `gap_error` its standard error over seeds; `gap_difference` ours minus the printed one. The
@@ -58,7 +58,7 @@ def _gap_columns(plan: Plan, reference: Entry, private: Entry, one: Mapping[str,
 
 
 def as_number(value: str) -> float | None:
-    """The number that a sweep's value is called, None for a word.
+    """Return a value of a sweep as a number, None for a word.
 
     >>> as_number("10,000"), as_number("full")
     (10000.0, None)
@@ -71,9 +71,9 @@ def as_number(value: str) -> float | None:
 
 
 def sweep_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """What a sweep's figure shows: `sweep_table` with source ours, and a row per printed number next to it.
+    """Return the points of a sweep's figure: `sweep_table` with source ours, and a row per printed number.
 
-    A number that the paper prints several times, or that belongs to several methods, appears once for each epsilon.
+    A number that the paper prints several times, or for several methods, appears once for each epsilon.
     """
     table = sweep_table(plan, artefact_id, results).assign(source="ours")
     metric = plan.artefacts[artefact_id].metric
@@ -84,14 +84,14 @@ def sweep_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
             own |= {"mean": value.value, "std": math.nan if value.std is None else value.std}
             own |= {"ci_low": math.nan, "ci_high": math.nan}
             if row["variant"] != "none":
-                own["eps_rigorous"] = math.nan  # of the paper's run nothing is proved
+                own["eps_rigorous"] = math.nan  # the paper's run has no proved epsilon
                 own |= dict.fromkeys(("relation_rigorous", "scope_rigorous"), "none")
-            own |= {"published_unmet": "", "uncovered": ""}  # of our run
+            own |= {"published_unmet": "", "uncovered": ""}  # these describe our run
             printed.append({**row, **own})
-    beside = pd.DataFrame(printed, columns=table.columns).drop_duplicates(
+    paper = pd.DataFrame(printed, columns=table.columns).drop_duplicates(
         ["task", "value", "epsilon_target", "mean", "std"]
     )
-    return pd.concat([table, beside.astype(table.dtypes)], ignore_index=True) if printed else table
+    return pd.concat([table, paper.astype(table.dtypes)], ignore_index=True) if printed else table
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
@@ -101,7 +101,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 
 
 def sweep_display(title: str, table: pd.DataFrame, shown: Quantity, parameter: str) -> Table:
-    """From `sweep_table`: columns are methods, `parameter` heads the values."""
+    """Lay out the rows of `sweep_table`: columns are methods, `parameter` heads the values."""
     notes = Footnotes()
     methods = dict(zip(table["method"], table["label"]))
     blocks = [
@@ -153,7 +153,7 @@ def _block(part: pd.DataFrame, target: float, methods: list[str], notes: Footnot
 
 
 def _protection(line: Sequence[dict | None]) -> list[list[Text]]:
-    """Rows that say relation and scope of each method's epsilons."""
+    """Return rows with relation and scope of each method's epsilons."""
     return [
         [Text(""), Text(name), *(Text(DASH if row is None else protection.both(row, name)) for row in line)]
         for name in ("relation", "scope")
@@ -161,7 +161,7 @@ def _protection(line: Sequence[dict | None]) -> list[list[Text]]:
 
 
 def _same_protection(part: pd.DataFrame, methods: list[str]) -> list[dict | None] | None:
-    """A row of each method, if all rows of the method that have epsilons agree; else None."""
+    """Return a row of each method if its rows agree on relation and scope; None if they do not."""
     agreed: list[dict | None] = []
     for method in methods:
         rows = [row for row in part[part["method"] == method].to_dict("records") if row["relation_rigorous"]]
@@ -181,8 +181,8 @@ def _ours(row: dict | None, notes: Footnotes) -> Text:
         return Text(DASH)
     if row["status"] != "ok":
         return display.failure(row, notes)
-    of = "" if row["n"] == row["n_planned"] else f" of {row['n_planned']}"
-    text = f"{formats.mean_std(row['mean'], row['std'])} ({row['n']}{of})"
+    planned = "" if row["n"] == row["n_planned"] else f" of {row['n_planned']}"
+    text = f"{formats.mean_std(row['mean'], row['std'])} ({row['n']}{planned})"
     return Text(text, (notes.number(row["reason"]),) if row["reason"] else ())
 
 

@@ -1,7 +1,7 @@
-"""Where the spread of a crossed design comes from, in long form: between splits, between initialisations, and the rest.
+"""Variance components of a crossed design: between splits, between initialisations, and the rest.
 
 The value of split i and initialisation j is m + A_i + B_j + E_ij with independent normal A, B and E (two-way random
-effects, one run in each place). E holds the interaction, and whatever is drawn anew in each run. Estimates equate the
+effects, one run in each place). E holds the interaction and everything that each run draws anew. Estimates equate the
 mean squares with their expectations (Searle, Casella and McCulloch, Variance Components, 1992, section 4.3), for a
 splits and b initialisations
 
@@ -27,7 +27,7 @@ from dpgraph.config.streams import initialisation_number, split_number
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting.artefacts import beside, described
+from dpgraph.reporting.artefacts import described, prepend_columns
 from dpgraph.reporting.results import EntryResult, Results
 
 DRAWS = 100_000  # of an interval's ends, whose own error is then below 1 %
@@ -36,7 +36,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Estimate:
-    """With its 95 % interval."""
+    """A value with its 95 % interval."""
 
     value: float
     low: float
@@ -45,7 +45,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Parts:
-    """Variances; numbers, or arrays of draws."""
+    """The three variances: numbers, or arrays of draws."""
 
     split: np.ndarray
     initialisation: np.ndarray
@@ -53,22 +53,23 @@ class Parts:
 
     @property
     def within(self) -> np.ndarray:
-        """Of runs on one split."""
+        """Return the variance of runs on one split."""
         return self.initialisation + self.rest
 
     @property
     def total(self) -> np.ndarray:
+        """Return the variance of one run."""
         return self.split + self.within
 
     def share(self, part: np.ndarray) -> np.ndarray:
-        """Of the total, in percent; nan where all runs agree."""
+        """Return a part as percent of the total; nan where all runs agree."""
         with np.errstate(invalid="ignore"):
             return np.asarray(100 * part / self.total)
 
 
 @dataclass(frozen=True)
 class Components:
-    """Of a (splits, initialisations) table of values, in the unit of the values or its square."""
+    """Variance components of a (splits, initialisations) table, in the unit of the values or its square."""
 
     mean: float
     splits: int
@@ -80,42 +81,43 @@ class Components:
 
     @property
     def degrees(self) -> tuple[int, int, int]:
-        """Of freedom, of the sums of squares."""
+        """Return the degrees of freedom of each sum of squares."""
         a, b = self.splits - 1, self.initialisations - 1
         return a, b, a * b
 
     def estimate(self, measure: Callable[[Parts], np.ndarray]) -> Estimate:
-        """Of a function of the parts; nan where it has no value."""
+        """Return the estimate of a function of the parts; nan where it has no value."""
         ends = np.quantile(measure(self.draws), ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
         return Estimate(float(measure(self.parts)), float(ends[0]), float(ends[1]))
 
     @property
     def mean_error(self) -> float:
-        """Standard error of the mean of the table, for new splits and new initialisations."""
+        """Return the standard error of the table's mean, for new splits and new initialisations."""
         a, b = self.splits, self.initialisations
         one = self.parts
         return float(np.sqrt(one.split / a + one.initialisation / b + one.rest / (a * b)))
 
 
 def pairs_error(parts: Parts, n: int) -> np.ndarray:
-    """Standard error of the mean of n runs, each with a split and an initialisation of its own."""
+    """Return the standard error of the mean of n runs, each with its own split and initialisation."""
     return np.asarray(np.sqrt(parts.total / n))
 
 
 def stated_error(parts: Parts, n: int) -> np.ndarray:
-    """What n runs on one split state as the standard error of their mean, on average over splits."""
+    """Return the standard error that n runs on one split state for their mean, on average over splits."""
     return np.asarray(np.sqrt(parts.within / n))
 
 
 def one_split_error(parts: Parts, n: int) -> np.ndarray:
-    """Standard error of the mean of n runs on one split, as an estimate for any split."""
+    """Return the standard error of the mean of n runs on one split, as an estimate for any split."""
     return np.asarray(np.sqrt(parts.split + parts.within / n))
 
 
 def components(values: np.ndarray) -> Components:
-    """Of (a, b) values, a row for each split and a column for each initialisation, both at least two.
+    """Return the components of (a, b) values, a row per split and a column per initialisation.
 
-    Raises UserError for fewer, or for a value that is missing.
+    Raises:
+        UserError: A value is missing, or a or b is less than two.
     """
     values = np.asarray(values, dtype=float)
     if values.ndim != 2 or min(values.shape) < 2 or not np.isfinite(values).all():
@@ -126,8 +128,8 @@ def components(values: np.ndarray) -> Components:
     sums = (b * ((rows - mean) ** 2).sum(), a * ((columns - mean) ** 2).sum(), (rest**2).sum())
     degrees = (a - 1, b - 1, (a - 1) * (b - 1))
     generator = numpy_generator("dpgraph", "generalised intervals of variance components")
-    draws = [one / generator.chisquare(of, DRAWS) for one, of in zip(sums, degrees, strict=True)]
-    raw = _solved([np.asarray(one / of) for one, of in zip(sums, degrees, strict=True)], a, b)
+    draws = [one / generator.chisquare(degree, DRAWS) for one, degree in zip(sums, degrees, strict=True)]
+    raw = _solved([np.asarray(one / degree) for one, degree in zip(sums, degrees, strict=True)], a, b)
     return Components(
         mean=float(mean),
         splits=a,
@@ -140,7 +142,7 @@ def components(values: np.ndarray) -> Components:
 
 
 def _solved(mean_squares: Sequence[np.ndarray], a: int, b: int) -> Parts:
-    """The parts that give these expected mean squares: of splits, of initialisations, and of the rest."""
+    """Return the parts whose expected mean squares (splits, initialisations, rest) are these."""
     split, initialisation, rest = mean_squares
     return Parts((split - rest) / b, (initialisation - rest) / a, rest)
 
@@ -156,7 +158,7 @@ TOO_FEW = "fewer than two splits of which every run ended well"
 
 @dataclass(frozen=True)
 class Crossed:
-    """One entry: (splits, initialisations) values of the whole splits, in the unit that is shown."""
+    """One entry: its (splits, initialisations) values in the unit that is shown."""
 
     entry: Entry
     outcome: EntryResult
@@ -165,7 +167,7 @@ class Crossed:
 
 
 def crossed(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Crossed]:
-    """One per entry of the artefact, in its order. A split of which a run is missing is left out as a whole."""
+    """Return each entry of the artefact, in its order. A split with a missing run is left out as a whole."""
     known = Results.of(results)
     return [_crossed(entry, known.outcome(entry, plan.artefacts[artefact_id].metric))
             for entry in plan.entries_of(artefact_id)]  # fmt: skip
@@ -189,11 +191,12 @@ def _crossed(entry: Entry, outcome: EntryResult) -> Crossed:
 
 
 def variance_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
-    """One row per entry. `sd_*`, `share_*` (percent) and the standard errors have intervals `*_low` and `*_high`.
+    """Return one row per entry.
 
-    Standard deviations and errors are in points. Of n runs, `se_pairs_n` is the error of the mean where each has a
-    split and an initialisation of its own; `se_stated_n` is what n runs on one split state, `se_one_split_n` what
-    their mean has as an estimate for any split. `raw_*`: variances before what is below 0 is set to 0.
+    `sd_*`, `share_*` (percent) and the standard errors have intervals `*_low` and `*_high`. Standard deviations and
+    errors are in points. `se_pairs_n` is the error of the mean of n runs that each have their own split and
+    initialisation; `se_stated_n` is the error that n runs on one split state, `se_one_split_n` the error of their mean
+    as an estimate for any split. `raw_*` are variances before negative ones are set to 0.
     """
     rows = []
     for one in crossed(plan, artefact_id, results):
@@ -202,23 +205,23 @@ def variance_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
     return pd.DataFrame(rows)
 
 
-def _columns(of: Components) -> Iterator[tuple[str, Any]]:
-    yield from {"mean": of.mean, "mean_error": of.mean_error}.items()
-    yield from {"splits": of.splits, "initialisations": of.initialisations}.items()
+def _columns(made: Components) -> Iterator[tuple[str, Any]]:
+    yield from {"mean": made.mean, "mean_error": made.mean_error}.items()
+    yield from {"splits": made.splits, "initialisations": made.initialisations}.items()
     for index, part in enumerate(PARTS):
-        yield f"mean_square_{part}", of.sums[index] / of.degrees[index]
-        yield f"raw_{part}", float(getattr(of.raw, part))
+        yield f"mean_square_{part}", made.sums[index] / made.degrees[index]
+        yield f"raw_{part}", float(getattr(made.raw, part))
     for part in PARTS:
-        yield from _interval(f"sd_{part}", of.estimate(partial(_deviation, name=part)))
-        yield from _interval(f"share_{part}", share_of(of, part))
+        yield from _interval(f"sd_{part}", made.estimate(partial(_deviation, name=part)))
+        yield from _interval(f"share_{part}", share_of(made, part))
     for n in PAIRS:
         for name, error in (("pairs", pairs_error), ("stated", stated_error), ("one_split", one_split_error)):
-            yield from _interval(f"se_{name}_{n}", of.estimate(partial(error, n=n)))
+            yield from _interval(f"se_{name}_{n}", made.estimate(partial(error, n=n)))
 
 
-def share_of(of: Components, part: str) -> Estimate:
-    """Of the variance of one run, in percent; nan where all runs agree."""
-    return of.estimate(lambda parts: parts.share(getattr(parts, part)))
+def share_of(made: Components, part: str) -> Estimate:
+    """Return a part of the variance of one run in percent; nan where all runs agree."""
+    return made.estimate(lambda parts: parts.share(getattr(parts, part)))
 
 
 def _deviation(parts: Parts, name: str) -> np.ndarray:
@@ -232,7 +235,7 @@ def _interval(name: str, estimate: Estimate) -> Iterator[tuple[str, float]]:
 
 
 def variance_points(runs: list[Crossed]) -> pd.DataFrame:
-    """What the figure shows: a row per run, with `value`, its `deviation` from the mean, and the entry's shares."""
+    """Return the points of the figure: a row per run with `value`, its `deviation` from the mean, and shares."""
     parts = []
     for one in runs:
         head: dict[str, Any] = described(one.entry, one.outcome) | {"source": "ours"}
@@ -241,5 +244,5 @@ def variance_points(runs: list[Crossed]) -> pd.DataFrame:
             long = one.values.reset_index().melt("split", value_name="value")
             head |= {name: value for name, value in _columns(one.components) if name.startswith("share_")}
             long["deviation"] = long["value"] - one.components.mean
-        parts.append(beside(head, long))
+        parts.append(prepend_columns(head, long))
     return pd.concat(parts, ignore_index=True)

@@ -1,4 +1,4 @@
-"""Every run of a crossed design as a dot, a row for each split, and the shares of the variance as bars next to it."""
+"""Tables and figures of variance components: every run as a dot, and shares of the variance as bars."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 
 
 def variance_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
-    """From `variance_table`: a block per task."""
+    """Lay out the rows of `variance_table`, a block per task."""
     notes = Footnotes()
     columns = [
         "Method",
@@ -65,15 +65,15 @@ def variance_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         "Every split is trained with every initialisation. Value: mean ± its standard error for new splits and "
         "initialisations. Std and errors are in points, in brackets their 95 % interval; shares are of the variance.",
         "Initialisations: initial parameters, dropout masks and public keys of samplers, the same on every split. "
-        "Rest: batches and, with privacy, noise, which each run draws anew, and what split and initialisation do "
-        "together.",
-        f"Errors: standard errors of a mean. {SHOWN_PAIRS} pairs: each run with a split and an initialisation of its "
-        "own, which is how seeds are made wherever splits are random. On one split: what such runs state, and what "
-        "their mean has as an estimate for any split.",
+        "Rest: batches and, with privacy, noise, which each run draws anew, and the interaction of split and "
+        "initialisation.",
+        f"Errors: standard errors of a mean. {SHOWN_PAIRS} pairs: each run has its own split and initialisation, as "
+        "seeds have wherever splits are random. On one split: the error that such runs state, and the error of their "
+        "mean as an estimate for any split.",
         "Two-way random effects with normal parts; estimates from mean squares, 0 where those are negative; "
-        "generalised confidence intervals. One from 0 to 0 says that the mean square is below what the rest alone "
-        "gives in most tables, which is chance and no proof of 0. Splits are random ones of one graph, and share most "
-        "of its nodes: what another graph would change is in none of this.",
+        "generalised confidence intervals. An interval from 0 to 0 means that the mean square is below most that the "
+        "rest alone gives; this happens by chance and does not prove 0. Splits are random splits of one graph: another "
+        "graph may differ.",
         display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
@@ -116,16 +116,17 @@ COLOURS = {"split": BLUE, "initialisation": ORANGE, "rest": "#BDBDBD"}
 TEXTS = {
     "split": "between splits",
     "initialisation": "between initialisations",
-    "rest": "rest: batches, noise, interaction",
+    "rest": "rest",
 }
 REMARK = (
     "Left: a dot for each run, a row for each split, a colour and marker for each initialisation; tick: mean of the "
-    "split. Right: shares of the variance; line: 95 % confidence interval of the share of splits."
+    "split. Right: shares of the variance; rest: batches, noise and interaction; line: 95 % confidence interval of the "
+    "share of splits."
 )
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw from `variance_points`: per task the runs, and the shares beside them."""
+    """Draw, for each task, the runs on the left and the shares on the right."""
     runs = crossed(plan, artefact_id, results)
     points = variance_points(runs)
     tasks = plan.tasks_of(artefact_id)
@@ -171,7 +172,7 @@ def _handles(looks: dict[int, Look]) -> dict[str, Artist]:
 
 
 def _bands(axes: Axes, own: list[Crossed], named: bool = True) -> None:
-    """A band for each method, the first one on top."""
+    """Set a band for each method, the first one on top."""
     axes.set_ylim(len(own) - 0.5, -0.5)
     labels = [fill(words.run_label(one.entry.method.label, one.entry.target_epsilon), 24) for one in own]
     axes.set_yticks(range(len(own)), labels if named else [""] * len(own), fontsize=6)
