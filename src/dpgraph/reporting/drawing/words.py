@@ -42,10 +42,13 @@ def described(points: pd.DataFrame, *remarks: str, budgets: bool = True) -> list
 
     `budgets` adds both epsilons of every private method, for figures whose axes do not show them.
     """
+    return [*uncertainty(points), *filter(None, remarks), *guarantees(points, budgets)]
+
+
+def guarantees(points: pd.DataFrame, budgets: bool = True) -> list[str]:
+    """Return what a caption says of epsilons, delta, missing results, relations and scopes."""
     ours = points[points["source"] == "ours"]
     return [
-        *uncertainty(points),
-        *filter(None, remarks),
         *(methods_budgets(ours) if budgets else []),
         *delta(ours),
         *missing_lines(points),

@@ -30,7 +30,7 @@ RDP, EPSILON = "rdp", "epsilon"
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw two panels for each setting of `bounds_points`."""
+    """Draw from `bounds_points`."""
     points = bounds_points(plan, artefact_id)
     handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
     labels = list(plan.artefacts[artefact_id].bounds)
@@ -58,7 +58,7 @@ def _axes(axes: Axes, quantity: str) -> None:
 
 
 def bounds_points(plan: Plan, artefact_id: str) -> pd.DataFrame:
-    """Return the points: `quantity` is rdp of one step along orders, or epsilon at `delta` along steps."""
+    """`quantity` rdp along orders, of one step, or epsilon along steps, at `delta`."""
     rows: list[dict] = []
     for label, changed in plan.artefacts[artefact_id].bounds.items():
         at = {**bounds.DEFAULTS, **changed.model_dump(exclude_none=True)}

@@ -140,8 +140,8 @@ def confusion_display(plan: Plan, artefact_id: str, title: str, made: list[Confu
     label = plan.experiments[artefact_id.split("/")[0]].methods[reference].label
     remarks = [
         f"Share of a class’s test nodes that a run predicts as another class (%), mean over seeds: the {LARGEST} "
-        f"largest of {label}, and the printed ones. Wrong classes: exp of the entropy of a class’s errors, mean over the "
-        "classes listed; 1 means that all errors of a class go to one other class.",
+        f"largest of {label}, and the printed ones. Wrong classes: exp of the entropy of a class’s errors, mean over "
+        "the classes listed; 1 means that all errors of a class go to one other class.",
         EPSILON_REMARK,
         *protection.remarks(table),
     ]
@@ -256,10 +256,9 @@ def _caption(plan: Plan, artefact_id: str, runs: pd.DataFrame) -> list[str]:
     empty = [f"{row.task_label}, {row.label}" for row in runs[runs["share"].isna()].itertuples()]
     return [
         *([f"Mean over {' or '.join(map(str, seeds))} seeds. Class ids as in the data."] if seeds else []),
-        *words.methods_budgets(runs),
         *words.not_drawn(empty),
         *splits.fixed(plan, artefact_id),
-        *protection.caption(runs),
+        *words.guarantees(runs.assign(source="ours")),
     ]
 
 

@@ -103,11 +103,9 @@ def _caption(made: list[Embedded]) -> list[str]:
     if seeds:
         span = f"{counts[0]}" + (f" to {counts[-1]}" if len(counts) > 1 else "")
         lines = [f"Training roots of seed {' or '.join(map(str, seeds))}, {span} in a panel. Class ids as in the data."]
-    rows = described_rows(made)
-    lines += [*words.methods_budgets(rows), *protection.caption(rows)]
     empty = [one for one in made if not len(one.classes)]
     lines += words.not_drawn(f"{one.entry.suite_task.label}, {one.entry.method.label}" for one in empty)
-    return lines + [f"Missing: {reason}." for reason in dict.fromkeys(one.outcome.why_not for one in empty)]
+    return lines + words.guarantees(described_rows(made).assign(source="ours"))
 
 
 def _panel(axes: Axes, one: Embedded, classes: list[int], name: str) -> None:

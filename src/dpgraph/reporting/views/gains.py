@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 
 from dpgraph.engine.methods.looks import BLUE, GREY, VERMILION, Look
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import protection, splits
+from dpgraph.reporting import splits
 from dpgraph.reporting.artefacts import described
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
@@ -152,8 +152,5 @@ def _caption(plan: Plan, artefact_id: str, points: pd.DataFrame, empty: list[str
         *filter(None, [artefact.caption]),
         *words.not_drawn(empty),
         *splits.fixed(plan, artefact_id),
-        *words.methods_budgets(points),
-        *words.delta(points),
-        *words.missing_lines(points),
-        *protection.caption(points),
+        *words.guarantees(points),
     ]

@@ -22,7 +22,7 @@ from dpgraph.problems.images.inversion import BY_CLASS, Inversion
 from dpgraph.problems.images.value import Images, load_images
 from dpgraph.reporting import protection
 from dpgraph.reporting.artefacts import described, described_rows, of_entry, prepend_columns
-from dpgraph.reporting.drawing import canvas
+from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import epsilon
 from dpgraph.reporting.quantities import quantity
@@ -113,11 +113,9 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
         blocks.append((task.label, value, first, [one for one in made if one.entry.task_id == task_id]))
     columns = max([len(first) for _, _, first, _ in blocks] + [4])
     shown = quantity(plan.artefacts[artefact_id].metric)
-    missing = dict.fromkeys(one.outcome.why_not for one in made if one.images is None)
     about = [
         f"Below an image: {shown.label} to a training image of its class, as in the first row.",
-        *protection.caption(described_rows(made)),
-        *(f"Missing: {reason}." for reason in missing),
+        *words.guarantees(described_rows(made).assign(source="ours"), budgets=False),
     ]
     rows = sum(1 + len(runs) for _, _, _, runs in blocks)
     place = Gallery(columns, rows, len(blocks))

@@ -10,7 +10,7 @@ import pandas as pd
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.inversion import BLANK, BY_CLASS, L2, RECOGNISED, SSIM
 from dpgraph.problems.images.membership import MEMBERSHIP
-from dpgraph.reporting import display, formats, protection, splits
+from dpgraph.reporting import display, protection, splits
 from dpgraph.reporting.artefacts import described, heading, of_entry
 from dpgraph.reporting.display import DASH, Footnotes, MadeTable, RowGroup, Table, Text
 from dpgraph.reporting.drawing import canvas, marks, words
@@ -151,7 +151,11 @@ def _ours(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept
     head.append(display.seeds_cell(row, notes))
     if row["status"] != "ok":
         return [*head, display.failure(row, notes), *[Text(DASH)] * (len(MEANS) - 1 + len(classes))]
-    return [*head, *(_measure(row, name) for name in MEANS), *(_of(of_class, number, "distance") for number in classes)]
+    return [
+        *head,
+        *(display.measure_cell(row, name, 3 if name == "ssim" else 2) for name in MEANS),
+        *(_of(of_class, number, "distance") for number in classes),
+    ]
 
 
 def _printed(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept: bool) -> list[Text]:
@@ -163,13 +167,6 @@ def _printed(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], sw
 def _of(of_class: pd.DataFrame, number: int, column: str) -> Text:
     value = float(of_class[column].get(number, math.nan))
     return Text(DASH if math.isnan(value) else f"{value:.2f}" if value >= 1 else f"{value:.3f}")
-
-
-def _measure(row: dict[str, Any], name: str) -> Text:
-    mean = row[f"{name}_mean"]
-    if math.isnan(mean):
-        return Text(DASH)
-    return Text(formats.mean_std(mean, row[f"{name}_std"], 3 if name == "ssim" else 2))
 
 
 CLASSES_ON_AXIS = 20  # on an axis

@@ -50,7 +50,7 @@ def draw(plan: Plan, artefact_id: str, given: Any) -> Drawn:
 
 
 def units_of(entry: Entry, value: Images) -> Units:
-    """Return the subclasses as the prepared step of the entry's cell makes them."""
+    """As the prepared step of the entry's cell makes them."""
     privacy = entry.cell.privacy
     cut = cluster_units if privacy.variant == "kmeans" else subclass_units  # type: ignore[union-attr]
     parts = privacy.subclasses  # type: ignore[union-attr]

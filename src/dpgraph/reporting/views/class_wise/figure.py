@@ -13,8 +13,8 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.drawing.epsilon_axis import tick
 from dpgraph.reporting.drawing.palette import looks_of_methods
-from dpgraph.reporting.formats import significant
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import class_counts
 from dpgraph.reporting.views.class_wise.table import class_wise_points
@@ -82,9 +82,5 @@ def _x_axis(axes: Axes, train_nodes: pd.Series, gap: float) -> float:
     axes.axvline(classes + 0.8, color="#BBBBBB", linewidth=0.7)
     axes.xaxis.set_major_locator(FixedLocator([*ranks, last]))
     axes.xaxis.set_minor_locator(FixedLocator(range(1, classes + 1)))
-    axes.set_xticklabels([*(f"{rank}\n{_short(int(train_nodes[rank]))}" for rank in ranks), "all"], fontsize=6.5)
+    axes.set_xticklabels([*(f"{rank}\n{tick(train_nodes[rank])}" for rank in ranks), "all"], fontsize=6.5)
     return last
-
-
-def _short(nodes: int) -> str:
-    return str(nodes) if nodes < 1000 else f"{significant(nodes / 1000, 2 if nodes < 1e5 else 3)}k"

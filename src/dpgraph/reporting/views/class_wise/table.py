@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting import display, formats, protection
+from dpgraph.reporting import display, protection
 from dpgraph.reporting.artefacts import counterparts, described, heading, prepend_columns
 from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.results import EntryResult, Results, class_counts, over_seeds, summarise
@@ -180,7 +179,11 @@ def _title(part: pd.DataFrame) -> str:
 
 def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
     ok = row["status"] == "ok"
-    measures = [_measure(row, name) for name in MEASURES] if ok else [display.failure(row, notes), *[Text(DASH)] * 4]
+    measures = (
+        [display.measure_cell(row, name) for name in MEASURES]
+        if ok
+        else [display.failure(row, notes), *[Text(DASH)] * 4]
+    )
     return [
         Text(row["label"]),
         display.target_cell(row),
@@ -188,10 +191,3 @@ def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
         display.seeds_cell(row, notes),
         *measures,
     ]
-
-
-def _measure(row: dict[str, Any], name: str) -> Text:
-    mean = row[f"{name}_mean"]
-    if math.isnan(mean):
-        return Text(DASH)
-    return Text(formats.mean_std(mean, row[f"{name}_std"]).replace("-", "−"))

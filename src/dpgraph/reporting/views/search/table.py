@@ -26,6 +26,7 @@ from dpgraph.reporting.display import (
     Text,
     epsilon_cells,
     failure,
+    measure_cell,
     target_cell,
     with_delta,
 )
@@ -214,15 +215,11 @@ def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
         Text(settings_text(json.loads(row["settings"]))),
         target_cell(row),
         Text(f"{row['rank']:.0f} of {row['trials']}{', selected' if selected else ''}" if ranked else DASH),
-        Text(formats.mean_std(row["validation_mean"], row["validation_std"])) if ranked else failure(row, notes),
-        Text(_test(row) if selected else DASH),
+        measure_cell(row, "validation") if ranked else failure(row, notes),
+        measure_cell(row, "test"),
         *epsilon_cells(row, notes),
         _tuning(row, notes) if selected else Text(DASH),
     ]
-
-
-def _test(row: dict[str, Any]) -> str:
-    return DASH if math.isnan(row["test_mean"]) else formats.mean_std(row["test_mean"], row["test_std"])
 
 
 def _tuning(row: dict[str, Any], notes: Footnotes) -> Text:

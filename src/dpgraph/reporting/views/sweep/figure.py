@@ -14,7 +14,7 @@ from dpgraph.reporting import splits
 from dpgraph.reporting.chance import shown_as
 from dpgraph.reporting.drawing import lines, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
-from dpgraph.reporting.drawing.epsilon_axis import set_ticks
+from dpgraph.reporting.drawing.epsilon_axis import set_ticks, tick
 from dpgraph.reporting.drawing.facets import Facet, facets, laid_out, share_y
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.quantities import Quantity
@@ -161,4 +161,4 @@ def _tick(value: str) -> str:
     number = as_number(value)
     if number is None or number < 1000:
         return value
-    return f"{number / 1000:g}k"
+    return tick(number)

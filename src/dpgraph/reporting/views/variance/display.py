@@ -157,8 +157,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
 
 
 def _caption(first: pd.DataFrame, empty: list[str]) -> list[str]:
-    said = [*words.methods_budgets(first), *words.delta(first), *words.missing_lines(first), *protection.caption(first)]
-    return [REMARK, *words.not_drawn(empty), *said]
+    return [REMARK, *words.not_drawn(empty), *words.guarantees(first)]
 
 
 def _handles(looks: dict[int, Look]) -> dict[str, Artist]:
