@@ -24,7 +24,7 @@ from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.power import DRAWS, Strength
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons
-from dpgraph.reporting.views.class_wise.table import ClassValues, class_changes
+from dpgraph.reporting.views.class_wise.rows import ClassValues, class_changes
 
 MOST_ORDERS = 10_000  # of the classes that are tried; of up to 7 classes all
 CORRELATION = 0.5  # under the alternative: the papers print none

@@ -34,7 +34,7 @@ from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_
 from dpgraph.reporting.claims.words import would_contradict, would_reproduce
 from dpgraph.reporting.paper_values import paper_datasets, printed_by_data_set
 from dpgraph.reporting.results import Results, class_counts, write_csv
-from dpgraph.reporting.views.class_wise.table import class_values
+from dpgraph.reporting.views.class_wise.rows import class_values
 
 NOT_OWN = "no run on the paper's own data with its own mechanism"
 COLUMNS = ("claim", "verdict", "reason", "substitutes", "size", "power", "n", "mechanism", "paper", "sentence",

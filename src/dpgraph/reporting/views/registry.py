@@ -66,7 +66,7 @@ VIEWS: dict[str, ViewFunctions] = {
     ),
     "accuracy": ViewFunctions(table="accuracy.table:make", wide="accuracy.wide:forms"),
     "bounds": ViewFunctions(figure="bounds:draw", inputs=PLAN_ALONE),
-    "class-wise": ViewFunctions(table="class_wise.table:make", figure="class_wise.figure:draw", inputs=GRAPH_ROWS),
+    "class-wise": ViewFunctions(table="class_wise.display:make", figure="class_wise.display:draw", inputs=GRAPH_ROWS),
     "confusion": ViewFunctions(
         table="confusion:make", figure="confusion:draw", derived="derived:confusion_metrics", inputs=GRAPH_ROWS
     ),

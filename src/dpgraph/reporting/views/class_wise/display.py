@@ -1,8 +1,9 @@
-"""Class-wise figures: accuracy of each class, most frequent in training first, and over all test nodes."""
+"""Class-wise tables and figures: what privacy costs rare classes, and the accuracy of each class."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -10,14 +11,62 @@ from matplotlib.ticker import FixedLocator
 
 from dpgraph.engine.methods.looks import Look
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import splits
+from dpgraph.reporting import display, protection, splits
+from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.epsilon_axis import tick
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import class_counts
-from dpgraph.reporting.views.class_wise.table import class_wise_points
+from dpgraph.reporting.views.class_wise.rows import MEASURES, class_wise_points, fairness_table
+
+COLUMNS = [
+    "Method", "Target ε", *display.EPSILON_HEADS, "Seeds", "Accuracy (%)", "Worst class (%)", "Best − worst",
+    "Frequent − rare third", "Correlation of loss with frequency",
+]  # fmt: skip
+
+
+def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    frame = fairness_table(plan, artefact_id, results, class_counts(plan, artefact_id, results))
+    return MadeTable(frame, fairness_display(heading(plan, artefact_id), frame))
+
+
+def fairness_display(title: str, table: pd.DataFrame) -> Table:
+    """Lay out the rows of `fairness_table`, a block per task."""
+    notes = Footnotes()
+    blocks = display.by_task(table, lambda row: _cells(row, notes), _title)
+    remarks = [
+        "Mean ± sample standard deviation over the seeds. Classes are those of the test nodes; thirds are by frequency "
+        "in the training data. Loss: accuracy without privacy minus private, of the same seed. Its rank correlation "
+        "with frequency (Spearman) is below 0 where rarer classes lose more.",
+        display.EPSILON_REMARK,
+        *protection.remarks(table),
+    ]
+    return Table(title, COLUMNS, blocks, notes.texts, remarks)
+
+
+def _title(part: pd.DataFrame) -> str:
+    classes = int(part["classes"].max())
+    return display.with_delta(str(part["task_label"].iloc[0]) + (f", {classes} classes" if classes else ""), part)
+
+
+def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
+    ok = row["status"] == "ok"
+    measures = (
+        [display.measure_cell(row, name) for name in MEASURES]
+        if ok
+        else [display.failure(row, notes), *[Text(DASH)] * 4]
+    )
+    return [
+        Text(row["label"]),
+        display.target_cell(row),
+        *display.epsilon_cells(row, notes),
+        display.seeds_cell(row, notes),
+        *measures,
+    ]
+
 
 FEW = 16  # classes; with more a panel has the whole width
 LABEL = 0.36  # inches of a label of the x axis

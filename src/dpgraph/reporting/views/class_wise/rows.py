@@ -1,20 +1,17 @@
-"""Class-wise tables: accuracy by class, ordered by frequency in training (Daigavane et al., Figure 4)."""
+"""Accuracy by class, ordered by frequency in training, in long form (Daigavane et al., Figure 4)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import rankdata
 
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting import display, protection
-from dpgraph.reporting.artefacts import counterparts, described, heading, prepend_columns
-from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
-from dpgraph.reporting.results import EntryResult, Results, class_counts, over_seeds, summarise
+from dpgraph.reporting.artefacts import counterparts, described, prepend_columns
+from dpgraph.reporting.results import EntryResult, Results, over_seeds, summarise
 
 Counts = Mapping[str, np.ndarray]  # (classes,) labelled training nodes, by task id
 NO_COUNTS = "class frequencies are not known: the graph is not there"
@@ -145,49 +142,3 @@ def class_changes(values: ClassValues, reference: ClassValues, of: str) -> np.nd
     seeds = own.index.intersection(other.index)  # the test nodes, and so the classes, are the same in both
     compared = own.loc[seeds] if of == "accuracy" else other.loc[seeds, own.columns] - own.loc[seeds]
     return compared.to_numpy(float)
-
-
-COLUMNS = [
-    "Method", "Target ε", *display.EPSILON_HEADS, "Seeds", "Accuracy (%)", "Worst class (%)", "Best − worst",
-    "Frequent − rare third", "Correlation of loss with frequency",
-]  # fmt: skip
-
-
-def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    frame = fairness_table(plan, artefact_id, results, class_counts(plan, artefact_id, results))
-    return MadeTable(frame, fairness_display(heading(plan, artefact_id), frame))
-
-
-def fairness_display(title: str, table: pd.DataFrame) -> Table:
-    """Lay out the rows of `fairness_table`, a block per task."""
-    notes = Footnotes()
-    blocks = display.by_task(table, lambda row: _cells(row, notes), _title)
-    remarks = [
-        "Mean ± sample standard deviation over the seeds. Classes are those of the test nodes; thirds are by frequency "
-        "in the training data. Loss: accuracy without privacy minus private, of the same seed. Its rank correlation "
-        "with frequency (Spearman) is below 0 where rarer classes lose more.",
-        display.EPSILON_REMARK,
-        *protection.remarks(table),
-    ]
-    return Table(title, COLUMNS, blocks, notes.texts, remarks)
-
-
-def _title(part: pd.DataFrame) -> str:
-    classes = int(part["classes"].max())
-    return display.with_delta(str(part["task_label"].iloc[0]) + (f", {classes} classes" if classes else ""), part)
-
-
-def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
-    ok = row["status"] == "ok"
-    measures = (
-        [display.measure_cell(row, name) for name in MEASURES]
-        if ok
-        else [display.failure(row, notes), *[Text(DASH)] * 4]
-    )
-    return [
-        Text(row["label"]),
-        display.target_cell(row),
-        *display.epsilon_cells(row, notes),
-        display.seeds_cell(row, notes),
-        *measures,
-    ]
