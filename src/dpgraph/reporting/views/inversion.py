@@ -154,17 +154,17 @@ def _ours(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept
     return [
         *head,
         *(display.measure_cell(row, name, 3 if name == "ssim" else 2) for name in MEANS),
-        *(_of(of_class, number, "distance") for number in classes),
+        *(_distance_cell(of_class, number, "distance") for number in classes),
     ]
 
 
 def _printed(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept: bool) -> list[Text]:
     before = 1 + swept + 1 + len(display.EPSILON_HEADS) + 1 + len(MEANS)
-    numbers = (_of(of_class, number, "distance_published") for number in classes)
+    numbers = (_distance_cell(of_class, number, "distance_published") for number in classes)
     return [Text(f"paper: {row['label']}"), *[Text(DASH)] * (before - 1), *numbers]
 
 
-def _of(of_class: pd.DataFrame, number: int, column: str) -> Text:
+def _distance_cell(of_class: pd.DataFrame, number: int, column: str) -> Text:
     value = float(of_class[column].get(number, math.nan))
     return Text(DASH if math.isnan(value) else f"{value:.2f}" if value >= 1 else f"{value:.3f}")
 

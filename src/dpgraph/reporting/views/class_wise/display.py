@@ -53,12 +53,9 @@ def _title(part: pd.DataFrame) -> str:
 
 
 def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
-    ok = row["status"] == "ok"
-    measures = (
-        [display.measure_cell(row, name) for name in MEASURES]
-        if ok
-        else [display.failure(row, notes), *[Text(DASH)] * 4]
-    )
+    measures = [display.measure_cell(row, name) for name in MEASURES]
+    if row["status"] != "ok":
+        measures = [display.failure(row, notes), *[Text(DASH)] * (len(MEASURES) - 1)]
     return [
         Text(row["label"]),
         display.target_cell(row),
