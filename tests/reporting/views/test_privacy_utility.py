@@ -187,6 +187,6 @@ def test_what_six_lines_leave_out_is_named_below_the_picture(views_plan, results
     monkeypatch.setattr("dpgraph.reporting.drawing.lines.MOST", MOST - 2)
     made = drawn_from(views_plan, name, points)
     said = next(line for line in made.caption if "In the CSV file only" in line)
-    assert "In the CSV file only, since a figure has at most 4 lines: DP-GCN, " in said
+    assert "In the CSV file only, since a figure has at most 4 lines: DP-GCN; " in said
     assert len(made.points) == len(points)
     assert len([text for one in made.figure.legends for text in one.get_texts()]) <= 4
