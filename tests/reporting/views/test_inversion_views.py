@@ -110,7 +110,7 @@ def test_a_row_of_means_and_one_for_each_class_beside_the_printed_distance(plan,
 def test_the_table_says_what_a_distance_does_not(plan, frame, tmp_path):
     write_table(plan, "zhang-ch4/table4.1", frame, tmp_path / "table")
     text = (tmp_path / "table.md").read_text()
-    assert "bounds no ε" in text
+    assert "It does not bound ε" in text
     assert "5.93" in text
     write_table(plan, "zhang-ch4/robustness", frame, tmp_path / "all")
     text = (tmp_path / "all.md").read_text()
