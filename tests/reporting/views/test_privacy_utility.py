@@ -110,7 +110,7 @@ def test_an_epsilon_of_0_alone_has_no_panel(views_plan, results):
     assert said[0].startswith("No run has a rigorous ε above 0, so no panel of rigorous ε: ")
     unproved = points.assign(eps_rigorous=points["eps_rigorous"].mask(private))
     said = [line for line in drawn_from(views_plan, name, unproved).caption if "so no panel of" in line]
-    assert said[0].startswith("Nothing is proved of any run, so no panel of rigorous ε: ")
+    assert said[0].startswith("No run has a rigorous ε, so no panel of rigorous ε: ")
 
 
 def test_two_panels_only_where_both_kinds_are(views_plan, results, tmp_path):
@@ -187,6 +187,6 @@ def test_what_six_lines_leave_out_is_named_below_the_picture(views_plan, results
     monkeypatch.setattr("dpgraph.reporting.drawing.lines.MOST", MOST - 2)
     made = drawn_from(views_plan, name, points)
     said = next(line for line in made.caption if "In the CSV file only" in line)
-    assert "In the CSV file only, since a figure has at most 4 lines: DP-GCN; " in said
+    assert "In the CSV file only, since a figure has at most 4 lines: DP-GCN, rigorous." in said
     assert len(made.points) == len(points)
     assert len([text for one in made.figure.legends for text in one.get_texts()]) <= 4
