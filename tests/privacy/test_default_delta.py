@@ -52,7 +52,7 @@ def test_nothing_else_decides_a_delta() -> None:
         "privacy/public_numbers.py",  # the rule
         "cli/privacy.py", "own_graph/budget.py",  # N is asked for, or the nodes that are there
         "families/votes/rules.py", "families/votes/caps.py",  # public rules of settings
-        "reporting/views/presence/derived.py",  # an attack without privacy
+        "reporting/views/derived.py",  # an attack without privacy
     }  # fmt: skip
 
 

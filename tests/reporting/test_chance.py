@@ -16,7 +16,7 @@ from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import Results
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
+from dpgraph.reporting.views.privacy_utility import privacy_utility_points
 from tests.reporting.conftest import WORKFLOW, result_rows
 
 PANEL = "zhang/fig5.2-k4-sgd4-after-q"

@@ -16,8 +16,7 @@ from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.records import Metrics, ParsedRecord
 from dpgraph.reporting.results import read_results
-from dpgraph.reporting.views.accuracy.rows import accuracy_table
-from dpgraph.reporting.views.accuracy.table import accuracy_display
+from dpgraph.reporting.views.accuracy.table import accuracy_display, accuracy_table
 from dpgraph.reporting.views.accuracy.wide import forms
 from tests.contract.cells import CELLS
 from tests.reporting.conftest import WORKFLOW, frame_of, result_rows

@@ -22,12 +22,11 @@ from dpgraph.reporting.guarantee import PLACES, RunGuarantee
 from dpgraph.reporting.latex import as_latex
 from dpgraph.reporting.results import PRIVACY, Results
 from dpgraph.reporting.tables import as_html, as_markdown, write_table
-from dpgraph.reporting.views.accounting import table as accounting
-from dpgraph.reporting.views.accounting.table import accounting_display, accounting_table
+from dpgraph.reporting.views import accounting
+from dpgraph.reporting.views.accounting import accounting_display, accounting_table
+from dpgraph.reporting.views.class_wise.display import fairness_display
 from dpgraph.reporting.views.class_wise.rows import fairness_table
-from dpgraph.reporting.views.class_wise.table import fairness_display
-from dpgraph.reporting.views.privacy_utility.figure import method_labels
-from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
+from dpgraph.reporting.views.privacy_utility import method_labels, privacy_utility_points
 from dpgraph.reporting.views.registry import table_of
 from tests.reporting.conftest import first_entries, with_derived
 
@@ -282,7 +281,7 @@ def test_sweeps_and_classes_say_it_in_their_caption(
     views_plan: Plan, mixed: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts = {task: np.array([30, 20, 10]) for task in ("arxiv", "other")}
-    monkeypatch.setattr("dpgraph.reporting.views.class_wise.figure.class_counts", lambda plan, artefact, rows: counts)
+    monkeypatch.setattr("dpgraph.reporting.views.class_wise.display.class_counts", lambda plan, artefact, rows: counts)
     marked = mixed.assign(uncovered=mixed["uncovered"].where(mixed["method"] != "dp-gnn", VOCABULARY))
     for name in ("batches", "fig4"):
         _, text = said(views_plan, f"daigavane/{name}", marked, tmp_path / name)

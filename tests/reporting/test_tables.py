@@ -8,8 +8,8 @@ import pytest
 
 from dpgraph.core.errors import UserError
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.accuracy.rows import accuracy_table
-from dpgraph.reporting.views.statistics.table import statistics_table
+from dpgraph.reporting.views.accuracy.table import accuracy_table
+from dpgraph.reporting.views.statistics import statistics_table
 from tests.reporting.conftest import graph_rows
 
 STATISTICS = {

@@ -162,7 +162,7 @@ View = Literal[
     "gains",
 ]
 TABLES_ONLY = ("accounting", "presence", "shares")
-FIGURES_ONLY = ("embedding", "bounds", "training", "matched", "gallery", "subclasses", "gains")
+FIGURES_ONLY = ("hard-cases", "embedding", "bounds", "training", "matched", "gallery", "subclasses", "gains")
 CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
 REFERENCES = ("hard-cases", "confusion", "gains")  # views that may have a reference
 VIEWS_OF_TESTS = {

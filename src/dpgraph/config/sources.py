@@ -41,7 +41,7 @@ STAGES: dict[str, Stage] = {
     # methods and prepared steps are loaded by their names
     "audit": Stage(("audits.registry", "families.*", "engine.preparation.*"), job=True),
     # what views derive is loaded by their names
-    "aggregate": Stage(("reporting.aggregate", "reporting.views.*.derived")),
+    "aggregate": Stage(("reporting.aggregate", "reporting.views.derived")),
     "figure": Stage(_REPORT, (PUBLISHED, "reporting/drawing/*.mplstyle")),
     "claims": Stage(_REPORT, (PUBLISHED,)),
     "runtimes": Stage(_REPORT),

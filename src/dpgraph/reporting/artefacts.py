@@ -114,6 +114,6 @@ def described_rows(runs: Iterable[EntryRun]) -> pd.DataFrame:
     return pd.DataFrame([described(one.entry, one.outcome) for one in runs])
 
 
-def beside(head: dict[str, Any], rows: pd.DataFrame) -> pd.DataFrame:
-    """The same columns before each of the rows."""
+def prepend_columns(head: dict[str, Any], rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the same columns `head` before each."""
     return pd.concat([pd.DataFrame([head] * len(rows)), rows.reset_index(drop=True)], axis=1)

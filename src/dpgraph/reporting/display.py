@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -64,7 +63,6 @@ class MadeTable(NamedTuple):
 
     frame: pd.DataFrame  # long form
     table: Table
-    files: Mapping[str, str] = MappingProxyType({})  # more texts, by suffix
 
 
 EPSILON_REMARK = (
@@ -84,6 +82,12 @@ def reference_remarks(table: pd.DataFrame, shown: Quantity) -> list[str]:
     by_task = "; ".join(f"{label} {level:.2f} {shown.unit}" for label, level in levels.items())
     attack = "" if shown.more_is_better else " A lower value is a better attack."
     return [f"To be read against {shown.reference_label}: {by_task}.{attack}"]
+
+
+def measure_cell(row: Mapping[str, Any], name: str, decimals: int = 2) -> Text:
+    """Return mean and standard deviation of a measure, from the columns `<name>_mean` and `<name>_std`."""
+    mean = row[f"{name}_mean"]
+    return Text(DASH if math.isnan(mean) else formats.mean_std(mean, row[f"{name}_std"], decimals).replace("-", "−"))
 
 
 def target_cell(row: dict) -> Text:

@@ -24,11 +24,7 @@ def artefact_outputs(plan: Plan, names: Iterable[str]) -> list[Path]:
         if plan.artefacts[name].kind == "figure":
             files += [paths.figure(name, suffix) for suffix in ("pdf", "svg", "png", "csv", "txt", "html")]
             continue
-        suffixes = [
-            *TABLE,
-            *(f"wide.{suffix}" for suffix in TABLE if view in wide),
-            *["best.yaml"] * (view == "search"),
-        ]
+        suffixes = [*TABLE, *(f"wide.{suffix}" for suffix in TABLE if view in wide)]
         files += [paths.table(name, suffix) for suffix in suffixes]
     return files
 

@@ -47,12 +47,12 @@ def displayed(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, wide: boo
 
 
 def write_table(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, stem: Path, wide: bool = False) -> list[Path]:
-    """Write stem.csv (long form), stem.md, stem.tex and stem.html, and the view's own files; `wide`: stem.wide.csv etc.
+    """Write stem.csv (long form), stem.md, stem.tex and stem.html; `wide`: stem.wide.csv etc.
 
     Raises UserError as `displayed`.
     """
-    frame, table, files = displayed(plan, artefact_id, rows, wide)
-    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in (*(WIDE if wide else SUFFIXES), *files)]
+    frame, table = displayed(plan, artefact_id, rows, wide)
+    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in (WIDE if wide else SUFFIXES)]
     write_csv(frame, paths[0])
     citation = plan.experiments[artefact_id.split("/")[0]].citation
     write_text(paths[3], page(plan.suite, table.title, as_html(table), citation))
@@ -62,8 +62,6 @@ def write_table(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, stem: P
     name = artefact_id.replace("/", "-") + ("-wide" if wide else "")
     write_text(paths[1], as_markdown(table))
     write_text(paths[2], as_latex(table, caption(plan, artefact_id), name))
-    for path, text in zip(paths[len(SUFFIXES) :], files.values(), strict=True):
-        write_text(path, text)
     return paths
 
 

@@ -121,12 +121,12 @@ def handles(count, letters=20):
 
 
 def test_a_legend_is_beside_one_panel_in_a_free_place_or_below():
-    assert Legend.of({}, 6.6, 2, 1, [2.4]).place is Place.NONE
-    assert Legend.of(handles(3), 6.6, 1, 1, [2.4]).place is Place.RIGHT
-    assert Legend.of(handles(3), 6.6, 2, 3, [2.4, 2.4]).place is Place.FREE
-    assert Legend.of(handles(3), 6.6, 2, 4, [2.4, 2.4]).place is Place.BELOW
-    assert Legend.of(handles(30), 6.6, 2, 3, [2.4, 2.4]).place is Place.BELOW
-    assert Legend.of(handles(3), 6.6, 1, 1, [2.4], below=True).place is Place.BELOW
+    assert Legend.placed({}, 6.6, 2, 1, [2.4]).place is Place.NONE
+    assert Legend.placed(handles(3), 6.6, 1, 1, [2.4]).place is Place.RIGHT
+    assert Legend.placed(handles(3), 6.6, 2, 3, [2.4, 2.4]).place is Place.FREE
+    assert Legend.placed(handles(3), 6.6, 2, 4, [2.4, 2.4]).place is Place.BELOW
+    assert Legend.placed(handles(30), 6.6, 2, 3, [2.4, 2.4]).place is Place.BELOW
+    assert Legend.placed(handles(3), 6.6, 1, 1, [2.4], below=True).place is Place.BELOW
 
 
 @pytest.mark.parametrize("count", [2, 14, 40])

@@ -17,12 +17,12 @@ from dpgraph.core.errors import UserError
 from dpgraph.engine.methods.looks import Look
 from dpgraph.families.registry import spec, specs
 from dpgraph.reporting.drawing import marks
+from dpgraph.reporting.drawing.lines import MOST
 from dpgraph.reporting.drawing.palette import APART, allocate, distance, looks_of_methods
 from dpgraph.reporting.drawing.words import uncertainty
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.quantities import Quantity
-from dpgraph.reporting.views.privacy_utility.figure import MOST
-from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
+from dpgraph.reporting.views.privacy_utility import privacy_utility_points
 from tests.contract.cells import CELLS, changed
 
 
@@ -93,7 +93,7 @@ def test_methods_of_a_figure_differ_with_and_without_colour(plan, paper_plan, sp
                 assert len({(style.marker, str(style.line)) for style in looks}) == len(looks), name
                 assert all(distance(a.colour, b.colour) >= APART for a, b in combinations(looks, 2)), name
                 most = max(most, len(looks))
-    assert most >= MOST  # the test has seen as many as a figure draws; `at_most` leaves out the rest
+    assert most >= MOST  # the test has seen as many as a figure draws; `lines` leaves out the rest
 
 
 def test_what_is_proved_keeps_its_look_beside_what_is_claimed(paper_plan):

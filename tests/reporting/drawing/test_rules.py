@@ -61,7 +61,7 @@ def drawn(request, rows_of, as_frame, tmp_path_factory):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(canvas, "save_all", lambda figure, stem: seen.append(figure) or _png(figure, stem))
             patch.setattr(
-                "dpgraph.reporting.views.class_wise.figure.class_counts",
+                "dpgraph.reporting.views.class_wise.display.class_counts",
                 lambda plan, artefact, rows: dict.fromkeys(plan.tasks_of(artefact), COUNTS),
             )
             *_, text, _ = write_figure(plan, artefact, as_frame(rows), folder / artefact.replace("/", "-"))

@@ -19,7 +19,7 @@ from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.paper_values import paper_value
 from dpgraph.reporting.results import rows_for
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.accounting.table import accounting_table
+from dpgraph.reporting.views.accounting import accounting_table
 
 
 @pytest.fixture

@@ -18,9 +18,8 @@ from dpgraph.reporting.aggregate import aggregate
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.results import Results, class_counts, read_results
 from dpgraph.reporting.tables import as_markdown, write_table
-from dpgraph.reporting.views.class_wise.figure import _x_axis
+from dpgraph.reporting.views.class_wise.display import _x_axis, fairness_display
 from dpgraph.reporting.views.class_wise.rows import class_values, class_wise_points, fairness_table, rank_correlations
-from dpgraph.reporting.views.class_wise.table import fairness_display
 from tests.reporting.conftest import graph_rows
 
 FIG = "daigavane/fig4"

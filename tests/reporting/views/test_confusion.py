@@ -12,8 +12,8 @@ from dpgraph.config.paths import Paths
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.paper_values import paper_confusions
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.confusion.derived import taken_for
-from dpgraph.reporting.views.confusion.rows import confusion_points, confusions, largest, wrong_classes
+from dpgraph.reporting.views.confusion import confusion_points, confusions, largest, wrong_classes
+from dpgraph.reporting.views.derived import taken_for
 from tests.reporting.conftest import with_derived
 
 LABELS = [0, 0, 0, 1, 1, 1, 2, 2, 2]
@@ -80,7 +80,7 @@ def test_table_says_both_epsilons_and_the_paper(run, tmp_path):
     plan, frame = run
     write_table(plan, "igamberdiev/confused", frame, tmp_path / "confused")
     lines = (tmp_path / "confused.md").read_text().splitlines()
-    assert any(line.startswith("| True class | Taken for | Test nodes | Paper (%) | GCN, SGD | ") for line in lines)
+    assert any(line.startswith("| True class | Predicted | Test nodes | Paper (%) | GCN, SGD | ") for line in lines)
     assert "| ε published / rigorous |  |  |  | ∞ / ∞ | 2.00 / 3.40 |" in lines
     assert "| relation |  |  |  | – | graph |" in lines
     assert "| scope |  |  |  | – | parameters |" in lines

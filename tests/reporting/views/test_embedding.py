@@ -15,8 +15,8 @@ from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.drawing.palette import looks_of_classes
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.views.embedding.derived import metrics, tsne
-from dpgraph.reporting.views.embedding.figure import embedded, embedding_points
+from dpgraph.reporting.views.derived import embedding_metrics, tsne
+from dpgraph.reporting.views.embedding import embedded, embedding_points
 from tests.reporting.conftest import with_derived
 from tests.reporting.exposed import ROOTS, expose, exposure, plan_in
 
@@ -100,7 +100,7 @@ def test_missing_files_and_results(run, tmp_path):
     _, frame = run
     bare = plan_in(tmp_path, seeds=2)
     frame = frame[~frame["metric"].str.startswith("embedding")]
-    assert metrics(bare) == {}
+    assert embedding_metrics(bare) == {}
     entries = embedded(bare, "zhang/clusters", frame)
     assert {one.outcome.status for one in entries} == {"not run"}
     assert all("no exposure" in one.outcome.reason for one in entries)
@@ -110,7 +110,7 @@ def test_missing_files_and_results(run, tmp_path):
     entry = bare.entries_of("zhang/clusters")[0]
     Paths(bare.config).exposure(entry.cell, 0).write_bytes(b"x")
     with pytest.raises(UserError, match="damaged"):
-        metrics(bare)
+        embedding_metrics(bare)
     assert math.isnan(embedding_points(embedded(bare, "zhang/clusters", None))["x"].iloc[0])
 
 

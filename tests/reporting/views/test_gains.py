@@ -19,7 +19,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.views.gains.figure import NO_GRAPH, gain_points
+from dpgraph.reporting.views.gains import NO_GRAPH, gain_points
 from tests.reporting.conftest import WORKFLOW, graph_rows, missing_row
 from tests.reporting.drawing.test_rules import box, labels, overlapping, panels_of
 
@@ -124,7 +124,7 @@ def test_every_graph_has_its_number_where_it_is(
         left, low, right, high = box(text, figure)
         assert min(left, low) >= -0.001
         assert max(right, high) <= 1.001
-    assert "Votes less that of own records at the same epsilon" in caption
+    assert "Votes minus that of own records at the same ε" in caption
     assert "95 % confidence interval over 8 seeds" in caption
     assert "a tenth of the labels redrawn" in caption
 
@@ -132,7 +132,7 @@ def test_every_graph_has_its_number_where_it_is(
 def test_without_results_the_figure_says_so(votes_plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figure, caption = drawn(votes_plan, None, tmp_path, monkeypatch)
     assert [text.get_text() for axes in figure.axes for text in axes.texts] == ["no results"]
-    assert "Without a panel" in caption
+    assert "No panel" in caption
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from dpgraph.config.config import Config
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.tables import as_markdown
-from dpgraph.reporting.views.hyperparameters.table import hyperparameter_table, make
+from dpgraph.reporting.views.hyperparameters import hyperparameter_table, make
 from tests.reporting.conftest import WORKFLOW
 
 
@@ -38,7 +38,7 @@ def test_the_table_has_both_and_marks_differences(plan):
     made = make(plan, "daigavane/table10", None)
     changed = made.frame.assign(agrees="no")
     assert " * |" not in as_markdown(made.table)
-    from dpgraph.reporting.views.hyperparameters.table import hyperparameter_display
+    from dpgraph.reporting.views.hyperparameters import hyperparameter_display
 
     text = as_markdown(hyperparameter_display("t", changed))
     assert "0.003 \\*" in text or "0.003 *" in text

@@ -34,8 +34,8 @@ from dpgraph.reporting.views.membership.attacks import (
     roc,
     tpr_at,
 )
-from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
-from dpgraph.reporting.views.sweep.rows import sweep_points
+from dpgraph.reporting.views.privacy_utility import privacy_utility_points
+from dpgraph.reporting.views.sweep.table import sweep_points
 from tests.contract.cells import CELLS
 from tests.reporting.conftest import with_derived
 from tests.reporting.exposed import expose, exposure, plan_in
@@ -133,7 +133,7 @@ def test_what_cannot_be_computed_says_so():
     losses = np.zeros((2, 3))
     every = np.ones((2, 3), dtype=bool)
     assert attack("loss", losses, every)[0] == "not available: all candidates are members"
-    assert attack("calibrated", losses[:1], every[:1])[0] == "not available: one seed, nothing to calibrate by"
+    assert attack("calibrated", losses[:1], every[:1])[0] == "not available: calibration needs two seeds"
     same = np.array([[1, 1, 0], [1, 1, 0]], dtype=bool)
     assert attack("calibrated", losses, same)[0] == "not available: no seed leaves out the members of another"
 
@@ -262,7 +262,7 @@ def test_what_is_not_available_stands_in_tables_and_figures(run, tmp_path):
     bare = frame[(frame["seed"] == 0) & ~frame["metric"].str.startswith("membership_attack/")]
     write_table(one, "zhang/table", with_derived(one, bare), tmp_path / "one")
     text = (tmp_path / "one.md").read_text()
-    assert "one seed, nothing to calibrate by" in text
+    assert "calibration needs two seeds" in text
     assert "| not available<sup>" in text
     empty = plan_in(tmp_path / "empty")
     for results, reason in ((bare, "no exposure"), (None, "no result in results.parquet")):

@@ -13,8 +13,9 @@ from dpgraph.config.config import Config
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import WORKFLOW, load_plan
 from dpgraph.reporting.display import MadeTable
-from dpgraph.reporting.views.presence import derived
-from dpgraph.reporting.views.presence.derived import presence_epsilon
+from dpgraph.reporting.views import derived
+from dpgraph.reporting.views.accuracy.table import PRESENCE_REMARK, make_presence
+from dpgraph.reporting.views.derived import presence_epsilon
 
 COUNT, FRIENDS = 500, 4
 CANARIES = np.repeat(np.arange(COUNT), FRIENDS)
@@ -63,19 +64,17 @@ def entry_of_a_graph(monkeypatch: pytest.MonkeyPatch, neighbours: int) -> tuple[
 
 def test_of_another_graph_than_of_canaries_nothing_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, entry, predictions = entry_of_a_graph(monkeypatch, 1)
-    assert derived._shown(plan, entry, 0, predictions) is not None
-    assert derived._shown(plan, entry, 1, predictions) is None
+    assert derived._presence(plan, entry, 0, predictions) is not None
+    assert derived._presence(plan, entry, 1, predictions) is None
     plan, entry, predictions = entry_of_a_graph(monkeypatch, 2)
     with pytest.raises(UserError, match="votes/membership: toy: expected a data set of canaries"):
-        derived._shown(plan, entry, 0, predictions)
+        derived._presence(plan, entry, 0, predictions)
 
 
 def test_the_table_says_what_the_attacker_sees() -> None:
-    from dpgraph.reporting.views.presence.table import WHAT, make
-
     plan = load_plan(Config(suite="votes"), WORKFLOW)
     assert plan.artefacts["votes/membership"].metric == "presence_epsilon/test"
-    made = make(plan, "votes/membership", None)
+    made = make_presence(plan, "votes/membership", None)
     assert isinstance(made, MadeTable)
-    assert made.table.remarks[0] == WHAT
+    assert made.table.remarks[0] == PRESENCE_REMARK
     assert len(made.frame) == 6

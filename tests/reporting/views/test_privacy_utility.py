@@ -9,17 +9,15 @@ import pytest
 from matplotlib.image import imread
 
 from dpgraph.reporting.drawing.epsilon_axis import round_numbers
+from dpgraph.reporting.drawing.lines import MOST
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.views.privacy_utility.figure import (
-    MOST,
+from dpgraph.reporting.views.privacy_utility import (
     Style,
-    at_most,
     drawable,
     drawn_from,
-    highest_lines,
     method_labels,
+    privacy_utility_points,
 )
-from dpgraph.reporting.views.privacy_utility.rows import privacy_utility_points
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +110,7 @@ def test_an_epsilon_of_0_alone_has_no_panel(views_plan, results):
     assert said[0].startswith("No run has a rigorous ε above 0, so no panel of rigorous ε: ")
     unproved = points.assign(eps_rigorous=points["eps_rigorous"].mask(private))
     said = [line for line in drawn_from(views_plan, name, unproved).caption if "so no panel of" in line]
-    assert said[0].startswith("Nothing is proved of any run, so no panel of rigorous ε: ")
+    assert said[0].startswith("No run has a rigorous ε, so no panel of rigorous ε: ")
 
 
 def test_two_panels_only_where_both_kinds_are(views_plan, results, tmp_path):
@@ -136,7 +134,7 @@ def test_proved_only_leaves_out_the_published_panel_and_what_is_said_of_it(views
 
 def test_every_value_of_a_sweep_has_a_legend_entry(views_plan, results, tmp_path):
     points = privacy_utility_points(views_plan, "daigavane/fig3b", results)
-    style = Style.of(views_plan, "daigavane/fig3b", points)
+    style = Style.from_points(views_plan, "daigavane/fig3b", points)
     handles = style.handles(points, joined=True)
     assert list(handles) == ["K: 3", "K: 10"]  # the methods have panels of their own
     assert len({handle.get_color() for handle in handles.values()}) == 2
@@ -163,53 +161,17 @@ def test_one_value_of_a_sweep_leaves_colours_to_the_methods(plan):
     second = replace(only, method_id="dp-mlp", method=other, cell=only.cell.model_copy(update={"method": "dp-mlp"}))
     single = replace(plan, entries=(*kept, second))
     points = privacy_utility_points(single, "daigavane/fig3b", None).assign(mean=50.0)
-    style = Style.of(single, "daigavane/fig3b", points)
+    style = Style.from_points(single, "daigavane/fig3b", points)
     assert (style.values, style.label) == ([], "Maximum degree K: 2")
     first, last = (style.look(name, "2") for name in ("dp-gcn-1", "dp-mlp"))
     assert (first.colour, first.marker) != (last.colour, last.marker)
     assert len(style.handles(points, joined=False)) == 2
 
 
-def test_a_panel_has_the_best_lines_without_privacy_and_all_private_ones():
-    own = [("A", f"open-{place}", "none", "ours", 80.0 + place) for place in range(5)]
-    own += [("B", f"open-{place}", "none", "ours", 80.0 - place) for place in range(5)]
-    rows = [*own, ("A", "open-0", "none", "paper's table 1", 99.0), ("A", "private", "rigorous", "ours", 10.0)]
-    points = pd.DataFrame(rows, columns=["task", "method", "variant", "source", "mean"])
-    kept = highest_lines(points)
-    lines = kept[kept["variant"] == "none"]
-    assert sorted(lines.loc[lines["task"] == "A", "method"]) == ["open-2", "open-3", "open-4"]
-    assert sorted(lines.loc[lines["task"] == "B", "method"]) == ["open-0", "open-1", "open-2"]
-    assert (kept["method"] == "private").sum() == 1
-    assert len(highest_lines(points[points["method"] < "open-3"])) == 7  # where there are no more, all stay
-
-
-def test_a_legend_has_six_lines_of_what_has_points():
-    """Without privacy, the paper's own mechanism, then the nearest to the best of each data set."""
-    names = {"mlp": "none", "paper": "published", **{f"ours-{place}": "rigorous" for place in range(6)}}
-    rows = [
-        (task, method, variant, "ours", epsilon, 50.0 + (100 if task == "B" else 1) * place * epsilon)
-        for task in "AB"
-        for place, (method, variant) in enumerate(names.items())
-        for epsilon in (1.0, 4.0)
-    ]
-    rows.append(("A", "ours-0", "rigorous", "paper's table 1", 4.0, 90.0))
-    points = pd.DataFrame(rows, columns=["task", "method", "variant", "source", "epsilon_target", "mean"])
-    points = points.assign(eps_published=points["epsilon_target"], eps_rigorous=points["epsilon_target"])
-    kept = at_most(6, points)
-    assert list(dict.fromkeys(kept["method"])) == ["mlp", "paper", "ours-2", "ours-3", "ours-4", "ours-5"]
-    assert len(kept) == 6 * 2 * 2  # with what the paper prints of it
-    missing = points.assign(mean=points["mean"].mask(points["method"].isin(["ours-4", "ours-5"])))
-    assert at_most(6, missing).equals(missing)
-    claimed = points.assign(eps_rigorous=points["eps_rigorous"].mask(points["method"].isin(["paper", "ours-5"])))
-    proved = list(dict.fromkeys(at_most(5, claimed, ("rigorous",))["method"]))  # what has no place takes no line
-    assert [one for one in proved if one not in ("paper", "ours-5")] == ["mlp", "ours-1", "ours-2", "ours-3", "ours-4"]
-    assert not {"paper", "ours-5"} & set(drawable(claimed, ("rigorous",))["method"])
-
-
 def test_a_series_without_a_point_has_no_legend_entry(views_plan, results):
     name = "daigavane/fig2"
     points = privacy_utility_points(views_plan, name, results)
-    style = Style.of(views_plan, name, points)
+    style = Style.from_points(views_plan, name, points)
     assert len(style.handles(points, joined=True)) == 5
     without = points[points["method"] != "dp-residual"]
     gone = pd.concat([without, points[points["method"] == "dp-residual"].assign(mean=math.nan)])
@@ -221,10 +183,10 @@ def test_a_series_without_a_point_has_no_legend_entry(views_plan, results):
 def test_what_six_lines_leave_out_is_named_below_the_picture(views_plan, results, monkeypatch):
     name = "daigavane/fig2"
     points = privacy_utility_points(views_plan, name, results)
-    assert not [line for line in drawn_from(views_plan, name, points).caption if "in the picture" in line]
-    monkeypatch.setattr("dpgraph.reporting.views.privacy_utility.figure.MOST", MOST - 2)
+    assert not [line for line in drawn_from(views_plan, name, points).caption if "In the CSV file only" in line]
+    monkeypatch.setattr("dpgraph.reporting.drawing.lines.MOST", MOST - 2)
     made = drawn_from(views_plan, name, points)
-    said = next(line for line in made.caption if "in the picture" in line)
-    assert "In the CSV file, but not in the picture, which has at most 4 lines: DP-GCN, " in said
+    said = next(line for line in made.caption if "In the CSV file only" in line)
+    assert "In the CSV file only, since a figure has at most 4 lines: DP-GCN, rigorous." in said
     assert len(made.points) == len(points)
     assert len([text for one in made.figure.legends for text in one.get_texts()]) <= 4

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
 from dpgraph.cli import main
 from dpgraph.config.config import Config
@@ -20,7 +19,6 @@ from dpgraph.config.expansion import merged
 from dpgraph.config.experiment import Search
 from dpgraph.config.paths import Paths
 from dpgraph.config.record import CellRecord, Metric, SeedRecord
-from dpgraph.config.suite import Rule
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
 from dpgraph.families.registry import spec
@@ -31,11 +29,15 @@ from dpgraph.privacy.accountants import tuning
 from dpgraph.privacy.mechanisms.base import mechanism_from
 from dpgraph.reporting import protection
 from dpgraph.reporting.latex import as_latex
-from dpgraph.reporting.tables import as_html, as_markdown, write_table
-from dpgraph.reporting.views.search.best import best_settings
+from dpgraph.reporting.tables import as_html, as_markdown
 from dpgraph.reporting.views.search.cost import TuningCost, objections, tuning_cost
-from dpgraph.reporting.views.search.rows import UNLIKE_TRIALS, search_table
-from dpgraph.reporting.views.search.table import make, search_display, settings_text
+from dpgraph.reporting.views.search.table import (
+    UNLIKE_TRIALS,
+    make,
+    search_display,
+    search_table,
+    settings_text,
+)
 from tests.contract.cells import changed
 
 EXPERIMENT = """
@@ -156,7 +158,7 @@ def test_trials_are_ranked_within_one_relation_and_scope(plan: Plan, results: pd
     other = {entry.cell.slug for entry in plan.entries_of("toy/search1") if entry.value in ("trial 3", "trial 5")}
     private = changed["cell"].isin(other) & (changed["variant"] == "rigorous")
     changed.loc[private, "scope_rigorous"] = "strangers"
-    frame, display, _ = make(plan, "toy/search1", changed)
+    frame, display = make(plan, "toy/search1", changed)
     rows = group(frame, "dp-gcn", "cut", 8.0)
     assert rows["trial"].tolist() == [f"trial {n}" for n in (4, 2, 1, 6, 3, 5)]
     assert rows["rank"].tolist() == [1, 2, 3, 4, 1, 2]
@@ -167,12 +169,11 @@ def test_trials_are_ranked_within_one_relation_and_scope(plan: Plan, results: pd
     shown = [row for row in display.blocks[1].rows if (row[0].value, row[2].value) == ("DP-GCN", "8")]
     assert [row[3].value for row in shown][3:] == ["4 of 4", "1 of 2, selected", "2 of 2"]
     assert protection.UNLIKE in display.remarks
-    assert len(yaml.safe_load(best_settings(plan, "toy/search1", frame))) == 2 + 2 * 2 * 2 * 2
 
 
 def test_two_selections_have_no_price(plan: Plan, results: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     """The theorem is about the release of one run."""
-    monkeypatch.setattr("dpgraph.reporting.views.search.rows.tuning_cost", lambda *_: TuningCost(3.0, ""))
+    monkeypatch.setattr("dpgraph.reporting.views.search.table.tuning_cost", lambda *_: TuningCost(3.0, ""))
     changed = results.copy()
     other = {entry.cell.slug for entry in plan.entries_of("toy/search1") if entry.value == "trial 3"}
     changed.loc[changed["cell"].isin(other), "relation_rigorous"] = "edge"
@@ -188,7 +189,6 @@ def test_without_results_nothing_is_selected(plan: Plan) -> None:
     assert len(table) == 60
     assert not table["selected"].any()
     assert set(table["status"]) == {"not run"}
-    assert yaml.safe_load(best_settings(plan, "toy/search1", table)) == []
 
 
 def test_seeds_of_other_artefacts_do_not_count(plan: Plan, results: pd.DataFrame, table: pd.DataFrame) -> None:
@@ -198,26 +198,8 @@ def test_seeds_of_other_artefacts_do_not_count(plan: Plan, results: pd.DataFrame
     pd.testing.assert_frame_equal(again, table)
 
 
-def test_best_settings_are_rules_that_make_the_selected_cells(
-    plan: Plan, results: pd.DataFrame, table: pd.DataFrame, tmp_path: Path
-) -> None:
-    write_table(plan, "toy/search1", results, tmp_path / "search1")
-    text = (tmp_path / "search1.best.yaml").read_text()
-    rules = [Rule.model_validate(item) for item in yaml.safe_load(text)]
-    chosen = table[table["selected"]]
-    assert len(rules) == len(chosen) == 10
-    cells = {entry.cell.slug: entry for entry in plan.entries}
-    for rule, row in zip(rules, chosen.to_dict("records"), strict=True):
-        assert (rule.methods, rule.tasks) == ((row["method"],), (row["task"],))
-        entry = cells[row["cell"]]
-        assert merged(entry.cell.model_dump(), rule.set) == entry.cell.model_dump()
-        assert rule.set == {"training": {"learning_rate": 0.2}, "model": {"width": 8}}
-    assert "DP-GCN on cut, target epsilon 8: trial 3 of 6, validation 70.00 % over 2 seeds" in text
-    assert "tuning not accounted: the number of trials is fixed" in text
-
-
 def test_every_written_form_has_both_epsilons_and_the_price(plan: Plan, results: pd.DataFrame) -> None:
-    frame, display, _ = make(plan, "toy/search1", results)
+    frame, display = make(plan, "toy/search1", results)
     assert display.columns[4:] == [
         "Validation accuracy (%)", "Test accuracy (%)", "ε published", "ε rigorous", "Relation", "Scope",
         "ε with tuning",
@@ -260,13 +242,12 @@ def test_the_command_line_needs_the_records_of_the_search_only(plan: Plan, tmp_p
     options = ["--set", "suite=toy", "--set", f"results={results}", "--workflow", str(workflow)]
     assert main(["artefacts", "toy/search1", *options, "--config", str(config_file(tmp_path))]) == 0
     written = {path.name for path in paths.table("toy/search1", "csv").parent.iterdir()}
-    suffixes = ("csv", "md", "tex", "html", "best.yaml")
+    suffixes = ("csv", "md", "tex", "html")
     assert written == {f"search1.{suffix}" for suffix in suffixes}
     table = pd.read_csv(paths.table("toy/search1", "csv"))
     assert table.loc[table["selected"], "test_mean"].tolist() == pytest.approx([20] * 10)
     private = table["selected"] & (table["variant"] == "rigorous")
     assert np.allclose(table.loc[private, "eps_rigorous"], statement.rigorous.epsilon)
-    assert len(yaml.safe_load(paths.table("toy/search1", "best.yaml").read_text())) == 10
     assert not paths.results.exists()
 
 
@@ -447,14 +428,12 @@ def test_a_refusal_of_the_accountant_is_the_reason(trials: Callable, monkeypatch
     assert cost.reason == "tuning not accounted: kind=residual-trees: expected poisson-trees"
 
 
-def test_a_price_is_shown_beside_the_epsilon_of_the_run(plan: Plan, table: pd.DataFrame) -> None:
+def test_a_price_is_shown_next_to_the_epsilon_of_the_run(plan: Plan, table: pd.DataFrame) -> None:
     paid = table["selected"] & (table["method"] == "dp-gcn") & (table["task"] == "cut")
     table.loc[paid, ["tuning_epsilon", "tuning_reason"]] = [11.0, ""]
     display = search_display("Search", table, "validation accuracy (%)", "test accuracy (%)")
     shown = [row[10].value for row in display.blocks[1].rows if row[0].value == "DP-GCN" and row[10].value != "–"]
     assert shown == ["11.0", "11.0"]
-    said = "published 24.8 (node-remove, parameters) and rigorous 8.00 (node-null, parameters); 11.0 with the selection"
-    assert said in best_settings(plan, "toy/search1", table)
 
 
 def test_settings_are_json(table: pd.DataFrame) -> None:

@@ -10,7 +10,7 @@ import pytest
 from dpgraph.config.config import Config
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.display import MadeTable
-from dpgraph.reporting.views.shares.table import make
+from dpgraph.reporting.views.shares import make
 from tests.reporting.conftest import WORKFLOW
 
 

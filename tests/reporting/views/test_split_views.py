@@ -19,9 +19,9 @@ from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.paper_values import paper_value, paper_values, published_rows
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.statistics.table import statistics_table
+from dpgraph.reporting.views.statistics import statistics_table
 from dpgraph.reporting.views.sweep.figure import positions
-from dpgraph.reporting.views.sweep.rows import sweep_points
+from dpgraph.reporting.views.sweep.table import sweep_points
 from tests.contract.cells import CELLS
 from tests.reporting.conftest import graph_rows
 

@@ -9,7 +9,7 @@ from dpgraph.config.config import Config
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.views.training.figure import draw, spline, training_points
+from dpgraph.reporting.views.training import draw, spline, training_points
 
 ARTEFACT = "zhang-ch3/fig3.3b"
 

@@ -13,8 +13,8 @@ from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.tables import write_table
-from dpgraph.reporting.views.variance import rows as module
-from dpgraph.reporting.views.variance.rows import (
+from dpgraph.reporting.views.variance import components as module
+from dpgraph.reporting.views.variance.components import (
     TOO_FEW,
     components,
     crossed,

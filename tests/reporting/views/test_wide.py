@@ -15,7 +15,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.inputs import artefact_outputs
 from dpgraph.reporting.tables import as_html, write_table
-from dpgraph.reporting.views.accuracy.rows import accuracy_table
+from dpgraph.reporting.views.accuracy.table import accuracy_table
 from dpgraph.reporting.views.accuracy.wide import forms
 from tests.reporting.conftest import WORKFLOW, first_entries, frame_of, missing_row, result_rows
 

@@ -1,1 +1,1 @@
-"""What figures share: canvas, marks, words of legends, and the one allocator of colours and markers."""
+"""Parts that figures share: canvas, lines, marks, legends, captions, and the allocator of colours and markers."""

@@ -1,4 +1,4 @@
-"""Style and sizes of all figures, their panels, and files without dates. Prose stands beside a figure, never in it."""
+"""Style, sizes, panels and files of all figures. Prose belongs to the caption, never to the picture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ METADATA: dict[str, dict[str, Any]] = {
 _suffixes: ContextVar[tuple[str, ...]] = ContextVar("suffixes", default=tuple(METADATA))
 ACROSS = 2  # places next to each other
 TITLES = ((2.5, 8.5, 12.5), (0.0, 7.5, 14.2))  # least inches of a place, size of its title, letters that an inch holds
-INSET = 0.45  # inches of a place beside its axes, above which the title starts
+INSET = 0.45  # inches of a place left of its axes, above which the title starts
 UNDER = 0.75  # inches of a place above and under its y axis: title, tick labels, x label
 LETTERS = 15.5  # letters of a label that an inch holds
 GREY = "#555555"
@@ -42,7 +42,7 @@ logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports every tab
 
 
 class Drawn(NamedTuple):
-    """A figure, its points, and what is said beside it, a sentence or two each."""
+    """A figure, its points, and its caption, one or two sentences in each line."""
 
     figure: Figure
     points: pd.DataFrame
@@ -51,12 +51,13 @@ class Drawn(NamedTuple):
 
 @contextmanager
 def house_style(salt: str) -> Iterator[None]:
-    """`salt` names the figure: ids inside an SVG are a function of it, so the same figure has the same bytes."""
+    """Apply the style of the project; ids inside an SVG depend on `salt` alone, so equal figures have equal bytes."""
     with context(STYLE, after_reset=True), matplotlib.rc_context({"svg.hashsalt": salt}):
         yield
 
 
 def saved(figure: Figure, stem: Path, suffix: str) -> Path:
+    """Write the figure as one file and return its path."""
     path = stem.with_name(f"{stem.name}.{suffix}")
     with atomic_path(path) as temporary:
         figure.savefig(temporary, metadata=METADATA[suffix])
@@ -64,7 +65,7 @@ def saved(figure: Figure, stem: Path, suffix: str) -> Path:
 
 
 def save_all(figure: Figure, stem: Path) -> list[Path]:
-    """stem.pdf, stem.svg and stem.png, or those of `only`, from one layout: it takes most of the time."""
+    """Write stem.pdf, stem.svg and stem.png, or those of `only`; one layout serves all, since it takes most time."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     return [saved(figure, stem, suffix) for suffix in _suffixes.get()]
@@ -72,7 +73,7 @@ def save_all(figure: Figure, stem: Path) -> list[Path]:
 
 @contextmanager
 def only(*suffixes: str) -> Iterator[None]:
-    """Figures that are drawn inside are saved as these files alone."""
+    """Save figures that are drawn inside as files of these suffixes alone."""
     token = _suffixes.set(suffixes)
     try:
         yield
@@ -88,17 +89,27 @@ def panels(
     heights: Sequence[float] | None = None,
     below: bool = False,
 ) -> tuple[Figure, list[list[Axes]], float]:
-    """A figure as wide as a page, or as its panels where they are few and there is no legend; the width of a place.
+    """Make a figure with empty panels and its legend.
 
-    places: how many axes share each place. across: places next to each other. heights: of the rows in inches, where
-    they differ. The legend is to the right of a single place, in the place that an incomplete row leaves free, or
-    below (`legend.Legend`; `below`: always); the panels grow until it takes no more than `legend.SHARE` of the height.
+    The figure is as wide as a page, or as one panel where there is one and no legend. Its panels grow until the legend
+    takes no more than `legend.SHARE` of the height.
+
+    Args:
+        places: How many axes share each place.
+        handles: Samples of the legend by label.
+        across: Places next to each other.
+        height: Height of a row in inches.
+        heights: Heights of the rows in inches, where they differ.
+        below: Whether the legend is below the panels even where it fits elsewhere.
+
+    Returns:
+        The figure, the axes of each place, and the width of a place in inches.
     """
     across = min(across, len(places))
     width = WIDTH if handles or across > 1 else PANEL[0]
     down = math.ceil(len(places) / across)
     tall = list(heights or [height] * down)
-    legend = Legend.of(handles, width, across, len(places), tall, below)
+    legend = Legend.placed(handles, width, across, len(places), tall, below)
     above = sum(tall) * legend.stretch(sum(tall))
     figure = Figure(figsize=(width, above + legend.height), layout="constrained")
     FigureCanvasAgg(figure)
@@ -127,9 +138,9 @@ def panelled(
     height: float = PANEL[1],
     below: bool = False,
 ) -> tuple[Figure, list[Axes], float]:
-    """Return a figure with a panel for each title, labelled; without any it says that there are no results.
+    """Return a figure with a labelled panel for each title, and the width of a place in inches.
 
-    The last value is the width of a place, as `panels` returns it.
+    Without titles the one panel says that there are no results. The other arguments are those of `panels`.
     """
     figure, places, width = panels([1] * max(len(titles), 1), handles, across, height, below=below)
     grid = [axes for (axes,) in places]
@@ -143,7 +154,7 @@ def panelled(
 
 
 def share_y(places: Sequence[Axes]) -> None:
-    """One y axis for axes next to each other; the first one has its labels."""
+    """Give axes next to each other one y axis; the first one has its labels."""
     for axes in places[1:]:
         low = min(axes.get_ylim()[0], places[0].get_ylim()[0])
         high = max(axes.get_ylim()[1], places[0].get_ylim()[1])
@@ -154,14 +165,14 @@ def share_y(places: Sequence[Axes]) -> None:
 
 
 def panel_title(axes: Axes, text: str, demonstration: bool, width: float = PANEL[0]) -> None:
-    """At the left, in lines that a panel of `width` inches holds; a demonstration is marked as such."""
+    """Write a title in lines that fit a panel of `width` inches; a demonstration is marked as such."""
     marked = f"{text} (demonstration)" if demonstration else text
     size, letters = next((size, letters) for least, size, letters in TITLES if width >= least)
     axes.set_title(fill(marked, max(int((width - INSET) * letters), 12)), loc="left", fontsize=size)
 
 
 def y_label(axes: Axes, text: str) -> None:
-    """In lines that are no longer than the axis, of axes whose layout is still to come."""
+    """Write a label of the y axis in lines that are no longer than the axis; call it before the layout."""
     figure, spec = axes.figure, axes.get_subplotspec()
     rows = spec.get_gridspec().nrows if spec is not None else 1
     letters = (figure.get_figheight() / rows - UNDER) * LETTERS  # type: ignore[union-attr]
@@ -169,7 +180,7 @@ def y_label(axes: Axes, text: str) -> None:
 
 
 def no_results(axes: Axes) -> None:
-    """The one panel of a figure of which there is nothing to show."""
+    """Write into a panel that there are no results."""
     axes.text(0.5, 0.5, "no results", transform=axes.transAxes, ha="center", va="center", color=GREY)
     axes.set_xticks([], [])
     axes.set_yticks([])

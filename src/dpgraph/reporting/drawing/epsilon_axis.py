@@ -1,6 +1,6 @@
-"""Ticks at given values, of which those are labelled whose labels do not touch; and axes of epsilon.
+"""Ticks at given values, labelled where labels do not touch; and axes of epsilon.
 
-On these the suite's epsilons are ticks; they are logarithmic where epsilons span more than `WIDE`.
+On an axis of epsilon the suite's epsilons are ticks. It is logarithmic where epsilons span more than `WIDE`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ GAP = 0.06  # inches between two
 def set_ticks(
     axes: Axes, texts: Mapping[float, str], inches: Mapping[float, float], others: Sequence[float] = ()
 ) -> None:
-    """texts: label by value; inches: where a value is on the axis; others: values that have no tick without a label.
+    """Set ticks, and labels where they do not touch; the largest and the least value are labelled first.
 
-    Labels of the largest and the least value come first.
+    Args:
+        axes: Axes whose x axis is set.
+        texts: Label by value.
+        inches: Position on the axis by value, in inches.
+        others: Values that have a tick only with a label.
     """
     first = sorted(value for value in texts if value not in others)
     kept: list[float] = []
@@ -45,17 +49,23 @@ def _half(text: str) -> float:
 FEW = 4  # ticks, below which values between them cannot be read
 WIDE = 4.0  # largest / smallest from which the axis is logarithmic
 NEAR = 1.6  # ratio within which a value belongs to a target
-EDGE, MOST_EDGE = 0.09, 0.3  # shares of the axis beside its first and last value
+EDGE, MOST_EDGE = 0.09, 0.3  # shares of the axis before its first value and after its last
 
 
 def epsilon_axis(axes: Axes, targets: Iterable[float], reached: Iterable[float], width: float, margin: float) -> float:
-    """Sets scale, limits and ticks; returns the inches between the two ticks that are nearest to each other.
+    """Set scale, limits and ticks; return the smallest distance between two ticks in inches.
 
-    targets: the suite's epsilons in units of the axis, all of them ticks, with or without a result. They are none
-    where no value is near any: an axis of proved epsilons may be far from what a paper's formula was asked for. Where
-    values go on beyond them, round numbers are ticks as well, or the largest value if none is that large; where that
-    leaves fewer than `FEW` ticks for values that are near no target, finer numbers between them. width: inches
-    of the axes; margin: of it, at least, what is beside the first and the last value (`marks.margin`).
+    The targets are ticks, with or without a result, unless no value is near any of them: proved epsilons may be far
+    from the target of a paper's formula. Beyond the targets round numbers are ticks, or the largest value where no
+    round number is that large. Finer numbers between them are ticks where fewer than `FEW` would be left for values
+    that are near no target.
+
+    Args:
+        axes: Axes whose x axis is set.
+        targets: The suite's epsilons in units of the axis.
+        reached: Values of the points.
+        width: Width of the axes in inches.
+        margin: Least distance in inches from the first and the last value to the ends of the axis (`marks.margin`).
     """
     targets, reached = _positive(targets), _positive(reached)
     if reached and not any(_near(value, target) for value in reached for target in targets):
@@ -92,7 +102,7 @@ def _near(value: float, target: float) -> bool:
 
 
 def _round(low: float, high: float, targets: list[float]) -> list[float]:
-    """Round numbers from low to high that are beyond all targets; all of them where there is no target.
+    """Return round numbers from low to high beyond all targets, or all of them without a target.
 
     `high` is one of them where no other tick is near it.
     """
@@ -104,7 +114,7 @@ def _round(low: float, high: float, targets: list[float]) -> list[float]:
 
 
 def _finer(low: float, high: float, logarithmic: bool) -> list[float]:
-    """Equal steps on a linear axis."""
+    """Return more ticks: equal steps on a linear axis, more digits on a logarithmic one."""
     if not logarithmic:
         return [float(value) for value in MaxNLocator(5, steps=[1, 2, 5, 10]).tick_values(low, high)]
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -112,7 +122,7 @@ def _finer(low: float, high: float, logarithmic: bool) -> list[float]:
 
 
 def tick(value: float) -> str:
-    """Three digits at most, thousands short: proved epsilons of a false claim may be that large.
+    """Return a value as text, with at most three digits and thousands short: proved epsilons may be that large.
 
     >>> tick(0.5), tick(136.51), tick(5000.0), tick(200000.0), tick(2e6)
     ('0.5', '137', '5k', '200k', '2M')
@@ -124,7 +134,7 @@ def tick(value: float) -> str:
 
 
 def round_numbers(low: float, high: float) -> list[float]:
-    """1, 2 and 5 times powers of ten, or what is between them where that is too coarse.
+    """Return 1, 2 and 5 times powers of ten, or finer numbers where these are fewer than two.
 
     >>> round_numbers(0.9, 25), round_numbers(11, 19)
     ([1.0, 2.0, 5.0, 10.0, 20.0], [12.0, 15.0])

@@ -1,4 +1,4 @@
-"""A panel for each task and target epsilon, so that series within a panel differ by their method only."""
+"""Panels by task and target epsilon: series within a panel differ by their method only."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ NARROW = 1.75  # inches of height of more than two next to each other
 
 @dataclass(frozen=True)
 class Facet:
+    """A panel: the rows of one task at one target epsilon."""
+
     task: str
     title: str
     rows: pd.DataFrame
 
 
 def facets(plan: Plan, artefact_id: str, points: pd.DataFrame) -> tuple[list[Facet], list[str]]:
-    """Of rows with the columns task, epsilon_target, mean; and the titles of panels that would be empty.
+    """Split rows (columns task, epsilon_target, mean) into panels; also return the titles of empty ones.
 
-    What has no target (no privacy) is in every panel of its task. With one target, the title names the task alone.
+    Rows without a target (no privacy) are in every panel of their task. With one target, titles name the task alone.
     """
     made, empty = [], []
     for task_id, (task, _) in plan.tasks_of(artefact_id).items():
@@ -51,7 +53,7 @@ def facets(plan: Plan, artefact_id: str, points: pd.DataFrame) -> tuple[list[Fac
 def laid_out(
     chosen: Sequence[Facet], handles: Mapping[str, Artist], demonstration: bool, x: str, y: str
 ) -> tuple[Figure, list[Axes]]:
-    """Axes of all panels, with titles and labels; a task's panels are next to each other and share their y axis."""
+    """Return a figure with labelled axes for all panels; those of a task are next to each other."""
     most = max((len(list(own)) for _, own in groupby(chosen, lambda one: one.task)), default=1)
     across = min(most, MOST) if most > 1 else canvas.ACROSS
     height = NARROW if across > canvas.ACROSS else canvas.PANEL[1]
@@ -59,7 +61,7 @@ def laid_out(
 
 
 def share_y(chosen: Sequence[Facet], grid: Sequence[Axes]) -> None:
-    """One y axis for the panels of a task that are next to each other, once all is drawn."""
+    """Give the panels of a task that are next to each other one y axis; call it once all is drawn."""
     rows: dict[tuple[str, int], list[Axes]] = {}
     for one, axes in zip(chosen, grid):
         spec = axes.get_subplotspec()

@@ -16,31 +16,33 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 SHARE = 0.28  # of a figure's height, at most
-BESIDE = 0.43  # of a figure's width, at most, of a legend to the right
+RIGHT_SHARE = 0.43  # of a figure's width, at most, of a legend to the right
 EDGE = 0.08  # inches around it
-INSET = 0.5  # inches of a place beside its axes, from which a legend in it starts
+INSET = 0.5  # inches of a place left of its axes, from which a legend in it starts
 HANDLE = 2.6  # length of a line's sample, in letters
 
 
 class Place(StrEnum):
+    """Positions of a legend."""
+
     NONE = "none"
     RIGHT = "right"
-    FREE = "free"  # what an incomplete row leaves
+    FREE = "free"  # the place that an incomplete row leaves
     BELOW = "below"
 
 
 @dataclass(frozen=True)
 class Legend:
-    """Handles by label, where they are, in how many columns, its width, and the height that it adds to a figure."""
+    """A legend: its samples, position, columns and size."""
 
     handles: Mapping[str, Artist]
     place: Place
     columns: int
-    height: float  # inches
+    height: float  # inches that it adds to the figure
     width: float = 0.0
 
     @classmethod
-    def of(
+    def placed(
         cls,
         handles: Mapping[str, Artist],
         width: float,
@@ -49,11 +51,20 @@ class Legend:
         tall: Sequence[float],
         below: bool = False,
     ) -> Legend:
-        """width: of the figure; tall: heights of its rows; both in inches. below: whatever would fit elsewhere."""
+        """Choose position and columns.
+
+        Args:
+            handles: Samples by label.
+            width: Width of the figure in inches.
+            across: Places next to each other.
+            places: Places in all.
+            tall: Heights of the rows in inches.
+            below: Whether the legend is below the panels even where it fits elsewhere.
+        """
         if not handles:
             return cls(handles, Place.NONE, 1, 0.0)
         wide, high = size(handles, 1)
-        if not below and len(handles) > 1 and places == 1 and wide <= BESIDE * width and high <= tall[0]:
+        if not below and len(handles) > 1 and places == 1 and wide <= RIGHT_SHARE * width and high <= tall[0]:
             return cls(handles, Place.RIGHT, 1, 0.0, wide)
         free = -places % across
         if not below and free and wide <= width * free / across - INSET and high <= tall[-1]:
@@ -68,11 +79,11 @@ class Legend:
         return cls(handles, Place.BELOW, columns, high + EDGE)
 
     def stretch(self, above: float) -> float:
-        """By how much panels of `above` inches are made taller, so that the legend keeps to its share."""
+        """Return the factor by which panels of `above` inches grow, so that the legend keeps to its share."""
         return max(1.0, self.height * (1 / SHARE - 1) / above)
 
     def draw(self, figure: Figure, free: Axes | None = None) -> None:
-        """`free`: axes of the free place."""
+        """Draw the legend into the figure, or into `free`, the axes of the free place."""
         if self.place is Place.NONE:
             return
         texts, samples = list(self.handles), list(self.handles.values())
@@ -87,7 +98,7 @@ class Legend:
 
 
 def size(handles: Mapping[str, Artist], columns: int) -> tuple[float, float]:
-    """Inches of a legend, width and height."""
+    """Return width and height of a legend in inches."""
     figure = Figure(figsize=(20, 20), dpi=100)
     canvas = FigureCanvasAgg(figure)
     drawn = figure.legend(list(handles.values()), list(handles), ncols=columns, handlelength=HANDLE)

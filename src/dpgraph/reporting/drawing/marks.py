@@ -1,7 +1,7 @@
 """Curves with intervals, horizontal lines and printed numbers.
 
-Every measured point has its mark. Fewer than `CURVE` points are no curve: they are not joined. Marks of several series
-at one place stand side by side (`Slot`), and no mark is cut off by an edge.
+Every measured point has its mark. Only `CURVE` or more points are joined. Marks of several series at one place stand
+side by side (`Slot`), and no edge cuts a mark off.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ LARGER = {
 }  # of equal weight for the eye
 UNFILLED = "x+|_1234"
 REFERENCE: dict[str, Any] = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.0}
-NO_BETTER = "#EDEDED"  # what is no better than the reference
+NO_BETTER = "#EDEDED"  # values no better than the reference
 FAR = 1e6  # beyond every axis
 
 
 def marked(style: Look, size: float = SIZE) -> dict[str, Any]:
-    """Options of a mark: with a white edge, so that marks that overlap stay apart."""
+    """Return options of a mark; its white edge keeps overlapping marks apart."""
     edge = (
         {"markeredgewidth": 1.2} if style.marker in UNFILLED else {"markeredgecolor": "white", "markeredgewidth": 0.4}
     )
@@ -53,7 +53,7 @@ def marked(style: Look, size: float = SIZE) -> dict[str, Any]:
 
 
 def sample(style: Look, marks: bool = True, line: bool = True) -> Line2D:
-    """A line of a legend, or its mark alone."""
+    """Return a line of a legend, or its mark alone."""
     shape = {**(marked(style) if marks else {"marker": ""}), "linestyle": style.line if line else ""}
     return Line2D([], [], color=style.colour, **shape)
 
@@ -68,14 +68,14 @@ def method_handles(points: pd.DataFrame, looks: Mapping[str, Look], line: bool =
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a series stands among those that have marks at the same x: they do not hide each other."""
+    """The position of a series among those with marks at the same x, so that they do not hide each other."""
 
     place: int = 0
     count: int = 1
     gap: float = 1.0  # inches from one x to the next
 
     def transform(self, axes: Axes, joined: bool) -> Transform:
-        """Of data to the screen; curves move less, because their lines are read between the marks as well."""
+        """Return the transform from data to screen; curves move less, since their lines are read between marks."""
         step = min(STEP_OF_CURVES if joined else STEP, 72 * 0.7 * self.gap / max(self.count, 1))
         figure = axes.get_figure()
         right = (self.place - (self.count - 1) / 2) * step / 72
@@ -86,7 +86,7 @@ ALONE = Slot()
 
 
 def margin(series: int) -> float:
-    """Inches that the marks of so many series take beside the first x and the last one."""
+    """Return the inches that the marks of so many series take left of the first x and right of the last."""
     return ((series - 1) / 2 * STEP + SIZE) / 72
 
 
@@ -100,9 +100,19 @@ def curve(
     ordered: bool = True,
     size: float = SIZE,
 ) -> None:
-    """Means of ours with their interval (columns mean, ci_low, ci_high); not joined where x has no order.
+    """Draw means with their intervals (columns mean, ci_low, ci_high).
 
-    Student's interval of few seeds may leave the quantity's range (0 to 100 %), its drawing does not.
+    A Student interval of few seeds may leave the quantity's range (0 to 100 %); its drawing does not.
+
+    Args:
+        axes: Axes to draw on.
+        x: Position of each row.
+        rows: Points of one series.
+        style: Colour, marker and line.
+        shown: The quantity on the y axis.
+        side: Position among series with marks at the same x.
+        ordered: Whether x has an order, so that points may be joined.
+        size: Size of a mark in points of 1/72 inch.
     """
     x, y = np.asarray(x, dtype=float), rows["mean"].to_numpy(float)
     low, high = (rows[name].to_numpy(float).clip(shown.low, shown.high) for name in ("ci_low", "ci_high"))
@@ -120,13 +130,13 @@ def curve(
     else:
         whiskers = np.where(known, [y - low, high - y], 0.0).clip(min=0.0)
         axes.errorbar(x, y, yerr=whiskers, linestyle="", elinewidth=0.9, **marked(style, size), **options)
-    for ends in (np.where(known, low, y), np.where(known, high, y)):  # which moved marks do not tell the axes
+    for ends in (np.where(known, low, y), np.where(known, high, y)):  # the axes do not see marks that were moved
         axes.update_datalim(np.column_stack([x, ends])[np.isfinite(ends)])
     axes.autoscale_view(scalex=axes.get_autoscalex_on())
 
 
 def axis_break(axes: Axes, x: float) -> None:
-    """Two strokes across the x axis, where it is not to scale."""
+    """Draw two strokes across the x axis, where it is not to scale."""
     figure = axes.get_figure()
     for side in (-1.0, 1.0):
         right = ScaledTranslation(side * 1.5 / 72, 0, figure.dpi_scale_trans)  # type: ignore[union-attr]
@@ -145,7 +155,7 @@ def axis_break(axes: Axes, x: float) -> None:
 
 
 def horizontal(axes: Axes, row: pd.Series, style: Look, shown: Quantity) -> None:
-    """A mean of ours that does not depend on x, with its interval."""
+    """Draw a mean that does not depend on x, with its interval."""
     if not math.isnan(row["ci_low"]):
         low, high = max(row["ci_low"], shown.low), min(row["ci_high"], shown.high)
         axes.axhspan(low, high, color=style.colour, alpha=BAND, linewidth=0)
@@ -153,7 +163,7 @@ def horizontal(axes: Axes, row: pd.Series, style: Look, shown: Quantity) -> None
 
 
 def reference_line(axes: Axes, rows: pd.DataFrame, shown: Quantity) -> None:
-    """The chance baseline (column reference), where the quantity has one; what is no better than it is shaded."""
+    """Draw the chance baseline (column reference) where there is one; values no better than it are shaded."""
     if not has_reference(rows):
         return
     level = float(rows["reference"].mean())
@@ -165,6 +175,7 @@ def reference_line(axes: Axes, rows: pd.DataFrame, shown: Quantity) -> None:
 
 
 def reference_handle(points: pd.DataFrame, shown: Quantity) -> Mapping[str, Artist]:
+    """Return the legend's sample of the shaded range; empty without a chance baseline."""
     if not has_reference(points):
         return {}
     edge = {"edgecolor": GREY, "linestyle": REFERENCE["linestyle"], "linewidth": 0.6}
@@ -176,7 +187,7 @@ def has_reference(points: pd.DataFrame) -> bool:
 
 
 def hollow(axes: Axes, x: Any, y: Any, std: Any, style: Look, **options: Any) -> None:
-    """Printed numbers, with their std where the paper prints one."""
+    """Draw printed numbers as hollow marks, with their standard deviation where the paper prints one."""
     axes.errorbar(
         x,
         y,

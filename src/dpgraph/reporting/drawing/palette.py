@@ -1,4 +1,4 @@
-"""The looks of one figure: what its methods propose, made distinct; colours by value and class."""
+"""The looks of a figure's series: those that methods propose, made distinct; colours by value and class."""
 
 from __future__ import annotations
 
@@ -46,24 +46,23 @@ K = TypeVar("K", bound=Hashable)
 
 
 def looks_of_methods(entries: Iterable[Entry]) -> dict[str, Look]:
-    """By method id: at one of its values a method may propose another look than at most, which then applies to all."""
+    """Return the look of each method: the most frequent one that it proposes over its values."""
     proposed: dict[str, list[Look]] = {}
     published = set()
     for entry in entries:
         proposed.setdefault(entry.method_id, []).append(spec(entry.cell.method).look(entry.cell))
         if entry.cell.privacy is not None and entry.cell.privacy.variant.startswith("published"):
             published.add(entry.method_id)
-    first = sorted(proposed, key=lambda method: method in published)  # what a paper claims gives way to what is proved
+    first = sorted(proposed, key=lambda method: method in published)  # a published mechanism gives way to a proved one
     looks = allocate({method: Counter(proposed[method]).most_common(1)[0][0] for method in first})
     return {method: looks[method] for method in proposed}
 
 
 def allocate(proposed: Mapping[K, Look]) -> dict[K, Look]:
-    """The looks in their order, each as proposed unless a look before it is like it.
+    """Return distinct looks in the order of the proposals.
 
-    Two are alike that share marker and line, or whose colours a reader takes for one: so series differ in colour, and
-    without it. A taken colour gives way to a darker or lighter one of its kind, else to a free one; a taken marker to
-    the next one whose shape is free, and where none is left, to another line.
+    Series differ in colour, and without colour in marker or line. A taken colour gives way to a darker or lighter one
+    of its kind, else to a free one; a taken marker to the next one whose shape is free, else to another line.
 
     >>> [style.marker for style in allocate({"a": ANY, "b": ANY}).values()]
     ['d', 'o']
@@ -78,7 +77,7 @@ def allocate(proposed: Mapping[K, Look]) -> dict[K, Look]:
 
 
 def _free_colour(look: Look, taken: Sequence[str], proposed: Sequence[str]) -> str:
-    """The look's own, its relatives, one that no other look proposes, any; its own where none is free."""
+    """Return the first free colour of: the look's own, its relatives, colours that no look proposes, all others."""
     every = (*COLOURS, *MORE_COLOURS)
     unused = [colour for colour in every if all(distance(colour, other) >= APART for other in proposed)]
     own = () if look == ANY else (look.colour, *relatives(look.colour))
@@ -89,8 +88,10 @@ def _free_colour(look: Look, taken: Sequence[str], proposed: Sequence[str]) -> s
 
 
 def _free_shape(look: Look, taken: Sequence[Look]) -> Look:
-    """With a marker of a shape that is free, without a marker with another line; else with a free pair of marker and
-    line; as it is where none is left."""
+    """Return the look with a marker of a free shape, else with a free pair of marker and line; as it is without any.
+
+    A look without a marker changes its line.
+    """
     shapes = {_shape(one.marker) for one in taken if one.marker}
     seen = {(one.marker, one.line) for one in taken}
     if not look.marker:
@@ -107,12 +108,12 @@ def _free_shape(look: Look, taken: Sequence[Look]) -> Look:
 
 
 def _shape(marker: str) -> str:
-    """What a reader sees at the size of a figure: hexagons are circles."""
+    """Return the shape that a reader sees at the size of a figure: hexagons are circles."""
     return next((shape for shape, markers in SHAPES.items() if marker in markers), marker)
 
 
 def dashed(looks: Mapping[K, Look]) -> dict[K, Look]:
-    """The same colours as lines without marks, each with dashes of its own."""
+    """Return the same colours as lines without marks, each with dashes of its own."""
     seen: list[Dashes] = []
     for look in looks.values():
         seen.append(next((line for line in (look.line, *DASHES) if line not in seen), look.line))
@@ -120,19 +121,19 @@ def dashed(looks: Mapping[K, Look]) -> dict[K, Look]:
 
 
 def relatives(colour: str) -> tuple[str, str]:
-    """A darker and a lighter one of its kind."""
+    """Return a darker and a lighter colour of the same kind."""
     own = np.array(to_rgb(colour))
     return to_hex(tuple(own * (1 - DARK))), to_hex(tuple(own + LIGHT * (1 - own)))
 
 
 def distance(first: str, second: str) -> float:
-    """Of two colours, Euclidean in Oklab: white and black are 1 apart."""
+    """Return the Euclidean distance of two colours in Oklab; white and black are 1 apart."""
     return float(np.linalg.norm(np.subtract(_oklab(first), _oklab(second))))
 
 
 @cache
 def _oklab(colour: str) -> tuple[float, ...]:
-    """Ottosson, 2020, "A perceptual color space for image processing"."""
+    """Return a colour's coordinates in Oklab (Ottosson, 2020, "A perceptual color space for image processing")."""
     share = np.array(to_rgb(colour))
     linear = np.where(share <= 0.04045, share / 12.92, ((share + 0.055) / 1.055) ** 2.4)
     return tuple(TO_LAB @ np.cbrt(TO_CONES @ linear))
@@ -155,7 +156,7 @@ TO_LAB = np.array(
 
 
 def looks_of_values(values: Sequence[str]) -> dict[str, Look]:
-    """Of a sweep: colours in the order of the values (dark to light, of equal steps for colour-blind readers, too)."""
+    """Return looks for a sweep: dark to light in the order of the values, in steps that colour-blind readers see."""
     scale = colormaps["viridis"]
     last = max(len(values) - 1, 1)
     return {
@@ -165,7 +166,7 @@ def looks_of_values(values: Sequence[str]) -> dict[str, Look]:
 
 
 def looks_of_classes(classes: Sequence[int]) -> dict[int, Look]:
-    """A colour of its own for each class as long as there are any, and a marker of its own at each colour."""
+    """Return looks for classes: a colour for each while there are any, and another marker where a colour repeats."""
     size = len(COLOURS_OF_CLASSES)
     return {
         name: Look(

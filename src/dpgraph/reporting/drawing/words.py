@@ -1,4 +1,4 @@
-"""What is said beside a figure: what is shaded or hollow, what is missing, and what the epsilons are about."""
+"""Sentences of captions: intervals, printed numbers, missing results, and epsilons; and texts of legends."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WITH_DATA = "Runs once a folder has the files: dpgraph run --set 'mirrors=[FOLDE
 
 
 def label(text: str, width: int = LABEL_WIDTH) -> str:
-    """As a legend prints it: in lines that fit a column; no-break spaces hold an epsilon and its value together.
+    """Return a text of a legend in lines that fit a column; no-break spaces keep an epsilon and its value together.
 
     >>> label("short")
     'short'
@@ -27,7 +27,7 @@ def label(text: str, width: int = LABEL_WIDTH) -> str:
 
 
 def missing_lines(points: pd.DataFrame) -> list[str]:
-    """Why points of ours are missing, a text for each reason (columns source, status, reason, task_label)."""
+    """Return a text for each reason why points of ours are missing (columns source, status, reason, task_label)."""
     missing = points[(points["source"] == "ours") & (points["status"] != "ok")]
     lines = []
     for (status, reason), rows in missing.groupby(["status", "reason"], sort=False):
@@ -37,15 +37,18 @@ def missing_lines(points: pd.DataFrame) -> list[str]:
     return lines + ([WITH_DATA] if lacks_data(missing).any() else [])
 
 
-def beside(points: pd.DataFrame, *remarks: str, budgets: bool = True) -> list[str]:
-    """All that is said of points of ours and printed ones (columns of `uncertainty` and `missing_lines`).
+def described(points: pd.DataFrame, *remarks: str, budgets: bool = True) -> list[str]:
+    """Return the caption of points of ours and printed ones (columns of `uncertainty` and `missing_lines`).
 
-    budgets: with both epsilons of every private method, for figures whose axes do not show them.
+    `budgets` adds both epsilons of every private method, for figures whose axes do not show them.
     """
+    return [*uncertainty(points), *filter(None, remarks), *guarantees(points, budgets)]
+
+
+def guarantees(points: pd.DataFrame, budgets: bool = True) -> list[str]:
+    """Return what a caption says of epsilons, delta, missing results, relations and scopes."""
     ours = points[points["source"] == "ours"]
     return [
-        *uncertainty(points),
-        *filter(None, remarks),
         *(methods_budgets(ours) if budgets else []),
         *delta(ours),
         *missing_lines(points),
@@ -54,12 +57,13 @@ def beside(points: pd.DataFrame, *remarks: str, budgets: bool = True) -> list[st
 
 
 def delta(points: pd.DataFrame) -> list[str]:
+    """Return a sentence with the values of delta; empty without privacy."""
     found = deltas(points["delta"]) if "delta" in points else []
     return [f"δ = {', '.join(found)}."] if found else []
 
 
 def methods_budgets(points: pd.DataFrame) -> list[str]:
-    """Both epsilons of every private method with results, at each target, in one sentence."""
+    """Return a sentence with both epsilons of every private method with results, at each target."""
     good = points[(points["variant"] != "none") & (points["status"] == "ok")]
     texts = []
     for text, rows in good.groupby("label", sort=False):
@@ -69,18 +73,18 @@ def methods_budgets(points: pd.DataFrame) -> list[str]:
 
 
 def not_drawn(labels: Iterable[str]) -> list[str]:
-    """Panels that would be empty."""
+    """Return a sentence that names panels that were left out as empty."""
     names = list(dict.fromkeys(labels))
-    return [f"Without a panel, since there are no results: {', '.join(names)}."] if names else []
+    return [f"No panel, since there are no results: {', '.join(names)}."] if names else []
 
 
 def run_label(name: str, target: float | None) -> str:
-    """A method at a target epsilon, as a legend prints it."""
+    """Return a method with its target epsilon as a text of a legend."""
     return label(name + ("" if target is None else f", target ε\xa0=\xa0{significant(target)}"))
 
 
 def uncertainty(points: pd.DataFrame) -> list[str]:
-    """What is shaded, and what is hollow (columns source, n, variant)."""
+    """Return sentences on intervals and on hollow marks (columns source, n, variant)."""
     ours = points[points["source"] == "ours"]
     seeds = sorted(ours.loc[ours["n"] > 0, "n"].astype(int).unique())
     lines = []
@@ -99,9 +103,9 @@ def uncertainty(points: pd.DataFrame) -> list[str]:
 
 
 def budget(rows: pd.DataFrame) -> str:
-    """Both epsilons of some runs: never the published one without what is proved.
+    """Return both epsilons of some runs as text: the published one never stands without the proved one.
 
-    Their relation and scope are given by `protection.caption`, as is what the mark means.
+    `protection.caption` gives their relation and scope, and the meaning of the mark.
 
     >>> budget(pd.DataFrame({"eps_published": [37.2, 30.0], "eps_rigorous": [float("nan")] * 2, "uncovered": ""}))
     'published ε\\xa030.0\\xa0to\\xa037.2, rigorous ε\\xa0none'

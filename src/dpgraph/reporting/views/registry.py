@@ -1,14 +1,12 @@
-"""Kinds of display by name: a folder next to this file for each name of `experiment.View`, hyphens as underscores.
+"""Kinds of display, by the names that `experiment.View` lists.
 
-A folder has the following modules, each loaded when it is needed:
-- `table.py`: `make(plan, artefact_id, rows) -> MadeTable`, where the view can be a table;
-- `wide.py`: `forms(plan, artefact_id, frame) -> (frame, Table)` from the long form, in the paper's own layout;
-- `figure.py`: `draw(plan, artefact_id, rows) -> Drawn` (figure, points, caption), where it can be a figure;
-- `derived.py`: `metrics(plan)`, where aggregation adds metrics that it computes from predictions and other files of
-  cells;
-- `rows.py`: the long form, where several of them need it.
+A view is a module of this package, or a folder of modules. `VIEWS` names its functions, which are loaded when needed:
+- `table`: `make(plan, artefact_id, rows) -> MadeTable`;
+- `wide`: `forms(plan, artefact_id, frame) -> (frame, Table)` turns the long form into the paper's own layout;
+- `figure`: `draw(plan, artefact_id, rows) -> Drawn` (figure, points, caption);
+- `derived`: `metrics(plan) -> Derived`, metrics that aggregation computes from predictions and other files of cells.
 
-`rows` are those of results.parquet; None, where there are none: every place of the artefact then says not run.
+`rows` are those of results.parquet, or None without results: every place of the artefact then says "not run".
 """
 
 from __future__ import annotations
@@ -16,15 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from dpgraph.config.experiment import View
 from dpgraph.core.errors import invalid
 from dpgraph.core.loading import load
 from dpgraph.planning.plan import Plan
-
-FOLDER = Path(__file__).parent
 
 
 class SuiteFiles(StrEnum):
@@ -38,7 +33,7 @@ class SuiteFiles(StrEnum):
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a view is a function of.
+    """The files that a view depends on.
 
     `reads`: its files when it is made in a run. A view that does not read the results needs no training, or that of its
     own cells alone. `aggregated`: files from which the aggregation makes rows for the view.
@@ -50,23 +45,55 @@ class Inputs:
 
 
 RESULTS_ALONE = Inputs()
-OF_GRAPHS = Inputs(aggregated=(SuiteFiles.GRAPHS,))
-OF_PLAN = Inputs(reads=())
-INPUTS: dict[str, Inputs] = {
-    "accounting": Inputs((SuiteFiles.CALIBRATIONS,), (SuiteFiles.CALIBRATIONS,)),
-    "bounds": OF_PLAN,
-    "class-wise": OF_GRAPHS,
-    "confusion": OF_GRAPHS,
-    "embedding": OF_GRAPHS,
-    "gains": OF_GRAPHS,
-    "gallery": Inputs((SuiteFiles.RESULTS, SuiteFiles.GRAPHS, SuiteFiles.CELLS), pictures=True),
-    "hard-cases": OF_GRAPHS,
-    "hyperparameters": OF_PLAN,
-    "presence": OF_GRAPHS,
-    "search": Inputs((SuiteFiles.CELLS,)),
-    "shares": OF_PLAN,
-    "statistics": Inputs((SuiteFiles.GRAPHS,), (SuiteFiles.GRAPHS,)),
-    "subclasses": Inputs((SuiteFiles.GRAPHS,), pictures=True),
+PLAN_ALONE = Inputs(reads=())
+GRAPH_ROWS = Inputs(aggregated=(SuiteFiles.GRAPHS,))
+
+
+@dataclass(frozen=True)
+class ViewFunctions:
+    """The functions of a view, each as `module:function` below this package, and its inputs."""
+
+    table: str = ""
+    figure: str = ""
+    wide: str = ""
+    derived: str = ""
+    inputs: Inputs = RESULTS_ALONE
+
+
+VIEWS: dict[str, ViewFunctions] = {
+    "accounting": ViewFunctions(
+        table="accounting:make", inputs=Inputs((SuiteFiles.CALIBRATIONS,), (SuiteFiles.CALIBRATIONS,))
+    ),
+    "accuracy": ViewFunctions(table="accuracy.table:make", wide="accuracy.wide:forms"),
+    "bounds": ViewFunctions(figure="bounds:draw", inputs=PLAN_ALONE),
+    "class-wise": ViewFunctions(table="class_wise.display:make", figure="class_wise.display:draw", inputs=GRAPH_ROWS),
+    "confusion": ViewFunctions(
+        table="confusion:make", figure="confusion:draw", derived="derived:confusion_metrics", inputs=GRAPH_ROWS
+    ),
+    "embedding": ViewFunctions(figure="embedding:draw", derived="derived:embedding_metrics", inputs=GRAPH_ROWS),
+    "gains": ViewFunctions(figure="gains:draw", inputs=GRAPH_ROWS),
+    "gallery": ViewFunctions(
+        figure="gallery:draw",
+        inputs=Inputs((SuiteFiles.RESULTS, SuiteFiles.GRAPHS, SuiteFiles.CELLS), pictures=True),
+    ),
+    "hard-cases": ViewFunctions(figure="hard_cases:draw", derived="derived:hard_case_metrics", inputs=GRAPH_ROWS),
+    "hyperparameters": ViewFunctions(table="hyperparameters:make", inputs=PLAN_ALONE),
+    "inversion": ViewFunctions(table="inversion:make", figure="inversion:draw"),
+    "matched": ViewFunctions(figure="training:draw_matched"),
+    "membership": ViewFunctions(
+        table="membership.display:make", figure="membership.display:draw", derived="derived:membership_metrics"
+    ),
+    "presence": ViewFunctions(
+        table="accuracy.table:make_presence", derived="derived:presence_metrics", inputs=GRAPH_ROWS
+    ),
+    "privacy-utility": ViewFunctions(figure="privacy_utility:draw"),
+    "search": ViewFunctions(table="search.table:make", inputs=Inputs((SuiteFiles.CELLS,))),
+    "shares": ViewFunctions(table="shares:make", inputs=PLAN_ALONE),
+    "statistics": ViewFunctions(table="statistics:make", inputs=Inputs((SuiteFiles.GRAPHS,), (SuiteFiles.GRAPHS,))),
+    "subclasses": ViewFunctions(figure="subclasses:draw", inputs=Inputs((SuiteFiles.GRAPHS,), pictures=True)),
+    "sweep": ViewFunctions(table="sweep.table:make", figure="sweep.figure:draw"),
+    "training": ViewFunctions(figure="training:draw"),
+    "variance": ViewFunctions(table="variance.display:make", figure="variance.display:draw"),
 }
 
 
@@ -83,22 +110,23 @@ Derived = dict[tuple[str, str, int], list[DerivedMetric]]  # by paper, cell and 
 
 
 def inputs_of(view: str) -> Inputs:
-    return INPUTS.get(view, RESULTS_ALONE)
+    """Return the files that a view depends on."""
+    return VIEWS[view].inputs
 
 
 def table_of(artefact_id: str, view: str) -> Callable[..., Any]:
-    """Raises UserError where the view makes no table."""
-    return _display(artefact_id, view, "table", "make")
+    """Load the function that makes the view's table. Raise UserError where the view has none."""
+    return _function(artefact_id, view, "table")
 
 
 def wide_of(artefact_id: str, view: str) -> Callable[..., Any]:
-    """Raises UserError where the view has the long form only."""
-    return _display(artefact_id, view, "wide", "forms")
+    """Load the function that makes the wide form. Raise UserError where the view has the long form only."""
+    return _function(artefact_id, view, "wide")
 
 
 def figure_of(artefact_id: str, view: str) -> Callable[..., Any]:
-    """Raises UserError where the view draws no figure."""
-    return _display(artefact_id, view, "figure", "draw")
+    """Load the function that draws the view's figure. Raise UserError where the view has none."""
+    return _function(artefact_id, view, "figure")
 
 
 def derived_metrics(plan: Plan) -> Derived:
@@ -107,26 +135,23 @@ def derived_metrics(plan: Plan) -> Derived:
     found: Derived = {}
     for view in views_with("derived"):
         if view in views:
-            for place, own in _part(view, "derived", "metrics")(plan).items():
+            for place, own in _load(VIEWS[view].derived)(plan).items():
                 known = found.setdefault(place, [])
                 known += [one for one in own if one not in known]
     return found
 
 
-def views_with(part: str) -> list[str]:
-    return [view for view in get_args(View) if (FOLDER / _folder(view) / f"{part}.py").is_file()]
+def views_with(kind: str) -> list[str]:
+    """Return the views that have a function of the kind (`table`, `wide`, `figure` or `derived`)."""
+    return [view for view in get_args(View) if getattr(VIEWS[view], kind)]
 
 
-def _display(artefact_id: str, view: str, kind: str, function: str) -> Callable[..., Any]:
+def _function(artefact_id: str, view: str, kind: str) -> Callable[..., Any]:
     if view not in (able := views_with(kind)):
         what = "wide table" if kind == "wide" else kind
         raise invalid(f"{artefact_id}: view", view, f"one of {', '.join(able)} for a {what}")
-    return _part(view, kind, function)  # type: ignore[no-any-return]
+    return _load(getattr(VIEWS[view], kind))
 
 
-def _part(view: str, module: str, name: str) -> Any:
-    return load(f"{__package__}.{_folder(view)}.{module}:{name}")
-
-
-def _folder(view: str) -> str:
-    return view.replace("-", "_")
+def _load(name: str) -> Callable[..., Any]:
+    return load(f"{__package__}.{name}")  # type: ignore[no-any-return]

@@ -1,19 +1,93 @@
-"""Accuracy tables as people read them."""
+"""Accuracy tables: one row per entry of an artefact, ours next to the paper's."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import pandas as pd
 
-from dpgraph.planning.plan import Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import chance, display, formats, protection
-from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.artefacts import heading, of_entry
+from dpgraph.reporting.chance import with_chance
 from dpgraph.reporting.display import Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.formats import DASH
-from dpgraph.reporting.quantities import Quantity
-from dpgraph.reporting.ranking import REMARK
-from dpgraph.reporting.views.accuracy.rows import accuracy_table
+from dpgraph.reporting.paper_values import paper_value
+from dpgraph.reporting.quantities import Quantity, is_utility
+from dpgraph.reporting.ranking import PROVED, PUBLIC, REMARK, Key, budget, kind, promise, ranked
+from dpgraph.reporting.results import Results
 
-# the empty one is headed by the metric
+COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "dataset", "setting", "optimizer", "variant",
+           "value", "epsilon_target")  # fmt: skip
+
+
+def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """Return one row per entry, in the artefact's order of methods, then epsilon, then task.
+
+    Shares are in percent, mean and sample standard deviation (ddof = 1) over the n seeds that ended well;
+    `difference` is ours minus the paper's, in points. The paper's own runs have no rigorous epsilon, since the paper
+    does not print its premises (steps, delta, thresholds). Without results every row says "not run".
+
+    `rank` is `best` or `tied` among rows of one task, kind, relation, scope, delta and budget, if more than one cell
+    competes. Rows with a claimed epsilon have none, nor has a metric that does not measure utility.
+    """
+    known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
+    rows = [_accuracy_row(plan, entry, known) for entry in entries]
+    table = pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
+    table["rank"] = _ranks(entries, known, artefact.metric)
+    return with_chance(table, entries, known, artefact.metric) if artefact.chance else table
+
+
+def _accuracy_row(plan: Plan, entry: Entry, results: Results) -> dict[str, Any]:
+    artefact = plan.artefacts[entry.artefact]
+    experiment = plan.experiments[entry.paper]
+    outcome = results.outcome(entry, artefact.metric)
+    summary = outcome.summary()
+    printed = paper_value(experiment, entry, artefact.metric)
+    return {
+        **of_entry(entry, *COLUMNS),
+        **summary.columns,
+        "n": summary.n,
+        "n_planned": len(entry.cell.seeds),
+        **outcome.privacy,
+        "fallback": outcome.fallback,
+        "published_value": math.nan if printed is None else printed.value,
+        "published_std": math.nan if printed is None or printed.std is None else printed.std,
+        "published_text": "" if printed is None else printed.text,
+        "published_epsilon": "" if printed is None else printed.epsilon,
+        "published_epsilon_rigorous": "" if printed is None else "inf" if entry.cell.privacy is None else "none",
+        "difference": math.nan if printed is None else summary.mean - printed.value,
+        "status": outcome.status,
+        "reason": outcome.reason,
+        "cell": entry.cell.slug,
+    } | results.reference(entry, artefact.metric)
+
+
+def _ranks(entries: Sequence[Entry], known: Results, metric: str) -> list[str]:
+    """Return the rank of each entry; see `accuracy_table`."""
+    outcomes = [known.outcome(entry, metric) for entry in entries]
+    targets: dict[str, set[float]] = {}
+    for entry in entries:
+        targets.setdefault(entry.task_id, set()).update(() if entry.target_epsilon is None else (entry.target_epsilon,))
+    keys: dict[int, Key] = {}
+    rivals: dict[Key, set[str]] = {}
+    for place, (entry, one) in enumerate(zip(entries, outcomes, strict=True)):
+        if is_utility(metric) and one.ok and kind(one) in (PROVED, PUBLIC) and one.eps_rigorous > 0:
+            keys[place] = key = (entry.task_id, *promise(one), budget(one.eps_rigorous, targets[entry.task_id]))
+            rivals.setdefault(key, set()).add(entry.cell.slug)
+    places = [place for place, key in keys.items() if len(rivals[key]) > 1]
+    marks = ranked(
+        [keys[place] for place in places],
+        [entries[place].cell.slug for place in places],
+        [outcomes[place].values for place in places],
+    )
+    found = dict(zip(places, marks, strict=True))
+    return [found.get(place, "") for place in range(len(entries))]
+
+
+# the metric heads the empty one
 ACCURACY_COLUMNS = [
     "Method", "Target ε", "", "Seeds", *display.EPSILON_HEADS, "Paper (%)", "Paper’s ε (rigorous)", "Difference",
 ]  # fmt: skip
@@ -26,7 +100,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 
 
 def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
-    """From `accuracy_table`: a block per task; the quantity heads the values."""
+    """Lay out the rows of `accuracy_table`, a block per task; the quantity heads the values."""
     notes = Footnotes()
     tested = "above_chance" in table
     blocks = display.by_task(
@@ -37,14 +111,14 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         f"{shown.difference and f', in {shown.difference}'}.",
         *display.reference_remarks(table, shown),
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
-        f"{display.EPSILON_REMARK} Paper’s ε: as printed, of the published relation, with what is proved of that run.",
+        f"{display.EPSILON_REMARK} Paper’s ε: as printed, for the published relation (and proved).",
         *([REMARK] if table["rank"].any() else []),
         *protection.remarks(table),
         *[chance.REMARK] * tested,
     ]
     brief = [
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s. "
-        "ε published: by the paper’s formula; ε rigorous: proved; none: nothing is guaranteed.",
+        "ε published: by the paper’s formula; ε rigorous: proved; none: no guarantee.",
         *display.reference_remarks(table, shown),
         *([REMARK] if table["rank"].any() else []),
         *protection.brief(table),
@@ -78,3 +152,18 @@ def _printed_epsilon(row: dict) -> str:
     if row["published_epsilon"] == "inf":
         return "∞"
     return f"{row['published_epsilon'] or 'not printed'} ({row['published_epsilon_rigorous']})"
+
+
+PRESENCE_REMARK = (
+    "Values: lower bounds of ε at 99 % confidence, from one run in which a fair coin decided whether each canary "
+    "record is present (Steinke et al. 2023). The attacker sees only the predicted classes of nodes that list a "
+    "canary; it guesses “present” the more of them name the canary’s class. An ε with scope parameters does not cover "
+    "this view. A bound of 0 does not prove that predictions are private."
+)
+
+
+def make_presence(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of lower bounds of epsilon from the presence of canaries."""
+    made = make(plan, artefact_id, results)
+    made.table.remarks.insert(0, PRESENCE_REMARK)
+    return made

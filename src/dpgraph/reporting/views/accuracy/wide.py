@@ -1,6 +1,6 @@
 """Accuracy tables in the paper's own layout: the paper's value above ours, which has its 95 % interval.
 
-Rows of the long form are placed, nothing is computed, so that both say the same.
+The wide form only places rows of the long form, so both give the same numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEADS = ("", "Target ε", "ε published / rigorous")
 
 @dataclass(frozen=True)
 class Line:
-    """A line of the table: of each column the row that stands there, None where there is none."""
+    """A line of the table: for each column a row of the long form, or None."""
 
     block: str
     label: str
@@ -38,32 +38,35 @@ class Line:
 
     @property
     def printed(self) -> bool:
-        """Whether it has the paper's values, and not ours."""
+        """Return whether the line has the paper's values, not ours."""
         return self.label == PAPER
 
     @property
     def rows(self) -> list[Row]:
+        """Return the rows of the line."""
         return [row for row in self.cells if row is not None]
 
 
 @dataclass(frozen=True)
 class Wide:
+    """A table in the paper's layout: heads of its columns and lines."""
+
     heads: tuple[str, ...]  # of the columns with values
     spans: tuple[str, ...]  # above them; empty: none
     lines: tuple[Line, ...]
 
 
 def forms(plan: Plan, artefact_id: str, long: pd.DataFrame) -> tuple[pd.DataFrame, Table]:
-    """(for machines, for people) of the rows of `accuracy_table`."""
+    """Return the wide form of the rows of `accuracy_table`, as numbers and as a table."""
     artefact = plan.artefacts[artefact_id]
     layout = artefact.layout
     wide = _by_data_set(plan, artefact_id, long) if layout is None else _by_layout(layout, long)
-    deltas = _deltas(long) if layout is None else []  # elsewhere the blocks are data sets, whose heads have theirs
+    deltas = _deltas(long) if layout is None else []  # heads of a layout's blocks name delta
     return _numbers(wide), _display(heading(plan, artefact_id), wide, long, chance.shown_as(artefact), deltas)
 
 
 def _by_data_set(plan: Plan, artefact_id: str, long: pd.DataFrame) -> Wide:
-    """Methods by data sets. Methods that the paper prints as one row are a block below that row."""
+    """Place methods by data sets. Methods that the paper prints as one row form a block below that row."""
     tasks = dict(zip(long["task"], long["task_label"]))
     lines: list[Line] = []
     for _, rows in groupby(long.to_dict("records"), key=lambda row: _printed_as(plan, artefact_id, row)):
@@ -84,14 +87,14 @@ def _by_data_set(plan: Plan, artefact_id: str, long: pd.DataFrame) -> Wide:
 
 
 def _by_layout(layout: Layout, long: pd.DataFrame) -> Wide:
-    """The layout's columns, in a block for each data set; lines of each target epsilon below each other."""
+    """Place rows into the layout's columns, in a block for each data set, with lines by target epsilon."""
     lines: list[Line] = []
     spans, heads = zip(*layout.columns)
     for task, label in dict(zip(long["task"], long["task_label"])).items():
         of_task = long[(long["task"] == task) & long["method"].isin(layout.methods)]
         title, at = with_delta(str(label), of_task), of_task["epsilon_target"]
         for number, target in enumerate(sorted(at.dropna().unique()) or [math.nan]):
-            # what has no target is shown once
+            # rows without a target are shown once
             there = of_task[(at == target) | (at.isna() & (number == 0))].to_dict("records")
             for name, rows in layout.rows.items():
                 block = f"{title}: {name}" if name else title
@@ -107,7 +110,7 @@ def _by_layout(layout: Layout, long: pd.DataFrame) -> Wide:
 
 
 def _printed_as(plan: Plan, artefact_id: str, row: Row) -> str:
-    """The paper's name of the row; a method's own id where the paper has none."""
+    """Return the paper's name of the row; the method's id where the paper has none."""
     paper, name = artefact_id.split("/")
     experiment = plan.experiments[paper]
     known = experiment.methods[row["method"]].published
@@ -118,13 +121,13 @@ def _printed_as(plan: Plan, artefact_id: str, row: Row) -> str:
 def _first(
     rows: Iterable[Row], task: str | None = None, methods: set[str | None] | None = None, printed: bool = False
 ) -> Row | None:
-    """The first row of the task and of one of the methods, with a value of the paper's where that is `printed`."""
+    """Return the first row of the task and of one of the methods; if `printed`, the first with a printed value."""
     fitting = (row for row in rows if task in (None, row["task"]) and (methods is None or row["method"] in methods))
     return next((row for row in fitting if row["published_text"] or not printed), None)
 
 
 def _below(label: str, title: str) -> str:
-    """A label in a block of that title.
+    """Return a label without the title of its block.
 
     >>> _below("DP-GCN, rigorous", "DP-GCN"), _below("GCN", "GCN"), _below("DP-GCN (1-layer), own", "DP-GCN")
     ('ours, rigorous', 'ours', 'ours: DP-GCN (1-layer), own')
@@ -138,19 +141,19 @@ def _target(target: float) -> str:
 
 
 def _targets(cells: Sequence[Row | None]) -> str:
-    """Of a line whose rows have one target, or none."""
+    """Return the target of a line whose rows have one target or none."""
     targets = (row["epsilon_target"] for row in cells if row is not None)
     return _target(next((target for target in targets if not math.isnan(target)), math.nan))
 
 
 def _printed_target(paper: Sequence[Row | None]) -> str:
-    """Epsilons of the paper's values of private methods, as printed; a dash where all are without privacy."""
+    """Return the printed epsilons of private methods; a dash where all are without privacy."""
     texts = [row["published_epsilon"] for row in paper if row is not None and row["variant"] != "none"]
     return " or ".join(dict.fromkeys(text or "not printed" for text in texts)) or DASH
 
 
 def _deltas(long: pd.DataFrame) -> list[str]:
-    """A remark with the deltas of each data set; none without privacy."""
+    """Return a remark with the deltas of each data set; empty without privacy."""
     by_label = {label: formats.deltas(part["delta"]) for label, part in long.groupby("task_label", sort=False)}
     texts = [f"{label} {', '.join(texts)}" for label, texts in by_label.items() if texts]
     return [f"δ: {'; '.join(texts)}."] if texts else []
@@ -170,8 +173,8 @@ def _display(title: str, wide: Wide, long: pd.DataFrame, shown: Quantity, deltas
         f"{shown.label[0].upper()}{shown.label[1:]}. Ours: mean over the seeds{seeds} and its 95 % Student t interval. "
         "Paper: as printed, ± as the paper has it.",
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism. ε published: by the "
-        "paper’s formula, even where it is wrong; ε rigorous: proved; none: nothing is guaranteed; ∞: no privacy; from "
-        "the least to the largest of the line. Nothing is proved of the paper’s own runs.",
+        "paper’s formula, even where it is wrong; ε rigorous: proved; none: no guarantee; ∞: no privacy; a range spans "
+        "the values of the line. The paper’s own runs have no proved ε.",
         *deltas,
         *([REMARK] if long["rank"].any() else []),
         *protection.remarks(long),
@@ -179,7 +182,7 @@ def _display(title: str, wide: Wide, long: pd.DataFrame, shown: Quantity, deltas
     ]
     brief = [
         f"{shown.label[0].upper()}{shown.label[1:]}: mean over the seeds{seeds} ± half of the 95 % Student t interval. "
-        "Paper: as printed. ε published: by the paper’s formula; ε rigorous: proved; none: nothing is guaranteed.",
+        "Paper: as printed. ε published: by the paper’s formula; ε rigorous: proved; none: no guarantee.",
         *deltas,
         *([REMARK] if long["rank"].any() else []),
         *protection.brief(long),
@@ -194,7 +197,7 @@ def _texts(line: Line, notes: Footnotes) -> list[Text]:
 
 
 def _value(row: Row | None, printed: bool, notes: Footnotes) -> Text:
-    """E.g. 61.20 [59.91, 62.49], which may break before the interval only; the mean alone of one seed."""
+    """Return a value with its interval, such as 61.20 [59.91, 62.49]; one seed has the mean alone."""
     if row is None or printed:
         return Text(DASH if row is None else row["published_text"])
     if row["status"] != "ok":
@@ -207,15 +210,15 @@ def _value(row: Row | None, printed: bool, notes: Footnotes) -> Text:
 
 
 def _private(line: Line) -> list[Row]:
-    """Rows whose epsilons the line states: those of private methods, if there are any, and of what has run."""
+    """Return the rows with epsilons that the line states: those of private methods, if any, with a result."""
     rows = [row for row in line.rows if row["status"] == "ok" or not math.isnan(row["eps_rigorous"])]
     return [row for row in rows if row["variant"] != "none"] or rows
 
 
 def _epsilons(line: Line, notes: Footnotes) -> Text:
-    """Both, with what they are about as notes."""
+    """Return both epsilons; notes give relation, scope and reasons."""
     if line.printed:
-        return Text("∞" if line.target == DASH else f"{line.target} / none")  # nothing is proved of the paper's runs
+        return Text("∞" if line.target == DASH else f"{line.target} / none")  # the paper's runs have no proved epsilon
     rows = _private(line)
     if not rows:
         return Text(DASH)
@@ -235,13 +238,14 @@ def _epsilons(line: Line, notes: Footnotes) -> Text:
 
 
 def _about(row: Row) -> str:
-    """Relation and scope of both epsilons; empty without privacy."""
+    """Return relation and scope of both epsilons; empty without privacy."""
     texts = [protection.both(row, name) for name in ("relation", "scope")]
     return "" if set(texts) == {DASH} else f"Relation {texts[0]}; scope {texts[1]}"
 
 
 def _range(values: Iterable[float]) -> str:
-    """
+    """Return epsilons as a range.
+
     >>> _range([7.98214, 12.0]), _range([12.0, 12.0]), _range([math.nan, 9.75]), _range([math.inf, 0.0])
     ('7.99–12.0', '12.0', '9.75 or none', '0 or ∞')
     """
@@ -253,7 +257,7 @@ def _range(values: Iterable[float]) -> str:
 
 
 def _numbers(wide: Wide) -> pd.DataFrame:
-    """A row for each line; of each column the value, and the paper's standard deviation or our interval."""
+    """Return a row for each line: each column's value with the paper's standard deviation or our interval."""
     names = [f"{span}: {head}" if span else head for span, head in zip(wide.spans, wide.heads, strict=True)]
     return pd.DataFrame([_line_numbers(line, names) for line in wide.lines])
 

@@ -1,4 +1,4 @@
-"""Accuracy of each class, classes ordered by their frequency in the training data (Daigavane et al., Figure 4)."""
+"""Accuracy by class, ordered by frequency in training, in long form (Daigavane et al., Figure 4)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting.artefacts import beside, counterparts, described
+from dpgraph.reporting.artefacts import counterparts, described, prepend_columns
 from dpgraph.reporting.results import EntryResult, Results, over_seeds, summarise
 
 Counts = Mapping[str, np.ndarray]  # (classes,) labelled training nodes, by task id
@@ -36,7 +36,7 @@ EMPTY = pd.DataFrame(), np.array([], dtype=np.int64)
 
 
 def class_values(plan: Plan, artefact_id: str, results: Results, counts: Counts) -> list[ClassValues]:
-    """One per entry of the artefact, in its order."""
+    """Return the accuracies of each entry of the artefact, in its order."""
     return [_values(plan, entry, results, counts.get(entry.task_id)) for entry in plan.entries_of(artefact_id)]
 
 
@@ -55,9 +55,9 @@ def _values(plan: Plan, entry: Entry, results: Results, counts: np.ndarray | Non
 
 
 def class_wise_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None, counts: Counts) -> pd.DataFrame:
-    """What the figure shows: per entry a row for each class, by `rank` (1: most frequent), and one with class_id -1.
+    """Return the points of the figure: for each entry a row per class, by `rank` (1: most frequent).
 
-    That one has the accuracy over all test nodes. Mean, std and 95 % interval are over seeds, in percent.
+    A row with class_id -1 has the accuracy over all test nodes. Mean, std and 95 % interval are over seeds, in percent.
     """
     parts = [_points(values) for values in class_values(plan, artefact_id, Results.of(results), counts)]
     return pd.concat(parts, ignore_index=True)
@@ -69,20 +69,22 @@ def _points(values: ClassValues) -> pd.DataFrame:
     for rank, (name, nodes) in enumerate(zip(values.accuracy, values.frequency), 1):
         own = summarise(values.accuracy[name].to_numpy(), scale=1.0)
         rows.append({"class_id": int(name), "rank": rank, "train_nodes": int(nodes)} | own.columns)
-    return beside(described(values.entry, values.outcome), pd.DataFrame(rows))
+    return prepend_columns(described(values.entry, values.outcome), pd.DataFrame(rows))
 
 
 MEASURES = ("accuracy", "worst_class", "best_minus_worst", "frequent_minus_rare", "loss_correlation")
 
 
 def fairness_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None, counts: Counts) -> pd.DataFrame:
-    """One row per entry of a class-wise artefact; each measure has a mean and a std over seeds.
+    """Return one row per entry of a class-wise artefact; each measure has a mean and a std over seeds.
 
-    accuracy: of all test nodes. worst_class: the lowest class accuracy. best_minus_worst: range over classes.
-    frequent_minus_rare: mean accuracy of the most frequent third of the classes minus that of the rarest.
-    loss_correlation: Spearman's correlation over classes of training frequency with the accuracy that privacy costs,
-    accuracy(without privacy) - accuracy(private) of the same seed; below 0 where rarer classes lose more. Accuracies in
-    percent, differences in points.
+    Accuracies are in percent, differences in points:
+    - accuracy: over all test nodes.
+    - worst_class: the lowest class accuracy.
+    - best_minus_worst: the range over classes.
+    - frequent_minus_rare: mean accuracy of the most frequent third of the classes minus that of the rarest third.
+    - loss_correlation: Spearman's correlation over classes between training frequency and loss, which is
+      accuracy(without privacy) - accuracy(private) of the same seed; below 0 where rarer classes lose more.
     """
     entries = class_values(plan, artefact_id, Results.of(results), counts)
     places = {(values.entry.method_id, values.entry.task_id): values for values in entries}
@@ -99,7 +101,7 @@ def fairness_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None, c
 
 
 def _measures(values: ClassValues, reference: ClassValues | None) -> dict[str, np.ndarray]:
-    """Per seed."""
+    """Return the values of each measure, one per seed."""
     accuracy = values.accuracy.to_numpy(float)
     if not accuracy.size:
         return {name: np.array([]) for name in MEASURES}
@@ -115,9 +117,9 @@ def _measures(values: ClassValues, reference: ClassValues | None) -> dict[str, n
 
 
 def rank_correlations(values: ClassValues, reference: ClassValues, of: str) -> np.ndarray:
-    """Spearman's correlation over classes of training frequency with loss or accuracy, one per seed that both have.
+    """Return Spearman's correlation over classes of training frequency with loss or accuracy, by common seed.
 
-    nan for a seed whose values do not vary over classes, and where there are fewer than three classes.
+    It is nan where the values of a seed do not vary over classes, and for fewer than three classes.
     """
     compared = class_changes(values, reference, of)
     if compared.shape[1] < 3:
@@ -130,7 +132,10 @@ def rank_correlations(values: ClassValues, reference: ClassValues, of: str) -> n
 
 
 def class_changes(values: ClassValues, reference: ClassValues, of: str) -> np.ndarray:
-    """(seeds that both have, classes) points of accuracy lost to the reference; with `of` accuracy the accuracy."""
+    """Return (common seeds, classes) points of accuracy lost to the reference, or the accuracy itself.
+
+    `of` is `loss` or `accuracy`.
+    """
     own, other = values.accuracy, reference.accuracy
     if own.empty or other.empty:
         return np.zeros((0, 0))

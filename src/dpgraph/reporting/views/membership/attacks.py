@@ -1,8 +1,7 @@
-"""Membership inference: attacks on who was a root of training, and what the rigorous epsilon allows an attacker.
+"""Membership inference: attacks on the roots of training, and bounds on an attacker from the rigorous epsilon.
 
-Members of a seed are its roots, others are the candidates that are no roots of it; roots are chosen by public ids,
-again for each seed. Attacked is that a node's label had a loss in training; the guarantee covers its features and
-edges, too.
+Members of a seed are its roots; the other candidates are non-members. Each seed chooses its roots by public ids. The
+attacks ask whether a node's label had a loss in training; the guarantee also covers its features and edges.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dpgraph.families.registry import spec
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.node_classification.exposure import Exposure
-from dpgraph.reporting.artefacts import beside, described
+from dpgraph.reporting.artefacts import described, prepend_columns
 from dpgraph.reporting.results import EntryResult, Results, over_seeds
 from dpgraph.reporting.stored import NO_EXPOSURE
 
@@ -32,13 +31,16 @@ SCORES = {"loss": "loss threshold", "calibrated": "calibrated loss"}
 
 @dataclass(frozen=True)
 class Bound:
-    """What (epsilon, delta) allows a test of one world against another, whatever the attacker knows."""
+    """The bounds of (epsilon, delta) on any test of one world against another, whatever the attacker knows."""
 
     epsilon: float
     delta: float
 
     def tpr(self, fpr: np.ndarray) -> np.ndarray:
-        """TPR <= e^eps FPR + delta, and the same of the other error: 1 - FPR <= e^eps (1 - TPR) + delta."""
+        """Return the largest TPR at each FPR.
+
+        It satisfies TPR <= e^eps FPR + delta and 1 - FPR <= e^eps (1 - TPR) + delta.
+        """
         fpr = np.asarray(fpr, dtype=float)
         with np.errstate(divide="ignore"):
             steep = np.exp(np.minimum(self.epsilon + np.log(fpr), 700.0)) + self.delta
@@ -47,27 +49,27 @@ class Bound:
 
     @property
     def advantage(self) -> float:
-        """max TPR - FPR <= (e^eps - 1 + 2 delta) / (e^eps + 1)."""
+        """Return the bound of max TPR - FPR: (e^eps - 1 + 2 delta) / (e^eps + 1)."""
         return float(1 - 2 * (1 - self.delta) * expit(-self.epsilon))
 
     @property
     def auc(self) -> float:
-        """Area below `tpr`, which has corners at the point of largest advantage and where it reaches 1."""
+        """Return the area below `tpr`, which has corners at the largest advantage and where it reaches 1."""
         corner = (1 - self.delta) * float(expit(-self.epsilon))
         fpr = np.array([0.0, corner, 1 - self.delta, 1.0])
         return float(np.trapezoid([self.delta, 1 - corner, 1.0, 1.0], fpr))
 
 
 def budget_steps(cell: Cell) -> int | None:
-    """Steps of the guarantee (node-null) between "this node is a root" and "another one is, in its place".
+    """Return the steps of node-null between "this node is a root" and "another node is a root in its place".
 
-    Its method states it; None for all others, whose roots are not known to be exchangeable.
+    The method states the number; None where roots are not known to be exchangeable.
     """
     return spec(cell.method).root_exchanges(cell)
 
 
 def bound_of(entry: Entry, outcome: EntryResult) -> Bound | None:
-    """For exchanging a root; None where nothing is proved of one node's record, or no privacy promised."""
+    """Return the bound for exchanging a root; None without a proof for one node's record."""
     steps = budget_steps(entry.cell)
     epsilon, delta = outcome.guarantee.rigorous.epsilon, outcome.guarantee.delta
     proved = outcome.guarantee.rigorous.relation == Relation.NODE_NULL
@@ -79,7 +81,7 @@ def bound_of(entry: Entry, outcome: EntryResult) -> Bound | None:
 
 
 def roc(scores: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(FPR, TPR) of the tests "score >= t", from (0, 0) to (1, 1); equal scores are one threshold."""
+    """Return (FPR, TPR) of the tests "score >= t", from (0, 0) to (1, 1); equal scores share a threshold."""
     order = np.argsort(-scores, kind="stable")
     ranked, hits = scores[order], members[order]
     ends = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
@@ -88,7 +90,7 @@ def roc(scores: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def tpr_at(curve: tuple[np.ndarray, np.ndarray], rates: np.ndarray) -> np.ndarray:
-    """Highest TPR at each FPR; between two points of the curve a coin chooses one of their tests."""
+    """Return the highest TPR at each FPR; between two points of the curve a coin chooses one of their tests."""
     fpr, tpr = curve
     left = np.searchsorted(fpr, rates, side="right") - 1
     right = np.minimum(left + 1, len(fpr) - 1)
@@ -110,6 +112,7 @@ class Measured:
 
 
 def measure(scores: np.ndarray, members: np.ndarray) -> Measured:
+    """Measure an attack by its scores (n,) of members and others."""
     curve = roc(scores, members)
     fpr, tpr = curve
     count = int(members.sum())
@@ -125,7 +128,7 @@ def measure(scores: np.ndarray, members: np.ndarray) -> Measured:
 
 @dataclass(frozen=True)
 class Attack:
-    """One score against one entry; `seeds` is empty where `reason` states why there is nothing to see."""
+    """One score against one entry; `seeds` is empty where `reason` states why."""
 
     entry: Entry
     outcome: EntryResult
@@ -136,18 +139,18 @@ class Attack:
 
     @property
     def mean_tpr(self) -> np.ndarray:
-        """At GRID."""
+        """Return the mean TPR over seeds at the FPR of `GRID`."""
         return np.mean([seed.tpr for seed in self.seeds], axis=0)
 
     @property
     def chance(self) -> float:
-        """Advantage without any leak of a threshold chosen in hindsight: mean of Smirnov's one-sided statistic."""
+        """Return the chance advantage of a threshold chosen in hindsight: the mean of Smirnov's one-sided statistic."""
         sizes = [1 / seed.members + 1 / seed.others for seed in self.seeds]
         return float(math.sqrt(math.pi / 8) * np.mean(np.sqrt(sizes)))
 
 
 def attacks(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Attack]:
-    """For each entry of the artefact, in its order, the two attacks of `SCORES`."""
+    """Return the attacks of `SCORES` on each entry of the artefact, in its order."""
     known, metric = Results.of(results), plan.artefacts[artefact_id].metric
     made = []
     for entry in plan.entries_of(artefact_id):
@@ -163,21 +166,21 @@ def attacks(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[
 
 
 def _measured(entry: Entry, known: Results, score: str) -> dict[int, Measured]:
-    """By seed, from the metrics of derived.py."""
+    """Return the measures of each seed from the metrics of derived.py."""
     by_seed: dict[int, dict[str, np.ndarray]] = {}
     for name, rows in known.parts(entry, f"{ATTACK}/{score}").items():
         for seed, own in rows.sort_values("class_id").groupby("seed"):
             by_seed.setdefault(int(str(seed)), {})[name] = own["value"].to_numpy(float)
     return {
         seed: Measured(
-            float(of["auc"][0]), float(of["advantage"][0]), of["tpr"], of["at_rates"], *map(int, of["sizes"])
+            float(own["auc"][0]), float(own["advantage"][0]), own["tpr"], own["at_rates"], *map(int, own["sizes"])
         )
-        for seed, of in by_seed.items()
+        for seed, own in by_seed.items()
     }
 
 
 def measures_of(one: Measured) -> dict[str, np.ndarray]:
-    """Return what metrics keep of a seed, by name."""
+    """Return the values of a seed that become metrics, by name."""
     return {
         "auc": np.array([one.auc]),
         "advantage": np.array([one.advantage]),
@@ -188,9 +191,9 @@ def measures_of(one: Measured) -> dict[str, np.ndarray]:
 
 
 def aligned(exposures: list[Exposure]) -> tuple[np.ndarray, np.ndarray]:
-    """(seeds, n) losses and membership of the candidates that all seeds have; a loss that is not finite is the largest.
+    """Return (seeds, n) losses and membership of the candidates that all seeds have.
 
-    An attacker sees it and concludes that the model does not depend on the node.
+    A loss that is not finite counts as the largest one: to an attacker the model does not depend on the node.
     """
     nodes = reduce(np.intersect1d, [exposure.candidates for exposure in exposures])
     losses = np.empty((len(exposures), len(nodes)))
@@ -203,14 +206,14 @@ def aligned(exposures: list[Exposure]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def attack(score: str, losses: np.ndarray, members: np.ndarray) -> tuple[str, tuple[Measured, ...]]:
-    """(why not, one measurement per seed) of (seeds, n) losses.
+    """Return (reason for no measurement, one measurement per seed) of (seeds, n) losses.
 
-    loss: the lower a node's loss, the likelier a member (Yeom et al. 2018). calibrated: how far the loss is below its
-    mean over the cell's other seeds in which the node is no member (Watson et al. 2022); nodes without such a seed
-    are left out.
+    With the score `loss`, a low loss indicates a member (Yeom et al. 2018). With `calibrated`, the score is how far the
+    loss lies below its mean over other seeds without the node as a member (Watson et al. 2022); nodes without such a
+    seed are left out.
     """
     if score == "calibrated" and len(losses) < 2:
-        return "not available: one seed, nothing to calibrate by", ()
+        return "not available: calibration needs two seeds", ()
     if members.all(axis=1).any():
         return "not available: all candidates are members", ()
     measured = []
@@ -229,7 +232,7 @@ def attack(score: str, losses: np.ndarray, members: np.ndarray) -> tuple[str, tu
 
 
 def membership_points(made: list[Attack]) -> pd.DataFrame:
-    """What the figure shows: per attack a row for each false positive rate of GRID; one without where there is none."""
+    """Return the points of the figure: a row per attack and rate of `GRID`; an attack without a result has one."""
     parts = []
     for one in made:
         rows = pd.DataFrame({"fpr": [math.nan], "tpr": math.nan, "tpr_std": math.nan, "tpr_bound": math.nan})
@@ -238,12 +241,12 @@ def membership_points(made: list[Attack]) -> pd.DataFrame:
             std = tpr.std(axis=0, ddof=1) if len(tpr) > 1 else np.full(len(GRID), math.nan)
             bound = math.nan if one.bound is None else one.bound.tpr(GRID)
             rows = pd.DataFrame({"fpr": GRID, "tpr": one.mean_tpr, "tpr_std": std, "tpr_bound": bound})
-        parts.append(beside(_head(one), rows))
+        parts.append(prepend_columns(_head(one), rows))
     return pd.concat(parts, ignore_index=True)
 
 
 def membership_table(made: list[Attack]) -> pd.DataFrame:
-    """One row per attack: mean and sample std over seeds of each measure, and its bound (nan: none)."""
+    """Return one row per attack: mean and sample std over seeds of each measure, and its bound (nan: none)."""
     rows = []
     for one in made:
         row = _head(one)
@@ -266,7 +269,7 @@ def _head(one: Attack) -> dict[str, object]:
 
 
 def measures(one: Attack) -> dict[str, np.ndarray]:
-    """By name, one value per seed."""
+    """Return the measures by name, one value per seed."""
     by_name = {name: np.array([getattr(seed, name) for seed in one.seeds]) for name in ("auc", "advantage")}
     for place, rate in enumerate(RATES):
         by_name[f"tpr_at_{rate:g}"] = np.array([seed.at_rates[place] for seed in one.seeds])
@@ -274,7 +277,7 @@ def measures(one: Attack) -> dict[str, np.ndarray]:
 
 
 def bounds(bound: Bound | None) -> dict[str, float]:
-    """By the same names; empty where there is none."""
+    """Return the bounds of the measures by name; empty without a bound."""
     if bound is None:
         return {}
     at_rates = bound.tpr(np.array(RATES))

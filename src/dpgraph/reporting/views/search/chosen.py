@@ -1,4 +1,4 @@
-"""From the search artefacts of a suite to a settings file, workflow/settings/<name>.yaml, which other suites read."""
+"""Chosen settings: from the searches of a suite to workflow/settings/<name>.yaml, which other suites read."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from dpgraph.data.registry import registry
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.records import read_record
 from dpgraph.reporting.results import Results, rows_for
-from dpgraph.reporting.views.search.rows import search_of
+from dpgraph.reporting.views.search.table import search_of
 
 Scores = dict[str, dict[str, float]]  # percent, by trial and place (a data set, or a data set in a setting)
 
 
 def write_settings(plan: Plan, path: Path) -> ChosenSettings:
-    """From the records of the plan's search artefacts; a trial that failed on a data set is not chosen for it."""
+    """Write the settings that the plan's searches choose. A trial that failed on a data set is not chosen for it."""
     chosen = chosen_settings(plan)
     text = yaml.safe_dump(chosen.model_dump(mode="json"), sort_keys=False, default_flow_style=None, width=110)
     head = f"# Made by `dpgraph settings --suite {plan.suite.name}`; docs/hyperparameter-search.md\n"
@@ -32,7 +32,11 @@ def write_settings(plan: Plan, path: Path) -> ChosenSettings:
 
 
 def chosen_settings(plan: Plan) -> ChosenSettings:
-    """Raises UserError for a suite without a search, a method that two searches have, or one without any score."""
+    """Return the settings that the plan's searches choose.
+
+    Raises:
+        UserError: The suite has no search, two searches have one method, or a method has no score.
+    """
     names = [name for name, artefact in plan.artefacts.items() if artefact.search is not None]
     if not names:
         raise invalid("suite", plan.suite.name, "one with an artefact of view search")
@@ -51,10 +55,10 @@ def chosen_settings(plan: Plan) -> ChosenSettings:
 
 
 def place_of(entries: Collection[Entry]) -> dict[str, str]:
-    """By task, what its scores count for: its data set, or without privacy one more setting or split of a data set.
+    """Return the place that each task's scores count for: its data set, perhaps with a setting and a split.
 
-    The validation nodes of a setting and split say which training is best there; a private method chooses on other
-    data sets only, of which all tasks count.
+    Without privacy, each setting and split of a data set has its own place, since its validation nodes choose for it.
+    A private method chooses on other data sets, of which all tasks count.
     """
     first: dict[str, str] = {}  # setting of a data set that is searched first
     splits: dict[tuple[str, str], str] = {}  # the same of the splits of a setting
@@ -73,7 +77,7 @@ def place_of(entries: Collection[Entry]) -> dict[str, str]:
 
 
 def scores_of(entries: Collection[Entry], results: Results, metric: str) -> Scores:
-    """Means over all seeds by trial and place; one of several tasks counts by the mean of these."""
+    """Return means over all seeds, in percent, by trial and place; several tasks of one place are averaged."""
     places = place_of(entries)
     values: dict[str, dict[str, list[float]]] = {}
     for entry in entries:
@@ -86,10 +90,11 @@ def scores_of(entries: Collection[Entry], results: Results, metric: str) -> Scor
 
 
 def searched_method(entries: Collection[Entry], scores: Scores, where: str) -> SearchedMethod:
-    """Without privacy: for each data set, in each setting, what is best on it. Private: on those that share no records.
+    """Return the settings of a method for each data set.
 
-    So for data sets that join searched ones, too: without privacy what is best on the one that is trained on. Equal
-    means: the first trial.
+    Without privacy, each place has the trial that is best on it; a data set that joins searched ones has the trial of
+    the one that it trains on. With privacy, a data set has the trial that is best on data sets without common records.
+    Of trials with equal means the first one is chosen.
     """
     places = place_of(entries)
     first = next(iter(entries))
@@ -125,7 +130,7 @@ def searched_method(entries: Collection[Entry], scores: Scores, where: str) -> S
 def best_trial(
     scores: Scores, settings: Mapping[str, Mapping[str, Any]], chosen_on: list[str], where: str
 ) -> ChosenSetting:
-    """Highest mean over `chosen_on` among the trials that have a score on all of them."""
+    """Return the trial with the highest mean over `chosen_on` among those with a score on all of them."""
     means = {
         trial: sum(by[name] for name in chosen_on) / len(chosen_on)
         for trial, by in scores.items()
@@ -138,7 +143,7 @@ def best_trial(
 
 
 def commits(plan: Plan, artefacts: Collection[str]) -> list[str]:
-    """Of the records of the trials."""
+    """Return the commits that made the records of the trials."""
     cells = {entry.cell.slug: entry.cell for name in artefacts for entry in plan.entries_of(name)}
     records = (read_record(Paths(plan.config).result(cell)).record for cell in cells.values())
     return sorted({str(record.provenance.get("commit", "unknown")) for record in records})

@@ -1,4 +1,4 @@
-"""What a hyper-parameter search costs in privacy: the epsilon of releasing its best run only, or why none holds."""
+"""The privacy cost of a hyper-parameter search: the epsilon of releasing its best run, or why none holds."""
 
 from __future__ import annotations
 
@@ -25,19 +25,24 @@ NO_EPSILON = "a single run has no rigorous epsilon"
 
 
 class TuningCost(NamedTuple):
-    """`epsilon` is nan where `reason` states why nothing holds, inf without privacy."""
+    """The epsilon of a selected run: inf without privacy, nan where `reason` states why none holds."""
 
     epsilon: float
     reason: str
 
 
 def tuning_cost(search: Search, trials: Sequence[Entry], mechanism: Mapping[str, Any] | None) -> TuningCost:
-    """Epsilon, at the mechanism's delta, of the selected run of `trials` (one method, task and target).
+    """Return the epsilon, at the mechanism's delta, of releasing the selected run of `trials`.
 
-    `mechanism` is the recorded one, calibrated, in JSON form; None: no record. Rigorous (Papernot & Steinke, 2022)
-    under the premises that `objections` checks, for a release of the selected run alone: not of the other trials, nor
-    of how many there were. Each seed of a trial is a whole run. The theorem is about (run, score): what the score reads
-    besides the release is equal in neighbouring data sets (docs/privacy.md, Theorem S), so validation nodes are public.
+    The bound is that of Papernot & Steinke (2022) under the premises that `objections` checks. It covers the selected
+    run alone, neither the other trials nor their number. Each seed of a trial is a whole run. The theorem is about
+    pairs (run, score): other inputs of the score must be equal in neighbouring data sets (docs/privacy.md, Theorem S),
+    so validation nodes are public.
+
+    Args:
+        search: The search, with the distribution of the number of trials.
+        trials: Entries of one method, task and target.
+        mechanism: The calibrated mechanism of the selected run in JSON form; None without a record.
     """
     cell = trials[0].cell
     if cell.privacy is None:
@@ -62,11 +67,11 @@ def tuning_cost(search: Search, trials: Sequence[Entry], mechanism: Mapping[str,
 
 
 def objections(search: Search, trials: Sequence[Entry]) -> list[str]:
-    """Return the premises of the theorem that do not hold, each in words; empty: all hold.
+    """Return a text for each premise of the theorem that does not hold.
 
-    Every run must have the same guarantee whatever its settings, the number of runs must have a law with a theorem,
-    runs must be independent, and the score must read released and public data alone. The last one is asked of every
-    setting that a trial may draw, of the specification's `Variant.score`.
+    Every run must have the same guarantee whatever its settings, a theorem must cover the distribution of the number
+    of runs, runs must be independent, and the score must read released and public data alone. The specification's
+    `Variant.score` checks the last premise for every setting that a trial may draw.
     """
     cell = trials[0].cell
     tried = {path: [_changed(cell, path, value) for value in values] for path, values in search.space.items()}

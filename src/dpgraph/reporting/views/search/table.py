@@ -1,17 +1,21 @@
-"""A search as people read it: for each task, method and target the best trials, the selected one marked."""
+"""Tables of hyper-parameter searches: trials ranked on validation data, and the epsilon of selecting the best one."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Mapping
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from dpgraph.planning.plan import Plan
+from dpgraph.config.experiment import Search
+from dpgraph.core.errors import UserError
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats, protection
-from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.artefacts import heading, of_entry
+from dpgraph.reporting.dictionary import MECHANISM
 from dpgraph.reporting.display import (
     EPSILON_HEADS,
     EPSILON_REMARK,
@@ -22,28 +26,166 @@ from dpgraph.reporting.display import (
     Text,
     epsilon_cells,
     failure,
+    measure_cell,
     target_cell,
     with_delta,
 )
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.views.search.best import best_settings
-from dpgraph.reporting.views.search.rows import search_of, search_table
+from dpgraph.reporting.results import EntryResult, Results, Summary
+from dpgraph.reporting.views.search.cost import NOT_ACCOUNTED, TuningCost, tuning_cost
+
+SearchKey = tuple[str, str, float]  # method, task, target epsilon
+UNLIKE_TRIALS = f"{NOT_ACCOUNTED}: trials differ in relation or scope, and one of each kind is selected"
+
+
+COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "dataset", "setting", "variant",
+           "epsilon_target")  # fmt: skip
+
+
+class Trial(NamedTuple):
+    """One trial with its validation score."""
+
+    entry: Entry
+    outcome: EntryResult  # of the validation metric
+    validation: Summary
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Return relation and scope of the proved epsilon; trials are ranked within one kind."""
+        return self.outcome.relation_rigorous, self.outcome.scope_rigorous
+
+    @property
+    def complete(self) -> bool:
+        """Return whether all seeds ended well; other trials are never selected."""
+        return self.outcome.ok and self.validation.n == len(self.entry.cell.seeds)
+
+
+def search_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """Return one row per trial: by method, target epsilon and task, the selected trial first, then by rank.
+
+    Trials are ranked by the mean of `Search.metric` over all their seeds; equal means keep the order of the trials. A
+    trial with a failed or missing seed has no rank. Where the proved epsilons of trials differ in relation or scope,
+    each kind is ranked separately and has a selected trial. Accuracies are in percent; only the selected trial has a
+    test accuracy. `tuning_epsilon` is the epsilon of releasing the selected run; nan where `tuning_reason` says why
+    none holds.
+    """
+    search = search_of(plan, artefact_id)
+    known = Results.of(results)
+    metric = plan.artefacts[artefact_id].metric
+    rows = []
+    for _, entries in groupby(_ordered(plan, artefact_id), key=_key):
+        trials = [Trial(entry, *_outcome(entry, known, search.metric)) for entry in entries]
+        kinds = dict.fromkeys(trial.kind for trial in trials if trial.complete)
+        for kind in kinds:
+            ranked = sorted(
+                (trial for trial in trials if trial.complete and trial.kind == kind),
+                key=lambda trial: -trial.validation.mean,
+            )
+            count = len(trials) if len(kinds) == 1 else sum(trial.kind == kind for trial in trials)
+            mechanism = mechanism_of(known, ranked[0].entry)
+            cost = tuning_cost(search, [trial.entry for trial in trials], mechanism)
+            if len(kinds) > 1 and not cost.reason:
+                cost = TuningCost(math.nan, UNLIKE_TRIALS)
+            chosen = _selected(_outcome(ranked[0].entry, known, metric)[1], cost)
+            rows += [_row(trial, rank, count) | (chosen if rank == 1 else {}) for rank, trial in enumerate(ranked, 1)]
+        rows += [_row(trial, None, len(trials)) for trial in trials if not trial.complete]
+    return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
+
+
+def mechanism_of(known: Results, entry: Entry) -> dict[str, Any] | None:
+    """Return the recorded mechanism in JSON form, from the columns of its fields; None where it was not recorded."""
+    frame = known.frame[(known.frame["cell"] == entry.cell.slug) & (known.frame["status"] == "ok")]
+    names = [name for name in frame if name.startswith(f"{MECHANISM}.")]
+    if entry.cell.privacy is None or frame.empty or not names:
+        return None
+    row = frame.iloc[0]
+    fields = {name.removeprefix(f"{MECHANISM}."): row[name] for name in names}
+    return {name: value for name, value in fields.items() if value == value and value != ""} | {
+        "steps": int(row["steps"]),
+        "delta": float(row["delta"]),
+    }
+
+
+def search_of(plan: Plan, artefact_id: str) -> Search:
+    """Return the artefact's search. Raise UserError where it has none."""
+    search = plan.artefacts[artefact_id].search
+    if search is None:
+        raise UserError(f"{artefact_id}: expected an artefact with a search")
+    return search
+
+
+def _key(entry: Entry) -> SearchKey:
+    return entry.method_id, entry.task_id, math.inf if entry.target_epsilon is None else entry.target_epsilon
+
+
+def _ordered(plan: Plan, artefact_id: str) -> list[Entry]:
+    """Return the entries grouped by key, keys and trials in the plan's order."""
+    entries = plan.entries_of(artefact_id)
+    first: dict[SearchKey, int] = {}
+    for position, entry in enumerate(entries):
+        first.setdefault(_key(entry), position)
+    return sorted(entries, key=lambda entry: first[_key(entry)])
+
+
+def _outcome(entry: Entry, results: Results, metric: str) -> tuple[EntryResult, Summary]:
+    outcome = results.outcome(entry, metric)
+    return outcome, outcome.summary()
+
+
+def _selected(test: Summary, cost: TuningCost) -> dict[str, Any]:
+    """Return the columns that only the selected trial has."""
+    return {
+        "selected": True,
+        "test_mean": test.mean,
+        "test_std": test.std,
+        "tuning_epsilon": cost.epsilon,
+        "tuning_reason": cost.reason,
+    }
+
+
+def _row(trial: Trial, rank: int | None, trials: int) -> dict[str, Any]:
+    entry, outcome = trial.entry, trial.outcome
+    status, reason = outcome.status, outcome.reason
+    if outcome.ok and rank is None:
+        done, planned = trial.validation.n, len(entry.cell.seeds)
+        status, reason = "incomplete", f"{done} of {planned} seeds ended well{f': {reason}' if reason else ''}"
+    return {
+        **of_entry(entry, *COLUMNS),
+        "trial": entry.value,
+        "trials": trials,
+        "settings": json.dumps(dict(entry.settings)),
+        "rank": math.nan if rank is None else rank,
+        "selected": False,
+        "validation_mean": trial.validation.mean,
+        "validation_std": trial.validation.std,
+        "test_mean": math.nan,
+        "test_std": math.nan,
+        "n": trial.validation.n,
+        "n_planned": len(entry.cell.seeds),
+        **outcome.privacy,
+        "tuning_epsilon": math.nan,
+        "tuning_reason": "",
+        "status": status,
+        "reason": reason,
+        "cell": entry.cell.slug,
+    }
+
 
 SHOWN = 5  # trials of each method, task and target (and of each relation and scope); the CSV file has all
 KINDS = ["method", "epsilon_target", "relation_rigorous", "scope_rigorous"]
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Return the trials; `best.yaml` holds the selected settings as rules of a suite."""
+    """Make the table of an artefact."""
     frame = search_table(plan, artefact_id, results)
     metrics = (search_of(plan, artefact_id).metric, plan.artefacts[artefact_id].metric)
     table = search_display(heading(plan, artefact_id), frame, *(quantity(metric).label for metric in metrics))
-    return MadeTable(frame, table, {"best.yaml": best_settings(plan, artefact_id, frame)})
+    return MadeTable(frame, table)
 
 
 def search_display(title: str, table: pd.DataFrame, validation: str, test: str) -> Table:
-    """From `search_table`: a block per task; `validation` and `test` head the values."""
+    """Lay out the rows of `search_table`, a block per task; `validation` and `test` head the values."""
     notes = Footnotes()
     blocks = []
     for _, part in table.groupby("task", sort=False):
@@ -54,13 +196,12 @@ def search_display(title: str, table: pd.DataFrame, validation: str, test: str) 
     columns = ["Method", "Settings", "Target ε", "Rank", *values, *EPSILON_HEADS, "ε with tuning"]
     remarks = [
         f"Trials by their mean on validation nodes, at most {SHOWN} of each method and target; the CSV file has all. "
-        "Where their relation or scope differ, those of one kind are ranked separately. "
-        "Values: mean ± sample standard deviation over the seeds. The test value is given for the selected trial only.",
+        "Trials that differ in relation or scope are ranked separately. "
+        "Values: mean ± sample standard deviation over the seeds. Only the selected trial has a test value.",
         EPSILON_REMARK,
-        "ε with tuning: of releasing the selected run alone (not the other trials or their number); all its seeds are "
-        "counted. Its relation and scope are those of ε rigorous, of data sets with the same validation nodes: "
-        "their features, labels and edges are public. "
-        "ε published and ε rigorous are of one seed of one trial.",
+        "ε with tuning: the cost of releasing the selected run with all its seeds, but not the other trials or their "
+        "number. It has the relation and scope of ε rigorous; features, labels and edges of validation nodes are "
+        "public. ε published and ε rigorous cover one seed of one trial.",
         *protection.remarks(table),
     ]
     return Table(title, columns, blocks, notes.texts, remarks, text_columns=2)
@@ -74,15 +215,11 @@ def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
         Text(settings_text(json.loads(row["settings"]))),
         target_cell(row),
         Text(f"{row['rank']:.0f} of {row['trials']}{', selected' if selected else ''}" if ranked else DASH),
-        Text(formats.mean_std(row["validation_mean"], row["validation_std"])) if ranked else failure(row, notes),
-        Text(_test(row) if selected else DASH),
+        measure_cell(row, "validation") if ranked else failure(row, notes),
+        measure_cell(row, "test"),
         *epsilon_cells(row, notes),
         _tuning(row, notes) if selected else Text(DASH),
     ]
-
-
-def _test(row: dict[str, Any]) -> str:
-    return DASH if math.isnan(row["test_mean"]) else formats.mean_std(row["test_mean"], row["test_std"])
 
 
 def _tuning(row: dict[str, Any], notes: Footnotes) -> Text:
@@ -92,7 +229,7 @@ def _tuning(row: dict[str, Any], notes: Footnotes) -> Text:
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
-    """Last parts of the paths, or whole paths where these would meet.
+    """Return settings as text: the last parts of their paths, or whole paths where two last parts are equal.
 
     >>> settings_text({"training": {"learning_rate": 0.01}, "model": {"width": 64}})
     'learning_rate=0.01, width=64'

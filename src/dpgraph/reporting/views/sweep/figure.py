@@ -12,15 +12,15 @@ from dpgraph.engine.methods.looks import Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.chance import shown_as
-from dpgraph.reporting.drawing import marks, words
+from dpgraph.reporting.drawing import lines, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
-from dpgraph.reporting.drawing.epsilon_axis import set_ticks
+from dpgraph.reporting.drawing.epsilon_axis import set_ticks, tick
 from dpgraph.reporting.drawing.facets import Facet, facets, laid_out, share_y
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.quantities import Quantity
-from dpgraph.reporting.views.sweep.rows import as_number, sweep_points
+from dpgraph.reporting.views.sweep.table import as_number, sweep_points
 
-EDGE, MOST_EDGE = 0.06, 0.3  # shares of the axis beside its first and last value
+EDGE, MOST_EDGE = 0.06, 0.3  # shares of the axis before its first value and after its last
 WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if values are spaced more evenly then
 
 
@@ -28,19 +28,21 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, remark: str
     return drawn_from(plan, artefact_id, sweep_points(plan, artefact_id, results), remark)
 
 
-def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, remark: str = "") -> Drawn:
-    """Draw from `sweep_points`: a panel per task and target epsilon.
+def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = "") -> Drawn:
+    """Draw `sweep_points`: a panel per task and target epsilon, a line per method with its 95 % interval.
 
-    A panel of one value is left out where another one of its task has several. A line per method with its 95 %
-    interval, those without privacy in every panel of their task. Printed numbers are hollow. Values that are no
-    numbers (full) are at the right, in the suite's order.
+    A panel of one value is left out where another panel of its task has several. Methods without privacy are in every
+    panel of their task. Printed numbers are hollow. Values that are words (full) stand at the right, in the suite's
+    order.
     """
-    artefact = plan.artefacts[artefact_id]
+    artefact, placed = plan.artefacts[artefact_id], every[every["mean"].notna()]
+    methods = lines.chosen_methods(plan.entries_of(artefact_id), placed)
+    points = every[every["method"].isin(methods)]
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), shown_as(artefact)
-    every, empty = facets(plan, artefact_id, points)
-    swept = {one.task for one in every if _values(one) > 1}
-    chosen = [one for one in every if _values(one) > 1 or one.task not in swept]
-    single = [one.title for one in every if _values(one) <= 1 and one.task in swept]
+    panels, empty = facets(plan, artefact_id, points)
+    swept = {one.task for one in panels if _values(one) > 1}
+    chosen = [one for one in panels if _values(one) > 1 or one.task not in swept]
+    single = [one.title for one in panels if _values(one) <= 1 and one.task in swept]
     ours = points[points["source"] == "ours"]
     sizes = ours[ours["mean"].notna()].groupby(["task", "method", "epsilon_target"], dropna=False).size()
     joined = bool((sizes >= marks.CURVE).any())  # else no method has points enough for a line
@@ -52,18 +54,18 @@ def drawn_from(plan: Plan, artefact_id: str, points: pd.DataFrame, remark: str =
     share_y(chosen, grid)
     about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
     if single:
-        about.append(f"Without a panel, since one value was run: {', '.join(single)}; the numbers have them.")
-    return Drawn(figure, points, words.beside(points, *about))
+        about.append(f"In the CSV file only, since one value was run: {', '.join(single)}.")
+    return Drawn(figure, every, words.described(every, *about, *lines.left_out(placed, methods)))
 
 
 def _values(one: Facet) -> int:
-    """Of the sweep, in a panel."""
+    """Return how many values of the sweep a panel shows."""
     return int(one.rows.loc[one.rows["mean"].notna() & (one.rows["source"] == "ours"), "value"].nunique())
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], shown: Quantity) -> None:
     drawn = rows[rows["mean"].notna()]
-    place = positions(list(dict.fromkeys(drawn["value"])))  # what was not run has no place: the table says so
+    place = positions(list(dict.fromkeys(drawn["value"])))  # values without a result have no place
     axes.margins(y=0.09)
     marks.reference_line(axes, rows, shown)
     methods = list(dict.fromkeys(drawn.loc[drawn["source"] == "ours", "method"]))
@@ -81,9 +83,10 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], shown: Qua
 
 
 class Places:
-    """Where values are on the x axis: numbers to scale, all other labels one step apart at the right.
+    """Positions of values on the x axis: numbers to scale, words one step apart at the right.
 
-    On a logarithmic axis 0 is one step left of the least. breaks: values of x between which the axis is not to scale.
+    On a logarithmic axis 0 stands one step left of the least number. `breaks` holds pairs of x between which the axis
+    is not to scale.
     """
 
     def __init__(self, x: dict[str, float], logarithmic: bool, breaks: Sequence[tuple[float, float]] = ()) -> None:
@@ -91,7 +94,8 @@ class Places:
 
 
 def positions(values: list[str]) -> Places:
-    """
+    """Return where the values stand.
+
     >>> positions(["2500", "5000", "full"]).x
     {'2500': 2500.0, '5000': 5000.0, 'full': 7500.0}
     >>> positions(["1", "10", "100"]).logarithmic, positions(["10", "50", "90", "100"]).logarithmic
@@ -111,29 +115,29 @@ def positions(values: list[str]) -> Places:
         step = (high / min(positive)) ** (1 / max(len(set(positive)) - 1, 1))
         at = {value: number or min(positive) / step for value, number in numbers.items()}
         if _uneven(np.log(list(at.values()))) < _uneven(every):
-            beside = {value: high * step ** (index + 1) for index, value in enumerate(others)}
+            words_at = {value: high * step ** (index + 1) for index, value in enumerate(others)}
             zero = [(min(positive) / step, min(positive))] if low == 0 else []
-            return Places(at | beside, True, [*zero, *_first(high, beside)])
+            return Places(at | words_at, True, [*zero, *_break(high, words_at)])
     step = (high - low) / max(len(set(every)) - 1, 1) or 1.0
-    beside = {value: high + step * (index + 1) for index, value in enumerate(others)}
-    return Places(numbers | beside, False, _first(high, beside))
+    words_at = {value: high + step * (index + 1) for index, value in enumerate(others)}
+    return Places(numbers | words_at, False, _break(high, words_at))
 
 
-def _first(high: float, beside: Mapping[str, float]) -> list[tuple[float, float]]:
-    """The break between the largest number and the first label that is none."""
-    return [(high, x) for x in list(beside.values())[:1]]
+def _break(high: float, words_at: Mapping[str, float]) -> list[tuple[float, float]]:
+    """Return the break between the largest number and the first word."""
+    return [(high, x) for x in list(words_at.values())[:1]]
 
 
 def _uneven(values: Sequence[float] | np.ndarray) -> float:
-    """How unequal the gaps between the values are: their standard deviation over their mean."""
+    """Return the standard deviation of the gaps between values over their mean."""
     gaps = np.diff(np.unique(values))
     return float(gaps.std() / gaps.mean())
 
 
 def _x_axis(axes: Axes, place: Places, margin: float) -> float:
-    """Sets scale, limits and ticks; returns the inches between the two values that are nearest to each other.
+    """Set scale, limits and ticks; return the smallest distance between two values in inches.
 
-    margin: inches beside the first and the last one.
+    `margin` is the least distance in inches from the first and the last value to the ends of the axis.
     """
     if place.logarithmic:
         axes.set_xscale("log")
@@ -153,8 +157,8 @@ def _x_axis(axes: Axes, place: Places, margin: float) -> float:
 
 
 def _tick(value: str) -> str:
-    """Thousands short, so that neighbours do not touch: 2500 is 2.5k."""
+    """Return a value as the text of a tick, thousands short: 2500 becomes 2.5k."""
     number = as_number(value)
     if number is None or number < 1000:
         return value
-    return f"{number / 1000:g}k"
+    return tick(number)

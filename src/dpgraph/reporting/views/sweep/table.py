@@ -1,18 +1,97 @@
-"""A sweep as people read it: a block per task and budget, for each value ours, both epsilons, the paper's number."""
+"""Tables of sweeps: for each value ours, both epsilons, the paper's number, and the cost of privacy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
-from dpgraph.planning.plan import Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import chance, display, formats, protection
-from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.artefacts import counterparts, heading
 from dpgraph.reporting.display import DASH, Footnotes, MadeTable, RowGroup, Table, Text
+from dpgraph.reporting.formats import printed_place
+from dpgraph.reporting.paper_values import paper_gap, paper_values
 from dpgraph.reporting.quantities import Quantity
-from dpgraph.reporting.views.sweep.rows import as_number, sweep_table
+from dpgraph.reporting.views.accuracy.table import accuracy_table
+
+GAP_COLUMNS = ("gap_reference", "gap", "gap_error", "gap_published", "gap_difference")
+
+
+def sweep_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the rows of `accuracy_table`, with the gap of a private method to its counterpart without privacy.
+
+    `gap` is accuracy(without privacy) - accuracy(private) at the same value, in points, as Daigavane et al. print it in
+    Tables 5 and 6; `gap_error` its standard error over seeds; `gap_difference` ours minus the printed one. The
+    counterpart is the artefact's method without privacy of the same architecture and number of hops.
+    """
+    table = accuracy_table(plan, artefact_id, results)
+    entries = plan.entries_of(artefact_id)
+    places = {(entry.method_id, entry.task_id, entry.value): row for row, entry in enumerate(entries)}
+    references = counterparts(entries)
+    gaps = []
+    for row, entry in enumerate(entries):
+        other = places.get((references.get(entry.method_id, ""), entry.task_id, entry.value))
+        if other is None:
+            gaps.append(dict.fromkeys(GAP_COLUMNS, math.nan) | {"gap_reference": ""})
+        else:
+            gaps.append(_gap_columns(plan, entries[other], entry, table.loc[other].to_dict(), table.loc[row].to_dict()))
+    return pd.concat([table, pd.DataFrame(gaps, columns=list(GAP_COLUMNS))], axis=1)
+
+
+def _gap_columns(plan: Plan, reference: Entry, private: Entry, one: Mapping[str, Any], two: Mapping[str, Any]) -> dict:
+    artefact = plan.artefacts[private.artefact]
+    table = artefact.tables(private.artefact.split("/")[1])[0]
+    printed = paper_gap(plan.experiments[private.paper], reference, private, table)
+    gap = one["mean"] - two["mean"]
+    return {
+        "gap_reference": reference.method_id,
+        "gap": gap,
+        "gap_error": math.sqrt(one["std"] ** 2 / one["n"] + two["std"] ** 2 / two["n"])
+        if one["n"] and two["n"]
+        else math.nan,
+        "gap_published": float(printed) if printed else math.nan,
+        "gap_difference": gap - float(printed) if printed else math.nan,
+    }
+
+
+def as_number(value: str) -> float | None:
+    """Return a value of a sweep as a number, None for a word.
+
+    >>> as_number("10,000"), as_number("full")
+    (10000.0, None)
+    """
+    try:
+        number = float(value.replace(",", ""))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def sweep_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """Return the points of a sweep's figure: `sweep_table` with source ours, and a row per printed number.
+
+    A number that the paper prints several times, or for several methods, appears once for each epsilon.
+    """
+    table = sweep_table(plan, artefact_id, results).assign(source="ours")
+    metric = plan.artefacts[artefact_id].metric
+    printed = []
+    for row, entry in zip(table.to_dict("records"), plan.entries_of(artefact_id)):
+        for value in paper_values(plan.experiments[entry.paper], entry, metric):
+            own = {"source": f"paper's {printed_place(value.table)}", "status": "printed", "reason": "", "n": 0}
+            own |= {"mean": value.value, "std": math.nan if value.std is None else value.std}
+            own |= {"ci_low": math.nan, "ci_high": math.nan}
+            if row["variant"] != "none":
+                own["eps_rigorous"] = math.nan  # the paper's run has no proved epsilon
+                own |= dict.fromkeys(("relation_rigorous", "scope_rigorous"), "none")
+            own |= {"published_unmet": "", "uncovered": ""}  # these describe our run
+            printed.append({**row, **own})
+    paper = pd.DataFrame(printed, columns=table.columns).drop_duplicates(
+        ["task", "value", "epsilon_target", "mean", "std"]
+    )
+    return pd.concat([table, paper.astype(table.dtypes)], ignore_index=True) if printed else table
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
@@ -22,7 +101,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 
 
 def sweep_display(title: str, table: pd.DataFrame, shown: Quantity, parameter: str) -> Table:
-    """From `sweep_table`: columns are methods, `parameter` heads the values."""
+    """Lay out the rows of `sweep_table`: columns are methods, `parameter` heads the values."""
     notes = Footnotes()
     methods = dict(zip(table["method"], table["label"]))
     blocks = [
@@ -74,7 +153,7 @@ def _block(part: pd.DataFrame, target: float, methods: list[str], notes: Footnot
 
 
 def _protection(line: Sequence[dict | None]) -> list[list[Text]]:
-    """Rows that say relation and scope of each method's epsilons."""
+    """Return rows with relation and scope of each method's epsilons."""
     return [
         [Text(""), Text(name), *(Text(DASH if row is None else protection.both(row, name)) for row in line)]
         for name in ("relation", "scope")
@@ -82,7 +161,7 @@ def _protection(line: Sequence[dict | None]) -> list[list[Text]]:
 
 
 def _same_protection(part: pd.DataFrame, methods: list[str]) -> list[dict | None] | None:
-    """A row of each method, if all rows of the method that have epsilons agree; else None."""
+    """Return a row of each method if its rows agree on relation and scope; None if they do not."""
     agreed: list[dict | None] = []
     for method in methods:
         rows = [row for row in part[part["method"] == method].to_dict("records") if row["relation_rigorous"]]
@@ -102,8 +181,8 @@ def _ours(row: dict | None, notes: Footnotes) -> Text:
         return Text(DASH)
     if row["status"] != "ok":
         return display.failure(row, notes)
-    of = "" if row["n"] == row["n_planned"] else f" of {row['n_planned']}"
-    text = f"{formats.mean_std(row['mean'], row['std'])} ({row['n']}{of})"
+    planned = "" if row["n"] == row["n_planned"] else f" of {row['n_planned']}"
+    text = f"{formats.mean_std(row['mean'], row['std'])} ({row['n']}{planned})"
     return Text(text, (notes.number(row["reason"]),) if row["reason"] else ())
 
 

@@ -1,0 +1,78 @@
+"""Figures of bounds for relational learning: Rényi divergence of one step by order, epsilon by steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+
+from dpgraph.engine.methods.looks import BLACK, BLUE, VERMILION
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting import relational_bounds as bounds
+from dpgraph.reporting.drawing import canvas
+from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.formats import deltas
+
+LOOKS: dict[str, dict[str, Any]] = {
+    bounds.THEOREM_3: {"color": BLUE, "linestyle": "-"},
+    bounds.THEOREM_C1: {"color": VERMILION, "linestyle": (0, (4, 1))},
+    bounds.GAUSSIAN: {"color": BLACK, "linestyle": (0, (1.5, 1))},
+}
+HEIGHT = 1.9  # inches of a panel
+
+ORDERS = tuple(float(order) for order in np.linspace(1.5, 12, 22))
+STEPS = tuple(int(count) for count in np.unique(np.logspace(0, 4, 25).round()))
+COLUMNS = ("settings", *bounds.DEFAULTS, "bound", "quantity", "along", "x", "value", "delta")
+RDP, EPSILON = "rdp", "epsilon"
+
+
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw from `bounds_points`."""
+    points = bounds_points(plan, artefact_id)
+    handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
+    labels = list(plan.artefacts[artefact_id].bounds)
+    titles = [label for label in labels for _ in (RDP, EPSILON)]
+    figure, grid, _ = canvas.panelled(titles, handles, plan.suite.demonstration, height=HEIGHT)
+    for index, label in enumerate(labels):
+        for quantity, axes in zip((RDP, EPSILON), grid[2 * index : 2 * index + 2]):
+            rows = points[(points["settings"] == label) & (points["quantity"] == quantity)]
+            for bound, look in LOOKS.items():
+                own = rows[(rows["bound"] == bound) & np.isfinite(rows["value"])]
+                axes.plot(own["x"], own["value"], **look)
+            _axes(axes, quantity)
+    return Drawn(figure, points, [f"{bounds.PREMISE}. {bounds.WHERE}."])
+
+
+def _axes(axes: Axes, quantity: str) -> None:
+    axes.set_yscale("log")
+    if quantity == RDP:
+        axes.set_xlabel("order α")
+        axes.set_ylabel("RDP of one step")
+        return
+    axes.set_xscale("log")
+    axes.set_xlabel(f"steps (δ = {deltas([bounds.DELTA])[0]})")
+    axes.set_ylabel("ε")
+
+
+def bounds_points(plan: Plan, artefact_id: str) -> pd.DataFrame:
+    """`quantity` rdp along orders, of one step, or epsilon along steps, at `delta`."""
+    rows: list[dict] = []
+    for label, changed in plan.artefacts[artefact_id].bounds.items():
+        at = {**bounds.DEFAULTS, **changed.model_dump(exclude_none=True)}
+        for bound, values in bounds.rdp_of_a_step(at, ORDERS).items():
+            shared = {"settings": label, **at, "bound": bound, "quantity": RDP, "along": "order"}
+            rows += [shared | {"x": x, "value": value} for x, value in zip(ORDERS, values, strict=True)]
+        for bound, values in bounds.epsilon_after(at, STEPS).items():
+            shared = {
+                "settings": label,
+                **at,
+                "bound": bound,
+                "quantity": EPSILON,
+                "along": "steps",
+                "delta": bounds.DELTA,
+            }
+            rows += [shared | {"x": float(x), "value": value} for x, value in zip(STEPS, values, strict=True)]
+    return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -1,1 +1,0 @@
-"""Bounds on the privacy of relational learning, along orders and along steps."""

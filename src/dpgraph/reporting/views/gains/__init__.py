@@ -1,1 +1,0 @@
-"""Gains over a reference, by mean degree and homophily."""

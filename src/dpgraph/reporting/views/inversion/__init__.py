@@ -1,1 +1,0 @@
-"""Model inversion: accuracy, distances and epsilons of the attacked networks."""

@@ -1,1 +1,0 @@
-"""A metric against accuracy."""

@@ -1,0 +1,243 @@
+"""Tables and figures of membership inference: measures of both attacks, ROC curves, and bounds of the rigorous ε."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter
+
+from dpgraph.engine.methods.looks import Look
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting import display, formats, protection, splits
+from dpgraph.reporting.artefacts import described_rows, heading
+from dpgraph.reporting.display import DASH, Footnotes, MadeTable, Table, Text
+from dpgraph.reporting.drawing import canvas, marks, words
+from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.drawing.palette import looks_of_methods
+from dpgraph.reporting.formats import epsilon, significant
+from dpgraph.reporting.views.membership.attacks import (
+    GRID,
+    RATES,
+    SCORES,
+    Attack,
+    Bound,
+    attacks,
+    budget_steps,
+    membership_points,
+    membership_table,
+)
+
+MEASURES = {"auc": "AUC", "advantage": "Advantage"} | {
+    f"tpr_at_{rate:g}": f"TPR at FPR {100 * rate:g} %" for rate in RATES
+}
+COLUMNS = ["Method", "Attack", "Target ε", *display.EPSILON_HEADS, "Seeds", *MEASURES.values()]
+NO_BOUND = "no bound"
+WHAT = (
+    "Members: roots of training, redrawn for each seed; others: the other candidates. The attacks ask whether a node’s "
+    "label had a loss; the guarantee also covers its features and edges. Loss threshold: Yeom et al. 2018; calibrated "
+    "by the loss in seeds without the node: Watson et al. 2022."
+)
+BOUND = (
+    "Bound: from the rigorous (ε, δ), for another node in a root’s place; from (2ε, (1 + e^ε) δ) where this takes two "
+    "steps of the guarantee (features only, or a share of the nodes kept)."
+)
+
+
+def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    frame = membership_table(attacks(plan, artefact_id, results))
+    return MadeTable(frame, membership_display(heading(plan, artefact_id), frame))
+
+
+def membership_display(title: str, table: pd.DataFrame) -> Table:
+    """Lay out the rows of `membership_table`, a block per task, two rows per entry."""
+    notes = Footnotes()
+    blocks = display.by_task(table, lambda row: _cells(row, notes), _title)
+    remarks = [
+        f"Mean ± sample standard deviation over the seeds, in brackets the bound. {BOUND}",
+        WHAT + " Advantage: largest TPR − FPR, its threshold chosen in hindsight" + _by_chance(table),
+        "Measurements share nodes and seeds, so the standard deviation is not that of independent runs.",
+        display.EPSILON_REMARK,
+        *protection.remarks(table),
+    ]
+    return Table(title, COLUMNS, blocks, notes.texts, remarks, text_columns=2)
+
+
+def _title(part: pd.DataFrame) -> str:
+    label = display.with_delta(str(part["task_label"].iloc[0]), part)
+    sizes = part.loc[(part["score"] == "loss") & (part["members"] > 0), ["members", "others"]].drop_duplicates()
+    if len(sizes) != 1:
+        return label
+    members, others = (formats.count(size) for size in sizes.iloc[0])
+    return f"{label}: {members} members, {others} others"
+
+
+def _by_chance(table: pd.DataFrame) -> str:
+    chance = table["advantage_by_chance"].dropna()
+    if chance.empty:
+        return "."
+    low, high = (f"{value:.3f}" for value in (chance.min(), chance.max()))
+    return f", by chance about {low if low == high else f'{low} to {high}'}."
+
+
+def _cells(row: dict, notes: Footnotes) -> list[Text]:
+    measured = not math.isnan(row["auc_mean"])
+    if measured:
+        values = [Text(_measure(row, name)) for name in MEASURES]
+    else:
+        status = row if row["status"] != "ok" else row | {"status": "not available"}
+        status = status | {"reason": status["reason"].removeprefix("not available: ")}
+        values = [display.failure(status, notes), *[Text(DASH)] * (len(MEASURES) - 1)]
+    return [
+        Text(row["label"]),
+        Text(SCORES[row["score"]]),
+        display.target_cell(row),
+        *display.epsilon_cells(row, notes),
+        Text(str(row["n"]) if measured else DASH),
+        *values,
+    ]
+
+
+def _measure(row: dict, name: str) -> str:
+    bound = row[f"{name}_bound"]
+    # a bound is never shown better than it is
+    text = NO_BOUND if math.isnan(bound) else f"≤ {min(1.0, math.ceil(1e3 * bound - 1e-9) / 1e3):.3f}"
+    return f"{formats.mean_std(row[f'{name}_mean'], row[f'{name}_std'], 3)} ({text})"
+
+
+LOWEST = 1e-3  # of both axes
+VISIBLE = 0.95  # TPR that a bound allows at the lowest FPR; a higher one coincides with the upper edge
+MARKS = 20  # points of a curve between two marks
+FORBIDDEN = "#8A8A8A"
+HEIGHT = 2.5  # inches
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Attacks by one score on the runs of a task at one target epsilon, and on those without privacy."""
+
+    title: str
+    attacks: list[Attack]
+
+
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw a row per task and target epsilon, a panel per attack.
+
+    Curves are mean TPR over seeds at fixed FPR, from the smallest FPR that the candidates resolve. Rates that the
+    bounds of the panel's runs exclude are shaded.
+    """
+    made = attacks(plan, artefact_id, results)
+    looks = looks_of_methods(plan.entries_of(artefact_id))
+    chosen = _chosen(made)
+    handles: dict[str, Artist] = {
+        words.label(one.entry.method.label): marks.sample(looks[one.entry.method_id]) for one in made
+    }
+    if any(_visible(panel.attacks) for panel in chosen):
+        handles["excluded by proved ε"] = Patch(facecolor=FORBIDDEN, alpha=SHADE, linewidth=0)
+    handles["guessing"] = Line2D([], [], **GUESSING)
+    figure, grid, _ = canvas.panelled(
+        [panel.title for panel in chosen], handles, plan.suite.demonstration,
+        "false positive rate", "true positive rate", height=HEIGHT,
+    )  # fmt: skip
+    for axes, panel in zip(grid, chosen):
+        _panel(axes, panel.attacks, looks)
+    return Drawn(figure, membership_points(made), [*_caption(made, chosen), *splits.fixed(plan, artefact_id)])
+
+
+SHADE = 0.2
+GUESSING: dict[str, Any] = {"color": canvas.GREY, "linestyle": (0, (1, 1.5)), "linewidth": 0.9}
+
+
+def _chosen(made: list[Attack]) -> list[Panel]:
+    """Return the panels with results; with one target, titles do not name it."""
+    panels = []
+    for task in dict.fromkeys(one.entry.task_id for one in made):
+        of_task = [one for one in made if one.entry.task_id == task]
+        targets = sorted({one.entry.target_epsilon for one in of_task if one.entry.target_epsilon is not None})
+        for target in (*targets,) or (None,):
+            for score, name in SCORES.items():
+                own = [
+                    one
+                    for one in of_task
+                    if one.seeds and one.score == score and one.entry.target_epsilon in (None, target)
+                ]
+                at = f", ε\xa0=\xa0{significant(target)}" if target is not None and len(targets) > 1 else ""
+                if any(one.entry.target_epsilon == target for one in own):
+                    panels.append(Panel(f"{own[0].entry.suite_task.label}{at}: {name}", own))
+    return panels
+
+
+def _caption(made: list[Attack], chosen: list[Panel]) -> list[str]:
+    seeds = sorted({len(one.seeds) for one in made if one.seeds})
+    over = f" over {' or '.join(map(str, seeds))} seeds" if seeds else ""
+    rows = described_rows(made)
+    lines = [f"Mean TPR{over} at fixed FPR.", WHAT, *words.methods_budgets(rows), *protection.caption(rows)]
+    limits = dict.fromkeys(name for panel in chosen for name in _visible(panel.attacks))
+    if limits:
+        named = "; ".join(limits)
+        lines.append(
+            f"Shaded: excluded by the bounds of rigorous ε (node-null) {named}; larger ε allow all that is drawn."
+        )
+        lines.append(BOUND)
+    elif any(one.bound is not None for one in made):
+        lines.append("No area is shaded, since the rigorous ε of all runs allow all that is drawn.")
+    missing = dict.fromkeys((one.score, one.reason) for one in made if not one.seeds)
+    for score, reason in missing:
+        own = [one.entry for one in made if (one.score, one.reason) == (score, reason)]
+        names = ", ".join(dict.fromkeys(f"{entry.method.label} on {entry.suite_task.label}" for entry in own))
+        lines.append(f"Missing, {SCORES[score]}: {names} ({reason}).")
+    return lines
+
+
+def _panel(axes: Axes, drawn: list[Attack], looks: Mapping[str, Look]) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
+    axes.grid(True, which="major", axis="both")
+    low = max(LOWEST, min(1 / one.seeds[0].others for one in drawn))
+    axes.set_xlim(low, 1)
+    axes.set_ylim(low, 1.12)
+    axes.plot([low, 1], [low, 1], **GUESSING, zorder=1)
+    for bound in _visible(drawn).values():
+        _forbidden(axes, bound, low)
+    for number, one in enumerate(drawn):
+        style = looks[one.entry.method_id]
+        kept = one.seeds[0].others * GRID >= 1
+        tpr = np.where(one.mean_tpr[kept] > 0, one.mean_tpr[kept], np.nan)
+        places = (number * MARKS // len(drawn), MARKS)  # marks of curves that coincide are side by side
+        axes.plot(
+            GRID[kept],
+            tpr,
+            color=style.colour,
+            linestyle=style.line,
+            linewidth=1.1,
+            zorder=3,
+            markevery=places,
+            **marks.marked(style),
+        )
+
+
+def _visible(drawn: list[Attack]) -> dict[str, Bound]:
+    """Return distinct bounds that exclude visible rates, the smallest first, by their rigorous epsilon."""
+    distinct: dict[str, Bound] = {}
+    for one in drawn:
+        if one.bound is not None and one.bound.tpr(np.array([LOWEST]))[0] < VISIBLE:
+            times = "2 · " if budget_steps(one.entry.cell) == 2 else ""
+            distinct.setdefault(f"{times}{epsilon(one.outcome.guarantee.rigorous.epsilon)}", one.bound)
+    return dict(sorted(distinct.items(), key=lambda item: item[1].epsilon))
+
+
+def _forbidden(axes: Axes, bound: Bound, low: float) -> None:
+    fpr = np.geomspace(low, 1.0, 400)
+    allowed = bound.tpr(fpr)
+    axes.fill_between(fpr, allowed, 1.0, color=FORBIDDEN, alpha=SHADE, linewidth=0, zorder=0)
+    axes.plot(fpr, allowed, color=FORBIDDEN, linewidth=0.8, zorder=1)

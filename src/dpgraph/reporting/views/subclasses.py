@@ -1,0 +1,72 @@
+"""Examples of subclasses (Zhang 2021, Figure 4.3): as k-means finds them, and as a public rule cuts a class."""
+
+from __future__ import annotations
+
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from dpgraph.families.units.sampling import Units, cluster_units, subclass_units
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.problems.images.value import Images
+from dpgraph.reporting.artefacts import of_entry
+from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.views.gallery import TEXT_WIDTH, Gallery, pixels, shown_images
+
+CLASS = 0  # whose subclasses are shown
+SHOWN, EXAMPLES = 3, 3  # subclasses, images of each
+COLUMNS = ("paper", "artefact", "task", "method", "label")
+ABOUT = (
+    f"The {SHOWN} largest subclasses of class {CLASS}, {EXAMPLES} training images of each. With k-means, one image can "
+    "move others into another subclass; with the public rule it cannot, and images of a subclass need not look alike."
+)
+
+
+def draw(plan: Plan, artefact_id: str, given: Any) -> Drawn:
+    """Draw a row per entry; the points are sizes of the subclasses."""
+    entries = plan.entries_of(artefact_id)
+    values = {task: shown_images(plan, task) for task in plan.tasks_of(artefact_id)}
+    points, rows = [], []
+    for entry in entries:
+        value = values[entry.task_id]
+        tiles: list[np.ndarray | None] = [None] * (SHOWN * EXAMPLES)
+        below = ["images are not there", *[""] * (SHOWN * EXAMPLES - 1)]
+        if value is not None:
+            units = units_of(entry, value)
+            parts = entry.cell.privacy.subclasses  # type: ignore[union-attr]
+            sizes = units.sizes[CLASS * parts : (CLASS + 1) * parts]
+            points += [
+                of_entry(entry, "paper", "artefact", "task", "method", "label") | {"size": int(one)} for one in sizes
+            ]
+            tiles, below = _examples(units, sizes, value)
+        rows.append((fill(entry.method.label, TEXT_WIDTH), tiles, below))
+    gallery = Gallery(SHOWN * EXAMPLES, len(rows), 1)
+    gallery.title(f"Class {CLASS}")
+    for label, tiles, below in rows:
+        gallery.row(label, tiles, below)
+    return Drawn(gallery.figure, pd.DataFrame(points, columns=[*COLUMNS, "size"]), [ABOUT])
+
+
+def units_of(entry: Entry, value: Images) -> Units:
+    """As the prepared step of the entry's cell makes them."""
+    privacy = entry.cell.privacy
+    cut = cluster_units if privacy.variant == "kmeans" else subclass_units  # type: ignore[union-attr]
+    parts = privacy.subclasses  # type: ignore[union-attr]
+    names = ("dpgraph", entry.cell.task.folder, "subclasses", parts)
+    labels, features = np.asarray(value.labels), np.asarray(value.features)
+    return cut(value.train_nodes, labels, features, value.num_classes, parts, *names)
+
+
+def _examples(units: Units, sizes: np.ndarray, value: Images) -> tuple[list[np.ndarray | None], list[str]]:
+    tiles: list[np.ndarray | None] = []
+    below: list[str] = []
+    for number in np.argsort(-sizes, kind="stable")[:SHOWN]:
+        first = units.starts[CLASS * len(sizes) + number]
+        own = units.ids[first : first + min(EXAMPLES, sizes[number])]
+        tiles += [pixels(np.asarray(value.features[node]), value.shape) for node in own]
+        tiles += [None] * (EXAMPLES - len(own))
+        below += [f"{int(sizes[number])} images"] + [""] * (EXAMPLES - 1)
+    missing = SHOWN * EXAMPLES - len(tiles)
+    return tiles + [None] * missing, below + [""] * missing

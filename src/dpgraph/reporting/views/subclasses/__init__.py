@@ -1,1 +1,0 @@
-"""Images of the subclasses of a class: never shipped, as galleries."""

@@ -1,0 +1,106 @@
+"""Figures of a metric along training, or against accuracy: a curve per method."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from dpgraph.engine.methods.looks import DASHED
+from dpgraph.planning.plan import Plan
+from dpgraph.reporting import splits
+from dpgraph.reporting.artefacts import described, of_entry, own_point
+from dpgraph.reporting.drawing import canvas, marks, words
+from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.drawing.facets import facets, laid_out, share_y
+from dpgraph.reporting.drawing.palette import looks_of_methods
+from dpgraph.reporting.quantities import quantity
+from dpgraph.reporting.results import PRIVACY, EntryResult, Results
+
+COLUMNS = [
+    "paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target", "source", "metric",
+    "step", "mean", "std", "ci_low", "ci_high", "n", *PRIVACY, "status", "reason",
+]  # fmt: skip
+
+LEAST = 5  # points of a spline
+SPLINE = "#C00000"
+
+
+def training_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """Return one row per entry, metric and evaluation, `step` ascending; one without a step where there is no value."""
+    known, told, rows = Results.of(results), plan.artefacts[artefact_id], []
+    for entry in plan.entries_of(artefact_id):
+        for metric in filter(None, (told.metric, told.second_metric)):
+            reached: list[tuple[float, EntryResult]] = [*known.along_training(entry, metric)]
+            found = reached or [(math.nan, known.outcome(entry, metric))]
+            rows += [own_point(entry, *one) | {"metric": metric} for one in found]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def spline(steps: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return a cubic smoothing spline as 200 points; None for fewer than five values.
+
+    The thesis says "smoothing" only; generalised cross-validation decides how smooth the spline is.
+    """
+    from scipy.interpolate import make_smoothing_spline
+
+    if len(steps) < LEAST:
+        return None
+    places = np.linspace(steps[0], steps[-1], 200)
+    return places, make_smoothing_spline(steps / steps[-1], values)(places / steps[-1])
+
+
+def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw a panel per task and target epsilon, a curve with 95 % intervals per method."""
+    points = training_points(plan, artefact_id, results)
+    told = plan.artefacts[artefact_id]
+    looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(told.metric)
+    chosen, empty = facets(plan, artefact_id, points)
+    figure, grid = laid_out(chosen, marks.method_handles(points, looks), plan.suite.demonstration, "steps", shown.label)
+    for axes, one in zip(grid, chosen):
+        for (method, metric), part in one.rows[one.rows["mean"].notna()].groupby(["method", "metric"], sort=False):
+            style, steps = looks[str(method)], part["step"].to_numpy(float)
+            marks.curve(axes, steps, part, style if metric == told.metric else replace(style, line=DASHED), shown)
+            if told.spline and (fitted := spline(steps, part["mean"].to_numpy(float))) is not None:
+                axes.plot(*fitted, color=SPLINE, linewidth=1.5)
+    share_y(chosen, grid)
+    about = [f"Dashes: {quantity(told.second_metric).label}."] if told.second_metric else []
+    about += [f"Red: a smoothing spline through the means of at least {LEAST} evaluations."] if told.spline else []
+    about += [*splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
+    return Drawn(figure, points, words.described(points, *about))
+
+
+ACCURACY = "accuracy/test"
+
+
+def draw_matched(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
+    """Draw a panel per task; runs of a method are joined in the order of their accuracy."""
+    points = matched_points(plan, artefact_id, results)
+    looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
+    tasks = plan.tasks_of(artefact_id)
+    handles = {**marks.method_handles(points, looks), **marks.reference_handle(points, shown)}
+    titles = [task.label for task, _ in tasks.values()]
+    figure, grid, _ = canvas.panelled(titles, handles, plan.suite.demonstration, "test accuracy (%)", shown.label)
+    for axes, task_id in zip(grid, tasks, strict=True):
+        rows = points[(points["task"] == task_id) & points["mean"].notna() & points["accuracy_mean"].notna()]
+        if rows.empty:
+            canvas.no_results(axes)
+            continue
+        marks.reference_line(axes, rows, shown)
+        for method, part in rows.groupby("method", sort=False):
+            part = part.sort_values("accuracy_mean")
+            marks.curve(axes, part["accuracy_mean"].to_numpy(float), part, looks[str(method)], shown)
+    return Drawn(figure, points, words.described(points, *splits.fixed(plan, artefact_id)))
+
+
+def matched_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
+    """Return one row per entry: mean, std and 95 % interval of the artefact's metric and of test accuracy."""
+    known, metric, rows = Results.of(results), plan.artefacts[artefact_id].metric, []
+    for entry in plan.entries_of(artefact_id):
+        outcome, accuracy = known.outcome(entry, metric), known.outcome(entry, ACCURACY).summary()
+        row = described(entry, outcome) | {"value": of_entry(entry, "value")["value"], "source": "ours"}
+        row |= outcome.summary().columns | {f"accuracy_{name}": value for name, value in accuracy.columns.items()}
+        rows.append(row | known.reference(entry, metric))
+    return pd.DataFrame(rows)

@@ -1,1 +1,0 @@
-"""A metric along the steps of training."""
