@@ -1,4 +1,4 @@
-"""The kinds of statistical tests that decide claims. reporting/claims/kinds.py runs them."""
+"""The kinds of statistical tests that decide claims. The modules of reporting/claims/kinds run them."""
 
 from __future__ import annotations
 
@@ -239,7 +239,7 @@ class WeightedSum(OnDataSets):
 
 
 class Computed(PartTest):
-    """A statement that needs no training: decided by a named function of reporting/claims/computed.py."""
+    """A statement that needs no training: a family decides it (`CLAIMS` of families/*/reported.py)."""
 
     kind: Literal["computed"] = "computed"
     function: Literal[

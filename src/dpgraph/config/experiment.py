@@ -98,7 +98,7 @@ class Search(Finite):
 
 
 class RelationalSettings(Finite):
-    """Where the bounds of Huang et al. are computed; null: the default (reporting/relational_bounds.py)."""
+    """Where the bounds of Huang et al. are computed; null: the default (families/tuples/bounds.py)."""
 
     nodes: Annotated[int, Field(ge=2, description="n, entities")] | None = None
     relations: Annotated[int, Field(ge=1, description="m")] | None = None

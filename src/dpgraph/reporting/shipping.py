@@ -23,11 +23,10 @@ from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.claims.coverage import elsewhere, held
 from dpgraph.reporting.claims.overview import overview as overview_of_claims
 from dpgraph.reporting.claims.overview import page as page_of_claims
 from dpgraph.reporting.claims.overview import papers_claims
-from dpgraph.reporting.claims.page import strong_enough, strong_enough_in_any
+from dpgraph.reporting.claims.page import elsewhere, held, strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.dictionary import PRIVATE_COLUMNS
 from dpgraph.reporting.drawing import canvas

@@ -14,7 +14,7 @@ from scipy.stats import norm, spearmanr
 from dpgraph.config.claim import Claim
 from dpgraph.config.experiment import Experiment
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.reporting.claims.classes import rank_test, strength_of_ranks
+from dpgraph.reporting.claims.kinds.rare_classes import rank_test, strength_of_ranks
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, all_hold, decide
 from tests.reporting.conftest import graph_rows

@@ -12,7 +12,7 @@ from scipy.stats import ttest_rel
 
 from dpgraph.config.suite import Suite
 from dpgraph.privacy.relation import Relation, Scope
-from dpgraph.reporting.claims.coverage import held
+from dpgraph.reporting.claims.page import held
 from dpgraph.reporting.claims.parts import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
 from dpgraph.reporting.leaderboard import standings as standings_module
 from dpgraph.reporting.leaderboard.finding import COLUMNS, WHERE, WHOM, Overview, finding, overview

@@ -7,8 +7,9 @@ from textwrap import shorten
 
 import pandas as pd
 
+from dpgraph.config.claim_tests import uses
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.claims.coverage import DEMONSTRATION, elsewhere, held
+from dpgraph.reporting.claims.data_sets import DEMONSTRATION
 from dpgraph.reporting.claims.parts import CONTRADICTED, DATA_HERE, ENOUGH, FEWEST, NOT_RUN, REPRODUCED, read_parts
 from dpgraph.reporting.formats import html_text
 from dpgraph.reporting.page import page, template
@@ -79,3 +80,35 @@ def _shown(row: dict) -> dict:
         "more": parts[SHOWN:],
         "folded": len(parts) > SHOWN + 1 or sum(len(f"<div>{html_text(part)}</div>") for part in parts[SHOWN:]) > LONG,
     }
+
+
+NAMED = "other suites have their tables and figures"
+
+
+def held(plan: Plan, claims: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of claims.csv without claims for whose tests this suite has no artefact.
+
+    A claim that lacks data, or that says why it is not tested, stays: its reason is of use.
+    """
+    return claims[~claims["claim"].isin(_elsewhere(plan, claims))]
+
+
+def elsewhere(plan: Plan, claims: pd.DataFrame) -> str:
+    """Return a sentence on the claims that `held` leaves out; empty where there is none."""
+    names = _elsewhere(plan, claims)
+    if not names:
+        return ""
+    count = f"{len(names)} more claims are" if len(names) > 1 else "One more claim is"
+    return f"{count} not tested here, {NAMED}: {', '.join(names)}."
+
+
+def _elsewhere(plan: Plan, claims: pd.DataFrame) -> list[str]:
+    known = plan.claims()
+    absent = {
+        name
+        for name, (paper, claim) in known.items()
+        if claim.parts
+        and not any(all(f"{paper}/{artefact}" in plan.artefacts for artefact, _ in uses(part)) for part in claim.parts)
+    }
+    rows = claims[(claims["verdict"] == NOT_RUN) & claims["claim"].isin(absent)]
+    return [str(name) for name in rows["claim"]]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
-from dpgraph.reporting.claims.coverage import held
+from dpgraph.reporting.claims.page import held
 from dpgraph.reporting.claims.parts import CONTRADICTED, NOT_RUN, REPRODUCED, VERDICTS
 from dpgraph.reporting.formats import significant
 from dpgraph.reporting.leaderboard.standings import data_names

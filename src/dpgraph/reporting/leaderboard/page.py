@@ -24,7 +24,7 @@ from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.claims.coverage import elsewhere, held
+from dpgraph.reporting.claims.page import elsewhere, held
 from dpgraph.reporting.claims.parts import VERDICTS
 from dpgraph.reporting.leaderboard.finding import Overview, finding, headline, overview
 from dpgraph.reporting.leaderboard.standings import FALLS_BACK, columns_of, plain, script, standings

@@ -8,7 +8,7 @@ import numpy as np
 
 from dpgraph.config import published
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.reporting import relational_bounds as bounds
+from dpgraph.families.tuples import bounds
 from dpgraph.reporting.claims.verdicts import Verdict, computed
 
 PAPER = "huang2025-relational-entity-dp"
@@ -107,10 +107,12 @@ def paired_negatives_are_rarely_true() -> Verdict:
     return computed(max(shares.values()) < 1e-3, text, len(shares))
 
 
-FUNCTIONS = {
+CLAIMS = {
     "bound-of-theorem-3": bound_of_theorem_3,
     "bounds-elsewhere": bounds_elsewhere,
     "constant-sensitivity": constant_sensitivity,
     "standard-grows-with-the-batch": standard_grows_with_the_batch,
     "paired-negatives-are-rarely-true": paired_negatives_are_rarely_true,
 }
+
+VIEWS = {"bounds": bounds}

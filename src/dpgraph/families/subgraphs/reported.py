@@ -129,7 +129,7 @@ def _whole_graph(noise: float, steps: int) -> float:
     return gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=DELTA)
 
 
-FUNCTIONS = {
+CLAIMS = {
     "noise-epsilon-table": noise_epsilon_table,
     "epsilon-one-without-splits": epsilon_one_without_splits,
     "privacy-bound-factor": privacy_bound_factor,
