@@ -33,8 +33,8 @@ from dpgraph.planning.schemas import models
 from dpgraph.problems.preprocess import preprocess
 from dpgraph.problems.registry import size_of
 from dpgraph.reporting.aggregate import blocks
-from dpgraph.reporting.claimed import with_claims
 from dpgraph.reporting.display import Footnotes, epsilon_cell
+from dpgraph.reporting.protection import with_claims
 from dpgraph.reporting.records import read_record
 from tests.contract.conftest import toy_graph
 

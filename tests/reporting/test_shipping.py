@@ -15,7 +15,6 @@ from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import shipping
 from dpgraph.reporting.inputs import artefact_outputs
-from dpgraph.reporting.kept_galleries import keep_galleries
 from dpgraph.reporting.leaderboard.finding import overview
 from dpgraph.reporting.leaderboard.guide import VALUES, answers, guide
 from dpgraph.reporting.leaderboard.page import shared_files
@@ -32,7 +31,7 @@ from dpgraph.reporting.leaderboard.standings import (
 from dpgraph.reporting.ranking import PROVED, PUBLIC
 from dpgraph.reporting.render import ROWS, drawn, held_back, render
 from dpgraph.reporting.results import write_csv
-from dpgraph.reporting.shipping import GUIDE, ship
+from dpgraph.reporting.shipping import GUIDE, keep_galleries, ship
 from tests.browser import CHROMIUM, visit
 from tests.reporting.conftest import WORKFLOW
 from tests.reporting.leaderboard.test_page import PROBE

@@ -30,8 +30,8 @@ from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import WORKFLOW, Plan, load_plan
 from dpgraph.planning.run import Run
 from dpgraph.reporting import inputs
-from dpgraph.reporting.baselines.compared import compared, seeds_by_task
-from dpgraph.reporting.claimed import checks_noted
+from dpgraph.reporting.inputs import compared, seeds_by_task
+from dpgraph.reporting.protection import checks_noted
 
 CAPTIONS = "../workflow/report"  # as the files of rules see it
 

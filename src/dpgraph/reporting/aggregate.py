@@ -32,7 +32,7 @@ from dpgraph.planning.plan import Plan
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import dictionary, protection
-from dpgraph.reporting.claimed import with_claims
+from dpgraph.reporting.protection import with_claims
 from dpgraph.reporting.records import ParsedRecord, RecordedStatement, read_record
 from dpgraph.reporting.stored import stored_graph
 from dpgraph.reporting.views.registry import DerivedMetric, SuiteFiles, derived_metrics, inputs_of

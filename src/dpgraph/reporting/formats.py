@@ -1,4 +1,7 @@
-"""Numbers as text, and text as LaTeX, Markdown and HTML. Text uses Unicode (±, ∞, ε) until a writer escapes it."""
+"""Numbers as text; text as LaTeX, Markdown and HTML; self-contained HTML pages.
+
+Text uses Unicode (±, ∞, ε) until a writer escapes it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,11 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from dpgraph.config.suite import Suite
 
 DASH = "–"
 SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
@@ -164,3 +172,20 @@ def printed_place(table: str) -> str:
     """
     text = re.sub(r"^(table|fig)(?=\d)", lambda kind: {"table": "table ", "fig": "figure "}[kind[0]], table)
     return re.sub(r"^(App|sec)\.", r"\1. ", text)
+
+
+def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
+    """`body` is HTML, the other texts are plain. A demonstration is marked as such on top of every page."""
+    note = suite.note.removeprefix("A demonstration. ") if suite.demonstration else ""
+    return template("page.html").render(title=title, body=body, lead=lead or suite.title, note=note)
+
+
+@cache
+def template(name: str) -> Template:
+    """Return a template of this folder; its filters `text` and `markdown` escape what is plain."""
+    environment = Environment(
+        loader=PackageLoader("dpgraph.reporting", ""), undefined=StrictUndefined, trim_blocks=True,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters |= {"text": html_text, "markdown": markdown}
+    return environment.get_template(f"{name}.j2")

@@ -18,7 +18,7 @@ from dpgraph.reporting.results import EntryResult
 LEVEL = 0.05  # of the paired test that tells the best from the others
 BEST, TIED = "best", "tied"
 PROVED, CLAIMED, PUBLIC = "proved", "claimed only", "no privacy"
-OUTSIDE = "claimed, from outside"  # by a method that is no part of the package (reporting/claimed.py)
+OUTSIDE = "claimed, from outside"  # by a method that is no part of the package
 FREE = "no record"  # depends on no record: epsilon 0 in every sense
 BELOW, FLOOR = ", below ", " (ε = 0)"
 # whose epsilon of a result is its own

@@ -10,8 +10,7 @@ import pandas as pd
 from dpgraph.core.files import write_text
 from dpgraph.core.progress import duration
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.formats import DASH, significant
-from dpgraph.reporting.page import page, template
+from dpgraph.reporting.formats import DASH, page, significant, template
 from dpgraph.reporting.results import write_csv
 
 GIB = 2**30

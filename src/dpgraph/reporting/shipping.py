@@ -21,18 +21,17 @@ import pyarrow.parquet as pq
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
+from dpgraph.data.registry import entry
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.claims.overview import overview as overview_of_claims
-from dpgraph.reporting.claims.overview import page as page_of_claims
-from dpgraph.reporting.claims.overview import papers_claims
-from dpgraph.reporting.claims.page import elsewhere, held, strong_enough, strong_enough_in_any
+from dpgraph.reporting.claims.page import elsewhere, held, papers_claims, strong_enough, strong_enough_in_any
+from dpgraph.reporting.claims.page import overview as overview_of_claims
+from dpgraph.reporting.claims.page import overview_page as page_of_claims
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.dictionary import PRIVATE_COLUMNS
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.figures import figure_html, read_caption, write_figure
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
-from dpgraph.reporting.kept_galleries import keep_galleries
 from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
 from dpgraph.reporting.leaderboard.guide import VALUES, guide
 from dpgraph.reporting.leaderboard.page import Links, page_values, template, write_page_of_all
@@ -41,7 +40,7 @@ from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.render import ROWS, drawn, held_back, read_rows
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.tables import as_html, displayed
-from dpgraph.reporting.views.registry import views_with
+from dpgraph.reporting.views.registry import inputs_of, views_with
 
 FOLDER = Path("docs/results")
 GUIDE = "which-method.md"
@@ -237,3 +236,30 @@ def _contents(out: Path, known: list[dict[str, Any]]) -> str:
     kept = [path for suite in suites if (path := suite / "claims.csv").is_file()]
     power = strong_enough_in_any([read_claims(path) for path in kept])
     return template("suites.md").render(known=known, without=without, power=power)
+
+
+CAPTION = "Rows beside the first one are reconstructions; the first one shows a training image of each class."
+
+
+def keep_galleries(plan: Plan, before: Path, folder: Path) -> dict[str, list[str]]:
+    """Copy pictures of this run, or of the folder `before`, to `folder`; return their captions by artefact."""
+    captions = {}
+    for name in galleries(plan):
+        kept = folder / f"figures/{name}.png"
+        for source in (Paths(plan.config).figure(name, "png"), before / f"figures/{name}.png"):
+            if source.is_file():
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, kept)
+                captions[name] = [CAPTION]
+                break
+    return captions
+
+
+def galleries(plan: Plan) -> list[str]:
+    """Return the artefacts that show records, each of a data set of which the registry says that it shows no person."""
+    return [
+        name
+        for name, artefact in plan.artefacts.items()
+        if inputs_of(artefact.view).pictures
+        and all(entry(plan.task(task_id).dataset).shows_no_person for task_id in plan.tasks_of(name))
+    ]

@@ -14,10 +14,10 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.artefacts import artefact_of, caption
 from dpgraph.reporting.display import MadeTable, Table
+from dpgraph.reporting.formats import page, template
 from dpgraph.reporting.latex import as_latex, spans
-from dpgraph.reporting.missing_data import how_to_run
-from dpgraph.reporting.page import page, template
 from dpgraph.reporting.results import write_csv
+from dpgraph.reporting.splits import how_to_run
 from dpgraph.reporting.views.registry import table_of, wide_of
 
 

@@ -15,9 +15,9 @@ from dpgraph.config.suite import SuiteTask
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import splits
+from dpgraph.reporting.claims.contrasts import Strength
 from dpgraph.reporting.claims.page import _shown, strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
-from dpgraph.reporting.claims.power import Strength
 from dpgraph.reporting.claims.registry import (
     COMPUTED,
     computed_verdict,
@@ -28,7 +28,7 @@ from dpgraph.reporting.claims.registry import (
 )
 from dpgraph.reporting.claims.table import claims_table, write_claims
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, decide
-from dpgraph.reporting.page import template
+from dpgraph.reporting.formats import template
 from tests.reporting.conftest import WORKFLOW
 from tests.reporting.verdicts import UNDECIDED, assert_not_run
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from dpgraph.planning.plan import Entry
 from dpgraph.reporting import protection
-from dpgraph.reporting.claims.contrasts import LEVEL, Contrast
+from dpgraph.reporting.claims.contrasts import LEVEL, Above, Contrast, Strength, Ways, strength, together
 from dpgraph.reporting.claims.parts import (
     CONTRADICTED,
     DATA_HERE,
@@ -21,7 +21,6 @@ from dpgraph.reporting.claims.parts import (
     PartResult,
     judged,
 )
-from dpgraph.reporting.claims.power import Above, Strength, Ways, strength, together
 from dpgraph.reporting.formats import difference, epsilon
 from dpgraph.reporting.results import EntryResult
 
@@ -30,7 +29,7 @@ Place = tuple[Entry, EntryResult]
 
 @dataclass(frozen=True)
 class Verdict:
-    """`size` and `power` are those of the test at the suite's seeds (`claims.power`); nan where nothing is tested."""
+    """A verdict on a claim; `size` and `power` are those of the test at the suite's seeds, nan without a test."""
 
     verdict: str
     scope: str

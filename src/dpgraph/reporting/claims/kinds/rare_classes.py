@@ -22,8 +22,7 @@ from scipy.stats import norm, rankdata
 from dpgraph.config.claim_tests import RarerClasses
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults, each
-from dpgraph.reporting.claims.contrasts import LEVEL
-from dpgraph.reporting.claims.power import DRAWS, Strength
+from dpgraph.reporting.claims.contrasts import DRAWS, LEVEL, Strength
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons
 from dpgraph.reporting.results import class_counts
 from dpgraph.reporting.views.class_wise.rows import ClassValues, class_changes, class_values

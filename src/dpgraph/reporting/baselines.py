@@ -22,8 +22,8 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.resolve import inference_of
 from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.registry import problem_of
-from dpgraph.reporting.baselines.compared import RELATIONS, compared
-from dpgraph.reporting.baselines.references import reference_of
+from dpgraph.reporting.inputs import RELATIONS, compared
+from dpgraph.reporting.references import reference_of
 from dpgraph.reporting.results import Results, Summary, summarise, write_csv
 
 ZERO_SHOT = "cosine"  # the method that trains nothing
