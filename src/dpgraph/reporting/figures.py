@@ -49,12 +49,12 @@ def write_caption(caption: list[str], stem: Path) -> Path:
 
 
 def read_caption(path: Path) -> list[str]:
-    """Of a figure's stem.txt; none where there is no such file."""
+    """Return the lines of a figure's stem.txt; none without such a file."""
     return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
 
 
 def figure_html(source: str, caption: list[str]) -> str:
-    """<img> and its caption, without the page around them."""
+    """Return <img> and its caption, without the page around them."""
     lines = "".join(f"<p>{html_text(line)}</p>" for line in caption)
     return f'<img class="figure" alt="" src="{source}"><div class="notes">{lines}</div>'
 
@@ -65,7 +65,7 @@ CLAIMED, MEASURED = Look(BLACK, "", "-"), Look(BLUE, "", "-")
 
 
 def read_audits(path: Path) -> pd.DataFrame:
-    """Rows as `audits.registry.write_audits` leaves them."""
+    """Return the rows that `audits.registry.write_audits` wrote."""
     if not path.is_file():
         raise UserError(f"{path}: no audits there; make them with `dpgraph audit all --out {path}`")
     return pd.read_parquet(path)

@@ -22,7 +22,7 @@ Markers = Mapping[str, Path]  # of the bundle of each cell by its slug, or of ea
 
 
 def artefact_outputs(plan: Plan, names: Iterable[str]) -> list[Path]:
-    """Files that are made of the plan's tables and figures, in each of their forms."""
+    """Return the files of the plan's tables and figures, in each of their forms."""
     paths, wide = Paths(plan.config), views_with("wide")
     files: list[Path] = []
     for name in names:
@@ -50,7 +50,7 @@ def about_page(path: Path, captions: str) -> dict[str, Any]:
 
 
 def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Markers) -> list[Path]:
-    """Files of what the artefact's view reads; a cell's predictions and exposures are there when its marker is."""
+    """Return the files that the artefact's view reads; a cell's marker stands for its predictions and exposures."""
     cells = [entry.cell for entry in plan.entries_of(artefact) if entry.not_run is None]
     reads = inputs_of(plan.artefacts[artefact].view).reads
     files: list[Path] = []
@@ -104,7 +104,7 @@ def _calibrations(plan: Plan, artefacts: list[str], calibrated: Markers) -> list
 
 
 def front_page(plan: Plan) -> dict[str, Any]:
-    """What workflow/report/workflow.rst reads as `snakemake.config["about"]`."""
+    """Return the values that workflow/report/workflow.rst reads as `snakemake.config["about"]`."""
     return {
         "suite": plan.suite.name,
         "title": plan.suite.title,
@@ -118,7 +118,7 @@ RELATIONS = "relations"
 
 
 def compared(plan: Plan) -> list[Entry]:
-    """Places of methods without privacy that are trained on nodes' classes or on relations, each cell once.
+    """Return the places of methods without privacy that are trained on nodes' classes or on relations, each cell once.
 
     Not: values of a sweep and trials of a search, which are there to be worse, too.
     """
@@ -141,7 +141,7 @@ def _comparable(entry: Entry) -> bool:
 
 
 def seeds_by_task(plan: Plan) -> dict[Task, tuple[int, ...]]:
-    """Tasks that need computed references, with the seeds of all their results."""
+    """Return the tasks that need computed references, with the seeds of all their results."""
     seeds: dict[Task, set[int]] = {}
     for entry in compared(plan):
         if problem_of(entry.cell.task).name != FIRST_PROBLEM:

@@ -44,7 +44,7 @@ class Protected(Protocol):
 
 
 def columns(published: Protected, rigorous: Protected, uncovered: Iterable[str]) -> dict[str, str]:
-    """`COLUMNS` of a statement; several texts are joined by "; "."""
+    """Return the `COLUMNS` of a statement; several texts are joined by "; "."""
     return {
         "relation_published": str(published.relation),
         "scope_published": str(published.scope),
@@ -60,17 +60,17 @@ def joined(texts: Iterable[str]) -> str:
 
 
 def parted(text: Any) -> list[str]:
-    """The texts of one column; none of a missing one."""
+    """Return the texts of one column; none for a missing value."""
     return text.split(BETWEEN) if isinstance(text, str) and text else []
 
 
 def mark(row: Mapping[str, Any]) -> str:
-    """`MARK` where private data are read that no epsilon covers; nothing without privacy."""
+    """Return `MARK` where a private run reads data that no epsilon covers, else an empty text."""
     return MARK if parted(row["uncovered"]) and row["eps_rigorous"] != math.inf else ""
 
 
 def both(row: Mapping[str, Any], name: str) -> str:
-    """Relation or scope of both epsilons, given once where they agree; a dash without privacy or result.
+    """Return relation or scope of both epsilons, once where they agree; a dash without privacy or result.
 
     >>> row = {"eps_published": 2.0, "relation_published": "node-remove", "relation_rigorous": "none"}
     >>> both(row | {"eps_rigorous": float("nan")}, "relation")
@@ -82,14 +82,14 @@ def both(row: Mapping[str, Any], name: str) -> str:
 
 
 def of_epsilon(row: Mapping[str, Any], mode: str) -> str:
-    """E.g. `node-null, parameters`; empty where the epsilon is none or infinite."""
+    """Return e.g. `node-null, parameters`; empty where the epsilon is none or infinite."""
     if not np.isfinite(row[f"eps_{mode}"]):
         return ""
     return ", ".join([*parted(row[f"relation_{mode}"]), *parted(row[f"scope_{mode}"])])
 
 
 def kinds(table: pd.DataFrame, mode: str) -> dict[str, list[str]]:
-    """Labels of the runs by relation and scope of one epsilon, in the order of the rows.
+    """Return the labels of the runs by relation and scope of one epsilon, in the order of the rows.
 
     Left out is what depends on no record: its epsilon of 0 holds in every sense.
     """
@@ -99,12 +99,12 @@ def kinds(table: pd.DataFrame, mode: str) -> dict[str, list[str]]:
 
 
 def unlike(table: pd.DataFrame) -> bool:
-    """Whether rigorous epsilons of more than one relation or scope are next to each other."""
+    """Return whether rigorous epsilons of more than one relation or scope are next to each other."""
     return len(kinds(table, "rigorous")) > 1
 
 
 def remarks(table: pd.DataFrame) -> list[str]:
-    """What is below a table: every relation and scope of it in words, and what its epsilons do not cover."""
+    """Return the remarks below a table: its relations and scopes in words, and reads that its epsilons do not cover."""
     sentences = [UNLIKE] if unlike(table) else []
     sentences += [f"{name[0].upper()}{name[1:]}: {one.meaning}." for name, one in _named(table).items()]
     sentences += [
@@ -115,7 +115,7 @@ def remarks(table: pd.DataFrame) -> list[str]:
 
 
 def brief(table: pd.DataFrame) -> list[str]:
-    """`remarks` for a paper: each relation and scope in a few words, and what no epsilon covers."""
+    """Return `remarks` for a paper: each relation and scope in a few words, and reads that no epsilon covers."""
     words = "; ".join(f"{name}: {one.short}" for name, one in _named(table).items())
     unmet = _by_text(table[table["eps_published"].notna()], "published_unmet")
     labels = dict.fromkeys(label for runs in unmet.values() for label in runs)
@@ -127,7 +127,7 @@ def brief(table: pd.DataFrame) -> list[str]:
 
 
 def _named(table: pd.DataFrame) -> dict[str, Relation | Scope]:
-    """Every relation and scope of the finite epsilons of a table, by e.g. `relation node-null`."""
+    """Return every relation and scope of the finite epsilons of a table, by e.g. `relation node-null`."""
     found: dict[str, Relation | Scope] = {}
     for head, words in (("relation", Relation), ("scope", Scope)):
         names = dict.fromkeys(
@@ -141,7 +141,7 @@ def _named(table: pd.DataFrame) -> dict[str, Relation | Scope]:
 
 
 def caption(points: pd.DataFrame) -> list[str]:
-    """What is below a figure, in sentences: relation and scope of its epsilons, by run where they differ."""
+    """Return the sentences below a figure: relation and scope of its epsilons, by run where they differ."""
     if "source" in points:
         points = points[points["source"] == "ours"]
     by_mode: dict[str, str] = {}
@@ -162,20 +162,20 @@ def caption(points: pd.DataFrame) -> list[str]:
 
 
 def uncovered(table: pd.DataFrame) -> list[str]:
-    """What `MARK` means in this table, a remark for each text."""
+    """Return the meaning of `MARK` in this table, a remark for each text."""
     texts = _by_text(table[table["eps_rigorous"] != math.inf], "uncovered")
     return [f"{MARK} Reads private data, and no ε covers it ({', '.join(labels)}): {text}."
             for text, labels in texts.items()]  # fmt: skip
 
 
 def _by_text(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
-    """Labels of the runs by each distinct text of a column."""
+    """Return the labels of the runs by each distinct text of a column."""
     pairs = dict.fromkeys(zip(table[column], table["label"], strict=True))
     return _labels((text, label) for texts, label in pairs for text in parted(texts))
 
 
 def _labels(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
-    """Distinct labels by text, both in their order; those of an empty text are left out."""
+    """Return distinct labels by text, both in their order; those of an empty text are left out."""
     by_text: dict[str, dict[str, None]] = {}
     for text, label in pairs:
         if text:
@@ -188,10 +188,10 @@ ALWAYS = "what ran is what its mechanism states (every run)"
 
 
 def with_claims(method: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns of a statement with what is claimed and `checks`: nan and empty for a method of the package.
+    """Return the columns of a statement with those of a claim and `checks`: nan and empty for a method of the package.
 
-    What a method from outside calls rigorous is its author's claim: this project has not read its proof. So nothing is
-    left under `eps_rigorous`, whose reason says what is claimed and which checks the method has passed.
+    The rigorous epsilon of a method from outside is its author's claim: this project has not read its proof. So
+    `eps_rigorous` stays empty, and its reason names the claim and the checks that the method has passed.
     """
     folder, shown = outside_of(method), dict(columns)
     if folder is None or shown["eps_rigorous"] == math.inf:

@@ -1,4 +1,4 @@
-"""Which of several results is the best, and which of the others cannot be told apart from it."""
+"""The best of several results, and the others that are not significantly different from it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def label_of(cell: Cell, label: str) -> str:
 
 
 def kind(outcome: EntryResult) -> str:
-    """Whether its epsilon is proved, printed by the method's paper only, its author's from outside, or infinite."""
+    """Return the kind of its epsilon: proved, claimed by the paper, claimed from outside, or infinite."""
     if outcome.eps_rigorous == math.inf:
         return PUBLIC
     if not math.isnan(outcome.eps_claimed):
@@ -81,12 +81,12 @@ def kind(outcome: EntryResult) -> str:
 
 
 def reads_nothing(outcome: EntryResult) -> bool:
-    """Return whether nothing of it depends on a record: it is a floor of every relation."""
+    """Return whether its outputs depend on no record: it is a floor of every relation."""
     return outcome.eps_rigorous == 0 and outcome.scope_rigorous == Scope.ALL_OUTPUTS
 
 
 def promise(outcome: EntryResult) -> Key:
-    """What must agree for two results to compete at one budget: kind, relation, scope and delta."""
+    """Return the key that two results must share to compete at one budget: kind, relation, scope and delta."""
     what = kind(outcome)
     if what == PUBLIC:
         return (what,)
@@ -96,7 +96,7 @@ def promise(outcome: EntryResult) -> Key:
 
 
 def budget(epsilon: float, targets: Iterable[float]) -> float:
-    """The smallest target that epsilon does not exceed; epsilon itself where it exceeds all.
+    """Return the smallest target that epsilon does not exceed; epsilon itself where it exceeds all.
 
     A solved epsilon may exceed its target by the solver's tolerance.
 
@@ -107,7 +107,7 @@ def budget(epsilon: float, targets: Iterable[float]) -> float:
 
 
 def ranked(keys: Sequence[Key], cells: Sequence[str], values: Sequence[pd.Series]) -> list[str]:
-    """Of each result `BEST`, `TIED` or nothing; results compete where their keys are equal.
+    """Return `BEST`, `TIED` or an empty text for each result; results compete where their keys are equal.
 
     values: by seed. The best has the largest mean; a cell does not compete with itself, so it is
     the best in all of its rows. Tied: not told apart from it by a paired two-sided t test over common seeds at 5 %.
@@ -127,7 +127,7 @@ def ranked(keys: Sequence[Key], cells: Sequence[str], values: Sequence[pd.Series
 
 
 def alike(best: pd.Series, other: pd.Series) -> bool:
-    """Whether a paired t test over common seeds leaves them equal, or there are fewer than two seeds to tell."""
+    """Return whether a paired t test over common seeds finds no difference, or has fewer than two seeds."""
     common = best.index.intersection(other.index)
     if len(common) < 2:
         return True

@@ -1,8 +1,8 @@
-"""docs/results: what is kept of suites' results, readable there without running anything.
+"""docs/results: the kept results of suites, readable there without a run.
 
 A suite has a folder with its rows (rows.parquet), from which `dpgraph render` makes every table, figure and claim
 again; README.md with the best proved results and verdicts; claims.csv, baselines.csv, its first figures, and what the
-page over all suites loads of it (values.js). That page is index.html; which-method.md is beside the folder. Records,
+page over all suites loads of it (values.js). That page is index.html; which-method.md is next to the folder. Records,
 predictions and graphs stay in results/: no row of a data set is kept.
 """
 
@@ -51,7 +51,7 @@ ACCURACY = "accuracy/test"  # a metric that is named only where it is another on
 
 
 def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Path = WORKFLOW) -> list[Path]:
-    """Write out/<suite> anew, the page over all suites and the guide beside `out`; return the suite's files.
+    """Write out/<suite> anew, the page over all suites and the guide next to `out`; return the suite's files.
 
     rows: those of the suite's run, if none are given. Raises UserError where there are none, where they are of no
     commit or of changed files, or where the folder would exceed `LIMIT`; what was there before is kept then.
@@ -89,7 +89,7 @@ def write_rows(source: Path, target: Path) -> None:
 
 
 def write_common(out: Path, workflow: Path = WORKFLOW) -> None:
-    """Write what is there once: the pages over all suites, of results and of claims, the contents, and the guide."""
+    """Write the pages over all suites: results, claims, contents and the guide."""
     known = [read_values(path) for path in sorted(out.glob(f"*/{VALUES}"))]
     write_page_of_all(known, out / "index.html")
     write_text(out / "README.md", _contents(out, known))
@@ -146,7 +146,7 @@ def readme_before_figures(plan: Plan, results: pd.DataFrame, claims: pd.DataFram
 
 
 def _check_size(out: Path, folder: Path) -> None:
-    """Raise UserError where the folder would be too large with what is new in it."""
+    """Raise UserError where the folder would be too large with its new files."""
     before = sum(
         path.stat().st_size
         for path in out.rglob("*")
@@ -222,7 +222,7 @@ def _about(about: dict) -> str:
 
 
 def _value(row: dict | None, column: float | None = None) -> str:
-    """column: the budget that heads the column, which is said beside the value if the row has a smaller one."""
+    """Return a row's value and label; its own budget is added where it is smaller than that of the column."""
     if row is None:
         return DASH
     smaller = f", ε ≤ {significant(row['budget'])}" if column is not None and row["budget"] != column else ""
@@ -230,7 +230,7 @@ def _value(row: dict | None, column: float | None = None) -> str:
 
 
 def _contents(out: Path, known: list[dict[str, Any]]) -> str:
-    """README.md over all suites that are there."""
+    """Return README.md over all suites that are there."""
     without = [one["suite"] for one in known if not (out / one["suite"] / ROWS).is_file()]
     suites = (out / one["suite"] for one in known if (out / one["suite"] / ROWS).is_file())
     kept = [path for suite in suites if (path := suite / "claims.csv").is_file()]

@@ -64,7 +64,7 @@ def strong_enough(table: pd.DataFrame) -> str:
 
 
 def strong_enough_in_any(tables: Iterable[pd.DataFrame]) -> str:
-    """The same over claims.csv of several suites, each claim once: where one suite is enough for it."""
+    """Say the same over claims.csv of several suites; a claim counts once, in its strongest suite."""
     return _counted(tables, "Each claim once: of {} claims of the papers whose data are here, {} are tested")
 
 
@@ -90,7 +90,7 @@ def _is_strong(row: dict) -> bool:
 
 
 def _shown(row: dict) -> dict:
-    """Return the row with what the page says beside its verdict, and its evidence in sentences."""
+    """Return the row with the page's remarks on its verdict, and its evidence in sentences."""
     word = row["verdict"]
     why = "" if word in (REPRODUCED, CONTRADICTED) else row["reason"]  # of these it is in the evidence
     parts = [part for part in row["evidence"].split(". ") if part]

@@ -43,7 +43,7 @@ def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_
 
 
 def read_claims(path: Path) -> pd.DataFrame:
-    """claims.csv as it was written; a missing column is named."""
+    """Return claims.csv as it was written. Raises UserError for a missing column."""
     if not Path(path).is_file():
         raise UserError(f"{path}: no such file; it is made by `dpgraph run claims`")
     table = pd.read_csv(path)
@@ -54,7 +54,7 @@ def read_claims(path: Path) -> pd.DataFrame:
 
 
 def claims_table(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
-    """One row per claim of the plan's papers, decided by `verdicts.decide`.
+    """Return one row per claim of the plan's papers, decided by `verdicts.decide`.
 
     `n` is the smallest number of seeds in a comparison; `parts` has the numbers of each part, premise and reading.
     """
@@ -97,7 +97,7 @@ def _over_readings(by_reading: Mapping[str, Verdict]) -> Verdict:
 
 
 def _unlike(unlike: Sequence[str], paper: str, claim: Claim) -> Verdict | None:
-    """Not run where an artefact of the claim compares cells that differ in more than they should."""
+    """Return the verdict "not run" where compared cells differ in more than the claim varies."""
     used = {f"{paper}/{artefact}" for part in claim.parts for artefact, _ in uses(part)}
     lines = [line for line in unlike if line.partition(":")[0] in used]
     if not lines:
@@ -107,7 +107,7 @@ def _unlike(unlike: Sequence[str], paper: str, claim: Claim) -> Verdict | None:
 
 
 def _verdict(of: PaperResults, claim: Claim) -> Verdict:
-    """Decide a paper's claim on what is its own, and say beside it what substitutes show."""
+    """Decide a paper's claim on its own data and mechanisms, and add what substitutes show."""
     if isinstance(claim.test, NotTested):
         return not_run(claim.test.why)
     if isinstance(claim.test, Computed):
@@ -123,7 +123,7 @@ def _verdict(of: PaperResults, claim: Claim) -> Verdict:
 
 
 def _decided_on(of: PaperResults, claim: Claim, own: bool | None) -> Verdict:
-    """own: on what is the paper's own, or on substitutes alone; None: on all, for a claim of this project."""
+    """Decide on the paper's own (own=True), on substitutes alone (False), or on all (None: a claim of this project)."""
     scope, given = Coverage(), []
     parts: dict[str, Comparisons] = {}
     premises: dict[str, Comparisons] = {}
@@ -144,7 +144,7 @@ def _decided_on(of: PaperResults, claim: Claim, own: bool | None) -> Verdict:
     for premise in claim.premises:
         _run(of, premise, premises.setdefault(premise.part, Comparisons()), shown, own)
     without = [label for label in scope.shown if label not in shown.shown]
-    if premises and without:  # data on which no premise was looked at decide nothing
+    if premises and without:  # data without a tested premise decide no claim
         next(iter(premises.values())).missing.append(f"not tested on {', '.join(without)}")
     return decide(parts, scope.text(of.plan.suite.demonstration), claim.asserts, premises, given)
 
@@ -190,7 +190,7 @@ def _compared(of: PaperResults, test: SimpleTest, comparisons: Comparisons, scop
     if not tasks:
         methods = dict.fromkeys(method for _, methods in uses(test) for method in methods)
         return f"no data set of this suite has all of {', '.join(methods)}"
-    # what the suite shows and cannot run is no data of its claims, either; what it has no time for decides nothing
+    # a task that the suite cannot run is no data of its claims; one without compute decides no claim
     can_run = [task_id for task_id in tasks if not _cannot_run(of, test, task_id)]
     if own and not can_run:
         comparisons.absent += [task.label for task in tasks.values()]
@@ -201,7 +201,7 @@ def _compared(of: PaperResults, test: SimpleTest, comparisons: Comparisons, scop
     tasks = {task_id: task for task_id, task in tasks.items() if task_id in whole} or tasks
     wanted = test.tasks or _paper_tasks(plan, first)
     left = [name for name in wanted if not any(task.is_called((name,)) for task in tasks.values())]
-    if own and left:  # what a sentence says of data sets that nothing tests is not run
+    if own and left:  # the sentence covers data sets that no test covers: not run
         comparisons.left |= dict.fromkeys(left)
         comparisons.absent += [one for one in left if not any(task.is_called((one,)) for task in every.values())]
     scope.add(tasks.values(), left if own else [t.label for i, t in named.items() if i not in tasks])
@@ -210,7 +210,7 @@ def _compared(of: PaperResults, test: SimpleTest, comparisons: Comparisons, scop
 
 
 def is_own(of: PaperResults, test: SimpleTest, task_id: str) -> bool:
-    """Return whether all that a test compares on a task is the paper's own; what is not named as that is not."""
+    """Return whether all that a test compares on a task is named as the paper's own."""
     own = of.plan.experiments[of.paper].own
     wanted = {(of.full_name(name), method) for name, methods in uses(test) for method in methods}
     cells = [

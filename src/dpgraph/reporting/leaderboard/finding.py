@@ -51,7 +51,7 @@ class Overview:
     """Best rows: a line for each data set, relation, scope and delta, a column for each budget, and no privacy.
 
     Where there are many budgets, those of few lines have no column. Such a row is in the next larger column, which
-    holds for it, too, if its line has nothing there; else it is in `others` of its line.
+    holds for it, too, if its line has no row there; else it is in `others` of its line.
     """
 
     budgets: tuple[float, ...]
@@ -63,7 +63,7 @@ class Overview:
 
     @property
     def caution(self) -> str:
-        """On data where a private row is above the best one without privacy; empty where there are none."""
+        """Return a sentence on data where a private row is above the best one without privacy, or an empty text."""
         names = dict.fromkeys(
             str(about["data"])
             for about, best in self.lines
@@ -72,7 +72,7 @@ class Overview:
         return f"{CAUTION}: {'; '.join(names)}." if names else ""
 
     def shown(self, best: dict[float, dict]) -> dict[float, dict]:
-        """Best row by column, and without privacy (inf)."""
+        """Return the best row by column, and without privacy (inf)."""
         found = {at: row for at, row in best.items() if at in self.budgets or at == math.inf}
         for at, row in sorted(best.items(), key=lambda one: -one[0]):
             column = min((budget for budget in self.budgets if budget >= at), default=None)
@@ -81,7 +81,7 @@ class Overview:
         return found
 
     def others(self, best: dict[float, dict]) -> list[tuple[float, dict]]:
-        """(budget, best row) of a line's budgets that no column shows."""
+        """Return (budget, best row) of a line's budgets that no column shows."""
         cells = [row["cell"] for row in self.shown(best).values()]
         rest = [(at, row) for at, row in best.items() if at != math.inf and row["cell"] not in cells]
         return sorted(rest, key=lambda one: one[0])
@@ -109,7 +109,7 @@ def overview(table: pd.DataFrame) -> Overview:
 
 
 def finding(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame) -> str:
-    """One sentence on the suite's headline data set, else on the first one with a proved row, at its smallest budget.
+    """Return one sentence on the headline data set, else on the first one with a proved row, at its least budget.
 
     Of a suite that ranks no methods: what became of the claims that it tests, else what its figures and tables show.
 
@@ -155,7 +155,7 @@ def _without_ranking(plan: Plan, claims: pd.DataFrame) -> str:
 
 
 def _surest(tested: pd.DataFrame) -> str:
-    """The statement of the claim that was tested with the most power and was decided, in words; empty: of none."""
+    """Return the statement and verdict of the decided claim with the most power; empty without one."""
     decided = tested[tested["verdict"].isin([REPRODUCED, CONTRADICTED]) & tested["power"].notna()]
     if decided.empty:
         return ""
@@ -164,13 +164,13 @@ def _surest(tested: pd.DataFrame) -> str:
 
 
 def headline(plan: Plan, table: pd.DataFrame) -> str:
-    """The data set that the first sentence is about; empty where nothing is proved."""
+    """Return the data set of the first sentence; empty without a proved row."""
     proved = table[table["kind"] == PROVED]
     return "" if proved.empty else str(_headline(plan, proved)["data"])
 
 
 def _headline(plan: Plan, proved: pd.DataFrame) -> pd.Series:
-    """The first row of the data set that the suite declares; of the first data set if that has no proved row."""
+    """Return the first row of the data set that the suite declares; of the first data set if that has no proved row."""
     declared = plan.suite.headline
     name = None if declared is None else data_names(plan).get(declared.task)
     own = proved[proved["data"] == name]
@@ -178,7 +178,7 @@ def _headline(plan: Plan, proved: pd.DataFrame) -> pd.Series:
 
 
 def _most_rivals(rows: pd.DataFrame) -> tuple[pd.Series, int]:
-    """The best row of the promise with the most methods, and how many it has."""
+    """Return the best row of the promise with the most methods, and how many it has."""
     found = []
     for _, of_promise in rows.groupby(["relation", "scope"], sort=True):
         best = of_promise.loc[of_promise["mean"].astype(float).idxmax()]

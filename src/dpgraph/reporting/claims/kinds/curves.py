@@ -291,7 +291,7 @@ def rise_and_fall(where: str, by_step: pd.DataFrame, unit: str) -> Comparison | 
     by_step: values in the unit that is shown, a row for each seed and a column for each step.
 
     A seed's value at the peak is that at the step between the ends with the highest mean of all other seeds; with one
-    seed the step is its own, and nothing is tested.
+    seed the step is its own, and there is no test.
     """
     whole = by_step.dropna(axis=1).sort_index(axis=1)
     if whole.shape[1] < FEWEST:

@@ -16,7 +16,7 @@ from dpgraph.reporting.claims.verdicts import Comparisons, Place, compared
 from dpgraph.reporting.paper_values import paper_class_values
 
 ACCURACY = "accuracy/test"
-LEVELS = 3  # of accuracy: both ends and the middle of what is shared
+LEVELS = 3  # of accuracy: both ends and the middle of the shared range
 
 
 def compare_every_class(test: EveryClass, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:

@@ -3,7 +3,7 @@
 Seeds repeat the same classes: were they the sample, a correlation that a few classes happen to have would be found
 significant as soon as the seeds agree on it. So the accuracies of a class are averaged over seeds, and the rank
 correlation of the classes' frequencies with them is compared with those of all orders of the classes (a permutation
-test, exact where classes are exchangeable). With C classes no p-value is below 1 / C!: three can show nothing alone.
+test, exact where classes are exchangeable). With C classes no p-value is below 1 / C!: three are too few.
 The data sets of a claim are one test: the mean of their correlations, each weighted by C - 1, the inverse of its
 variance under the null, against orders of the classes within each data set.
 """
@@ -60,7 +60,7 @@ def compare_classes(
 
 @dataclass(frozen=True)
 class Sample:
-    """The classes of one data set: how often each is trained on, and what is to be higher for frequent ones."""
+    """The classes of one data set: training frequencies, and the values that should be higher for frequent classes."""
 
     where: str
     frequency: np.ndarray
