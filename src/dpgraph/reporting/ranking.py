@@ -20,7 +20,6 @@ BEST, TIED = "best", "tied"
 PROVED, CLAIMED, PUBLIC = "proved", "claimed only", "no privacy"
 OUTSIDE = "claimed, from outside"  # by a method that is no part of the package
 FREE = "no record"  # depends on no record: epsilon 0 in every sense
-BELOW, FLOOR = ", below ", " (ε = 0)"
 # whose epsilon of a result is its own
 MODES = {PROVED: "rigorous", CLAIMED: "published", OUTSIDE: "claimed", PUBLIC: "rigorous"}
 Key = tuple[Hashable, ...]
@@ -31,11 +30,11 @@ REMARK = (
 
 
 def below_floor(rows: pd.DataFrame) -> pd.Series:
-    """Return, by row, what is added to the name of a proved row with a smaller mean than the floor of its relation.
+    """Return, by row, the floor of its relation where a proved row has a smaller mean, else an empty text.
 
-    rows: as `standings` makes them. The floor is the best method that touches nothing protected under the relation, on
-    the same data, split and metric. Under *joint*, where both ends of an edge are left out, one exact sum over
-    neighbours has epsilon 0 as well, so that the true floor of edges is higher.
+    rows: as `standings` makes them. The floor is the best method that touches no protected data under the relation, on
+    the same data, split and metric; its epsilon is 0. Under *joint*, where both ends of an edge are left out, one exact
+    sum over neighbours has epsilon 0 as well, so that the true floor of edges is higher.
     """
     about = ["dataset", "setting", "split", "metric"]
     told = pd.Series("", index=rows.index)
@@ -47,17 +46,18 @@ def below_floor(rows: pd.DataFrame) -> pd.Series:
         own = rows[names.apply(lambda found, name=relation: isinstance(found, list) and name in found)]
         floor = own[about].merge(best[[*about, "mean", "method"]], on=about, how="left").set_index(own.index)
         below = own["mean"].astype(float) < floor["mean"].astype(float)
-        told[own.index[below]] = [f"{BELOW}{words[method]}{FLOOR}" for method in floor.loc[below, "method"]]
+        told[own.index[below]] = [words[method] for method in floor.loc[below, "method"]]
     return told
 
 
 def with_floors(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows whose labels say where they are below the floor of their relation, without those that read nothing.
+    """Return the rows with the column `below`, the floor of their relation where they are below it.
 
-    Methods that depend on no record are in no ranking: they are floors alone.
+    Methods that depend on no record are in no ranking: they are floors alone. A floor that is known stays.
     """
-    told = below_floor(rows).where(~rows["label"].str.endswith(FLOOR), "")
-    return rows.assign(label=rows["label"] + told)[rows["kind"] != FREE].reset_index(drop=True)
+    known = rows["below"].fillna("") if "below" in rows else pd.Series("", index=rows.index)
+    below = known.where(known != "", below_floor(rows))
+    return rows.assign(below=below)[rows["kind"] != FREE].reset_index(drop=True)
 
 
 def label_of(cell: Cell, label: str) -> str:
@@ -68,7 +68,7 @@ def label_of(cell: Cell, label: str) -> str:
     if getattr(cell.privacy, "neighbour_clip_ratio", None) != 0:
         return label
     architecture, hops = cell.network
-    return f"Own records in training, raw graph in predictions ({hops}-layer {architecture.upper()})"
+    return f"DP-{architecture.upper()}-{hops}, own records"
 
 
 def kind(outcome: EntryResult) -> str:

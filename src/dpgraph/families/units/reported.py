@@ -23,7 +23,7 @@ ALIKE = 1.05  # largest over smallest number of steps that rounding of a printed
 
 
 def printed_budgets_of_classes() -> Verdict:
-    """Z12: check that one number of steps gives the three printed epsilons of a data set, all else fixed as stated.
+    """Check Z12: one number of steps gives the three printed epsilons of a data set, all else fixed as stated.
 
     By Theorem 5, and by the moments accountant of the same sampling at sensitivity 1, steps are solved for at each
     printed (sigma, q, delta).

@@ -65,9 +65,9 @@ def on_each(
 ) -> Callable[[Any, PaperResults, Sequence[DataSet], Comparisons], None]:
     """Return a comparison of several data sets that looks at each of them alone."""
 
-    def compare_all(test: Any, of: PaperResults, data_sets: Sequence[DataSet], comparisons: Comparisons) -> None:
+    def compare_all(test: Any, suite: PaperResults, data_sets: Sequence[DataSet], comparisons: Comparisons) -> None:
         for data in data_sets:
-            compare(test, of, data, comparisons)
+            compare(test, suite, data, comparisons)
 
     return compare_all
 

@@ -106,23 +106,23 @@ def _unlike(unlike: Sequence[str], paper: str, claim: Claim) -> Verdict | None:
     return not_run(f"compared cells differ in more than the claim varies: {lines[0]}{more}")
 
 
-def _verdict(of: PaperResults, claim: Claim) -> Verdict:
+def _verdict(suite: PaperResults, claim: Claim) -> Verdict:
     """Decide a paper's claim on its own data and mechanisms, and add what substitutes show."""
     if isinstance(claim.test, NotTested):
         return not_run(claim.test.why)
     if isinstance(claim.test, Computed):
         return computed_verdict(claim.test.function)
     if claim.sentence is None:
-        return _decided_on(of, claim, None)
-    result = _decided_on(of, claim, True)
-    other = result if of.found is None else _decided_on(of, claim, False)
-    if not other.comparisons or of.found is None:
+        return _decided_on(suite, claim, None)
+    result = _decided_on(suite, claim, True)
+    other = result if suite.found is None else _decided_on(suite, claim, False)
+    if not other.comparisons or suite.found is None:
         return result
     told = f"{other.verdict} {other.scope} ({other.n} seeds, power {other.power:.2f}): {other.reason}"
     return replace(result, substitutes=told)
 
 
-def _decided_on(of: PaperResults, claim: Claim, own: bool | None) -> Verdict:
+def _decided_on(suite: PaperResults, claim: Claim, own: bool | None) -> Verdict:
     """Decide on the paper's own (own=True), on substitutes alone (False), or on all (None: a claim of this project)."""
     scope, given = Coverage(), []
     parts: dict[str, Comparisons] = {}
@@ -135,41 +135,43 @@ def _decided_on(of: PaperResults, claim: Claim, own: bool | None) -> Verdict:
                 found = computed_verdict(test.function)
                 given.append(replace(found.parts[0], part=name, reason=found.reason))
             else:
-                _run(of, test, parts.setdefault(name, Comparisons()), scope, own)
+                _run(suite, test, parts.setdefault(name, Comparisons()), scope, own)
     if own is not False and not scope.shown:  # no part could even be looked up
         reasons = [one.missing[0] for one in parts.values() if one.missing] + [one.missing for one in given]
         found = not_run(next(filter(None, reasons), "nothing to compare"))
         return replace(found, data=DATA_MISSING) if any(one.absent for one in parts.values()) else found
     shown = Coverage()
     for premise in claim.premises:
-        _run(of, premise, premises.setdefault(premise.part, Comparisons()), shown, own)
+        _run(suite, premise, premises.setdefault(premise.part, Comparisons()), shown, own)
     without = [label for label in scope.shown if label not in shown.shown]
     if premises and without:  # data without a tested premise decide no claim
         next(iter(premises.values())).missing.append(f"not tested on {', '.join(without)}")
-    return decide(parts, scope.text(of.plan.suite.demonstration), claim.asserts, premises, given)
+    return decide(parts, scope.text(suite.plan.suite.demonstration), claim.asserts, premises, given)
 
 
-def _run(of: PaperResults, test: SimpleTest, comparisons: Comparisons, scope: Coverage, own: bool | None) -> None:
+def _run(suite: PaperResults, test: SimpleTest, comparisons: Comparisons, scope: Coverage, own: bool | None) -> None:
     """Add the test's comparisons, or why they could not be made."""
-    reason = _compared(of, test, comparisons, scope, own)
+    reason = _compared(suite, test, comparisons, scope, own)
     if reason:
         comparisons.missing.append(reason)
 
 
-def _compared(of: PaperResults, test: SimpleTest, comparisons: Comparisons, scope: Coverage, own: bool | None) -> str:
+def _compared(
+    suite: PaperResults, test: SimpleTest, comparisons: Comparisons, scope: Coverage, own: bool | None
+) -> str:
     """Add the test's comparisons; return why it could not be run at all, or an empty string."""
-    plan, kind = of.plan, kind_of(test)
+    plan, kind = suite.plan, kind_of(test)
     names = [test.artefact, *(name for name, _ in uses(test))]
-    absent = [name for name in names if of.full_name(name) not in plan.artefacts]
+    absent = [name for name in names if suite.full_name(name) not in plan.artefacts]
     if absent:
         wanted = test.tasks or ()
         comparisons.absent += [one for one in wanted if not any(t.is_called((one,)) for t in plan.suite.tasks.values())]
         return f"{absent[0]} is not in this suite"
-    if of.found is None:
+    if suite.found is None:
         return "no results yet"
     if kind.named_places(test):
-        return _between_tasks(of, test, comparisons, scope, own)
-    first = of.full_name(test.artefact)
+        return _between_tasks(suite, test, comparisons, scope, own)
+    first = suite.full_name(test.artefact)
     every = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
     named = {
         task_id: task
@@ -177,7 +179,7 @@ def _compared(of: PaperResults, test: SimpleTest, comparisons: Comparisons, scop
         if (not task.constructed if test.tasks is None or own is False else task.is_called(test.tasks))
     }
     if own is not None:
-        named = {task_id: task for task_id, task in named.items() if is_own(of, test, task_id) == own}
+        named = {task_id: task for task_id, task in named.items() if is_own(suite, test, task_id) == own}
     if not named and test.tasks is not None:
         comparisons.absent += test.tasks
         return f"data set {', '.join(test.tasks)} is not in this suite" if own is None else NOT_OWN
@@ -186,16 +188,16 @@ def _compared(of: PaperResults, test: SimpleTest, comparisons: Comparisons, scop
         if own:
             comparisons.absent += _paper_tasks(plan, first) or [labels]
         return f"only data that were constructed are in this suite: {labels}" if own is None else NOT_OWN
-    tasks = {task_id: task for task_id, task in named.items() if _has_all(of, test, task_id)}
+    tasks = {task_id: task for task_id, task in named.items() if _has_all(suite, test, task_id)}
     if not tasks:
         methods = dict.fromkeys(method for _, methods in uses(test) for method in methods)
         return f"no data set of this suite has all of {', '.join(methods)}"
     # a task that the suite cannot run is no data of its claims; one without compute decides no claim
-    can_run = [task_id for task_id in tasks if not _cannot_run(of, test, task_id)]
+    can_run = [task_id for task_id in tasks if not _cannot_run(suite, test, task_id)]
     if own and not can_run:
         comparisons.absent += [task.label for task in tasks.values()]
     tasks = {task_id: task for task_id, task in tasks.items() if task_id in can_run} or tasks
-    knowns = {task_id: {name: _known(of, name, task_id, test) for name in dict.fromkeys(names)} for task_id in tasks}
+    knowns = {task_id: {name: _known(suite, name, task_id, test) for name in dict.fromkeys(names)} for task_id in tasks}
     # a suite may have a smaller grid on some data sets; the scope then lists them
     whole = [task_id for task_id in tasks if kind.has_points(test, DataSet("", knowns[task_id]))]
     tasks = {task_id: task for task_id, task in tasks.items() if task_id in whole} or tasks
@@ -205,25 +207,25 @@ def _compared(of: PaperResults, test: SimpleTest, comparisons: Comparisons, scop
         comparisons.left |= dict.fromkeys(left)
         comparisons.absent += [one for one in left if not any(task.is_called((one,)) for task in every.values())]
     scope.add(tasks.values(), left if own else [t.label for i, t in named.items() if i not in tasks])
-    kind.compare(test, of, list(data_sets_of(test, tasks, knowns)), comparisons)
+    kind.compare(test, suite, list(data_sets_of(test, tasks, knowns)), comparisons)
     return ""
 
 
-def is_own(of: PaperResults, test: SimpleTest, task_id: str) -> bool:
+def is_own(suite: PaperResults, test: SimpleTest, task_id: str) -> bool:
     """Return whether all that a test compares on a task is named as the paper's own."""
-    own = of.plan.experiments[of.paper].own
-    wanted = {(of.full_name(name), method) for name, methods in uses(test) for method in methods}
+    own = suite.plan.experiments[suite.paper].own
+    wanted = {(suite.full_name(name), method) for name, methods in uses(test) for method in methods}
     cells = [
         entry.cell
         for artefact in {artefact for artefact, _ in wanted}
-        for entry in of.plan.entries_of(artefact)
+        for entry in suite.plan.entries_of(artefact)
         if entry.task_id == task_id and (artefact, entry.method_id) in wanted
     ]
     return own is not None and bool(cells) and all(own.covers(cell) for cell in cells)
 
 
 def _between_tasks(
-    of: PaperResults, test: SimpleTest, comparisons: Comparisons, scope: Coverage, own: bool | None
+    suite: PaperResults, test: SimpleTest, comparisons: Comparisons, scope: Coverage, own: bool | None
 ) -> str:  # fmt: skip
     """Compare tasks that the test itself names, as if they were one data set. They must all be the paper's own."""
     named = kind_of(test).named_places(test)
@@ -231,48 +233,48 @@ def _between_tasks(
     by_name: dict[str, dict[str, Known]] = {name: {} for name in wanted}
     tasks: dict[str, SuiteTask] = {}
     for artefact, name in named:
-        for task_id, (task, _) in of.plan.tasks_of(of.full_name(artefact)).items():
+        for task_id, (task, _) in suite.plan.tasks_of(suite.full_name(artefact)).items():
             if task.is_called([name]):
-                by_name[name][artefact] = _known(of, artefact, task_id, test)
+                by_name[name][artefact] = _known(suite, artefact, task_id, test)
                 tasks[task_id] = task
     absent = [name for name in wanted if not by_name[name]]
     if absent:
         comparisons.absent += absent
         return f"data set {', '.join(absent)} is not in this suite"
-    if own is not None and all(is_own(of, test, task_id) for task_id in tasks) != own:
+    if own is not None and all(is_own(suite, test, task_id) for task_id in tasks) != own:
         comparisons.absent += wanted if own else []
         return NOT_OWN
     scope.add(tasks.values(), ())
-    kind_of(test).compare(test, of, [DataSet("", {}, tuple(tasks), by_name)], comparisons)
+    kind_of(test).compare(test, suite, [DataSet("", {}, tuple(tasks), by_name)], comparisons)
     return ""
 
 
-def _has_all(of: PaperResults, test: SimpleTest, task_id: str) -> bool:
+def _has_all(suite: PaperResults, test: SimpleTest, task_id: str) -> bool:
     """Return whether the suite has every method of the test on this task."""
-    places = {(entry.artefact, entry.method_id) for entry in of.plan.entries if entry.task_id == task_id}
-    return all((of.full_name(name), method) in places for name, methods in uses(test) for method in methods)
+    places = {(entry.artefact, entry.method_id) for entry in suite.plan.entries if entry.task_id == task_id}
+    return all((suite.full_name(name), method) in places for name, methods in uses(test) for method in methods)
 
 
-def _cannot_run(of: PaperResults, test: SimpleTest, task_id: str) -> bool:
+def _cannot_run(suite: PaperResults, test: SimpleTest, task_id: str) -> bool:
     """Return whether the suite leaves a place of the test on this task out for another reason than compute."""
-    methods_of = {of.full_name(name): methods for name, methods in uses(test)}
+    methods_of = {suite.full_name(name): methods for name, methods in uses(test)}
     return any(
         entry.not_run not in (None, COMPUTE) and entry.method_id in methods_of.get(entry.artefact, ())
-        for entry in of.plan.entries
+        for entry in suite.plan.entries
         if entry.task_id == task_id
     )
 
 
-def _known(of: PaperResults, name: str, task_id: str, test: SimpleTest) -> Known:
+def _known(suite: PaperResults, name: str, task_id: str, test: SimpleTest) -> Known:
     """Return the places of the test's methods in an artefact, on one task."""
-    artefact = of.full_name(name)
+    artefact = suite.full_name(name)
     methods = {method for used, named in uses(test) if used == name for method in named}
-    metric, experiment = of.plan.artefacts[artefact].metric, of.plan.experiments[of.paper]
+    metric, experiment = suite.plan.artefacts[artefact].metric, suite.plan.experiments[suite.paper]
     known = []
-    for entry in of.plan.entries_of(artefact):
+    for entry in suite.plan.entries_of(artefact):
         if entry.task_id == task_id and entry.method_id in methods:
             printed = printed_by_data_set(experiment, entry, metric)
-            known.append((entry, replace(of.results.outcome(entry, metric), printed=printed)))
+            known.append((entry, replace(suite.results.outcome(entry, metric), printed=printed)))
     return known
 
 

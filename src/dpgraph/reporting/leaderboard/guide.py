@@ -12,9 +12,8 @@ import pandas as pd
 from dpgraph.data.registry import registry
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
-from dpgraph.reporting.leaderboard.finding import WHERE, WHOM
 from dpgraph.reporting.leaderboard.page import template
-from dpgraph.reporting.leaderboard.standings import COLUMNS, FALLS_BACK, PLAIN_SETTING, read_values, standings_of
+from dpgraph.reporting.leaderboard.standings import BELOW, COLUMNS, FALLS_BACK, PLAIN_SETTING, read_values, standings_of
 from dpgraph.reporting.ranking import PROVED, PUBLIC, with_floors
 
 VALUES = "values.js"  # of a suite: the rows and texts of its page
@@ -23,6 +22,30 @@ ACCURACY = "test accuracy (%)"
 SHORT = 1.0  # epsilon of the guide and of README's table
 COMMON_PROMISE = 3  # data sets from which a promise has a column
 CONSTRUCTED = "constructed"  # in the label of a task that was made so that a graph must help
+
+
+# relations and scopes in the words of README's table
+WHOM: dict[str, str] = {
+    Relation.GRAPH: "the whole graph",
+    Relation.SUBGRAPH: "a part of the graph",
+    Relation.NODE_NULL: "a node's features, label and own edge list",
+    Relation.NODE_REMOVE: "a node and all its edges",
+    Relation.NODE_REPLACE: "a node's record and all its edges",
+    Relation.TRAINING_NODE: "a training node and all its edges",
+    Relation.EDGE: "an edge",
+    Relation.RECORD_REMOVE: "a record",
+    Relation.RECORD_REPLACE: "a record",
+    Relation.ENTITY: "an entity's text and own relations",
+    Relation.CLASS: "all records of a class",
+    Relation.SUBCLASS: "all records of a subclass",
+    Relation.VOTE: "a teacher's votes",
+}
+WHERE: dict[str, str] = {
+    Scope.PARAMETERS: "in the model, but not in predictions, which read the raw graph",
+    Scope.JOINT: "in the model and in everybody else's predictions",
+    Scope.STRANGERS: "in the model and in predictions of all but its neighbours",
+    Scope.ALL_OUTPUTS: "in everything that is published",
+}
 
 
 @dataclass(frozen=True)
@@ -135,8 +158,9 @@ def answers(folder: Path, dataset: str, split: str) -> list[str]:
 
 
 def _named(row: Mapping[str, Any]) -> str:
-    """Return the label with its marks: reads that no epsilon covers, and a method that fell back to another one."""
-    return markdown(str(row["label"])) + "†" * bool(row.get("uncovered")) + f" {FALLS_BACK}" * bool(row.get("fallback"))
+    """Return the label with its marks: reads that no epsilon covers, another method, a value below the floor."""
+    marks = (("uncovered", "†"), ("fallback", f" {FALLS_BACK}"), ("below", f" {BELOW}"))
+    return markdown(str(row["label"])) + "".join(mark for name, mark in marks if row.get(name))
 
 
 def _traced(row: dict[str, Any]) -> str:

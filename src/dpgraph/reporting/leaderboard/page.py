@@ -27,7 +27,7 @@ from dpgraph.reporting.artefacts import heading
 from dpgraph.reporting.claims.page import elsewhere, held
 from dpgraph.reporting.claims.parts import VERDICTS
 from dpgraph.reporting.leaderboard.finding import Overview, finding, headline, overview
-from dpgraph.reporting.leaderboard.standings import FALLS_BACK, columns_of, plain, script, standings
+from dpgraph.reporting.leaderboard.standings import BELOW, FALLS_BACK, columns_of, plain, script, standings
 from dpgraph.reporting.protection import BETWEEN
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
 from dpgraph.reporting.views.registry import views_with
@@ -111,7 +111,9 @@ def page_values(
         meant=lambda about: "; ".join(text for _, text in _terms(about)),
         uncovered=_labels(table, "uncovered"),
         fallbacks=_labels(table, "fallback"),
+        below=_labels(table, "below"),
         FALLS_BACK=FALLS_BACK,
+        BELOW=BELOW,
         checks=dict(zip(own["label"], own["checks"])),
         commits=commits,
         command=f"dpgraph run --suite {plan.suite.name}",

@@ -44,7 +44,7 @@ PLAIN_SETTING = "transductive"
 COLUMNS = (
     "data", "dataset", "setting", "split", "metric", "paper", "artefact", "label", "method", "kind", "budget",
     "epsilon", "relation", "scope", "delta", "uncovered", "checks", "mean", "std", "low", "high", "n", "best", "tied",
-    "cell", "commit", "fallback",
+    "cell", "commit", "fallback", "below",
 )  # fmt: skip
 RANKING = ("data", "metric", "kind", "budget", "relation", "scope", "delta")
 
@@ -165,6 +165,7 @@ def _row(
         "cell": entry.cell.slug,
         "commit": commits.get(entry.cell.slug, ""),
         "fallback": outcome.fallback,
+        "below": "",
     }
 
 
@@ -191,7 +192,8 @@ def _set_budgets(rows: Sequence[dict[str, Any]], targets: Iterable[float]) -> No
 
 
 NUMBERS = ("budget", "epsilon", "delta", "mean", "std", "low", "high")
-FALLS_BACK = "‡"  # after the name of a row whose method fell back to another one
+FALLS_BACK = "‡"  # after the value of a row whose method fell back to another one
+BELOW = "§"  # after the value of a row below the floor of its relation
 EQUALS = " = "
 
 
@@ -202,7 +204,7 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
         value = float(row[name])
         kept[name] = float(f"{value:.8g}") if math.isfinite(value) else None
     half = (row["high"] - row["low"]) / 2
-    mark = f" {FALLS_BACK}" if row["fallback"] else ""
+    mark = f" {FALLS_BACK}" * bool(row["fallback"]) + f" {BELOW}" * bool(row["below"])
     kept["shown"] = f"{row['mean']:.1f}" + ("" if math.isnan(half) else f" ± {half:.1f}") + mark
     kept["eps"] = formats.epsilon(row["epsilon"])
     kept["promise"] = "; ".join(part for part in (row["relation"], row["scope"]) if part)
@@ -247,7 +249,7 @@ def standings_of(values: Mapping[str, Any]) -> pd.DataFrame:
         name: [column["texts"][at] for at in column["at"]] if "texts" in column else column["values"]
         for name, column in values["rows"].items()
     }
-    frame = pd.DataFrame(columns, columns=list(COLUMNS))
+    frame = pd.DataFrame(columns, columns=list(COLUMNS)).fillna({"below": ""})
     frame["epsilon"] = frame["epsilon"].fillna(math.inf).where(frame["kind"] == PUBLIC, frame["epsilon"])
     frame["budget"] = frame["budget"].astype(float).fillna(math.inf)
     return frame.astype(dict.fromkeys(NUMBERS, float))

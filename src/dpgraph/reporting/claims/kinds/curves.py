@@ -35,7 +35,7 @@ from dpgraph.reporting.quantities import quantity
 Points = dict[str, Place]  # one curve, by label
 
 
-def compare_curves(test: Curve, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_curves(test: Curve, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add the test's comparisons on the curves of each method, between the labels that the test names."""
     for method in test.methods:
         where, curves = f"{data.label}, {method}", _curves(test, data.places(test.artefact), method)
@@ -45,14 +45,14 @@ def compare_curves(test: Curve, of: PaperResults, data: DataSet, comparisons: Co
                 comparisons.made += _on_curve(test, where + at, part)
 
 
-def compare_near_best(test: NearBest, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_near_best(test: NearBest, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add, for each method and value of the test, that it is less than `within` below each other value."""
     for method in test.methods:
         for at, points in _over_values(data.places(test.artefact), method, test.at):
             _near_best(f"{data.label}, {method}{at}", points, test, comparisons)
 
 
-def compare_ranges(test: SmallerRange, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_ranges(test: SmallerRange, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add, for each method, that its range over the second artefact is above that over the first one."""
     for method in test.methods:
         where = f"{data.label}, {method}"
@@ -268,15 +268,15 @@ def _extremes(points: Points) -> tuple[str, str]:
 FEWEST = 3  # evaluations: the ends and one between
 
 
-def compare_along(test: RiseAndFall, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_along(test: RiseAndFall, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add `rise_and_fall` of each place of the data set, or why it cannot be compared."""
-    metric = of.plan.artefacts[of.full_name(test.artefact)].metric
+    metric = suite.plan.artefacts[suite.full_name(test.artefact)].metric
     for entry, outcome in data.places(test.artefact):
         where = f"{data.label}, {entry.method_id}{at_target(entry.target_epsilon)}"
         if not outcome.ok:
             comparisons.missing.append(f"{where}: {outcome.why_not}")
             continue
-        looks = {step: one.shown_by_seed for step, one in of.results.along_training(entry, metric)}
+        looks = {step: one.shown_by_seed for step, one in suite.results.along_training(entry, metric)}
         made = rise_and_fall(where, pd.DataFrame(looks), quantity(metric).difference)
         if made is None:
             comparisons.missing.append(f"{where}: fewer than {FEWEST} evaluations at which all seeds have a value")

@@ -26,7 +26,7 @@ from dpgraph.reporting.claims.verdicts import Comparisons
 ByTarget = dict[float | None, Place]  # of one method, by target epsilon
 
 
-def compare_greater(test: Greater, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_greater(test: Greater, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add each difference of a better and a worse method, above the margin."""
     known = data.places(test.artefact), data.places(test.worse_in or test.artefact)
     for better in test.better:
@@ -34,7 +34,7 @@ def compare_greater(test: Greater, of: PaperResults, data: DataSet, comparisons:
             _differences(test, data.label, (better, worse), known, (test.margin, None), comparisons)
 
 
-def compare_similar(test: Similar, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_similar(test: Similar, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add both differences of each pair, above minus the margin."""
     known = data.places(test.artefact), data.places(test.second_in or test.artefact)
     for pair in test.pairs:
@@ -69,7 +69,7 @@ def _differences(
                 add(f"{named}, {second} − {first}{text}", [(1.0, two), (-1.0, one)], margins[1], comparisons)
 
 
-def compare_gaps(test: GrowingGap, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_gaps(test: GrowingGap, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add, for each worse method, the gap at the largest common epsilon minus the gap at the smallest."""
     known, label = data.places(test.artefact), data.label
     for worse in test.worse:
@@ -83,7 +83,7 @@ def compare_gaps(test: GrowingGap, of: PaperResults, data: DataSet, comparisons:
         add(f"{label}, gap {test.better} − {worse}{last} minus the same{first}", terms, 0.0, comparisons)
 
 
-def compare_acted(test: Acted, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_acted(test: Acted, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add that the two methods of each pair differ: a factor that never acts gives the same numbers seed by seed."""
     for first, second in test.pairs:
         one, two = (_by_target(data.places(test.artefact), method, None) for method in (first, second))
@@ -98,7 +98,7 @@ def compare_acted(test: Acted, of: PaperResults, data: DataSet, comparisons: Com
                 continue
             (entry, outcome), (_, other) = pairs[target]
             apart = replace(outcome, values=(outcome.values - other.values).abs().dropna(), printed={})
-            add(where, [(1.0, (entry, apart))], test.above, comparisons)
+            add(where, [(1.0, (entry, apart))], 0.0, comparisons)
 
 
 def _by_target(known: Known, method: str, value: str | None) -> ByTarget:

@@ -19,7 +19,7 @@ ACCURACY = "accuracy/test"
 LEVELS = 3  # of accuracy: both ends and the middle of the shared range
 
 
-def compare_every_class(test: EveryClass, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_every_class(test: EveryClass, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add a comparison for each class for which both methods have a distance, or why there is none."""
     known, label = data.places(test.artefact), data.label
     places = {method: _only(known, method) for method in (test.higher, test.lower)}
@@ -29,8 +29,10 @@ def compare_every_class(test: EveryClass, of: PaperResults, data: DataSet, compa
     if bad:
         comparisons.missing.append(f"{label}: {', '.join(bad)}")
         return
-    values = [of.results.by_class(entry, BY_CLASS + outcome.metric) for entry, outcome in pair]
-    printed = [paper_class_values(of.plan.experiments[of.paper], entry, outcome.metric) for entry, outcome in pair]
+    values = [suite.results.by_class(entry, BY_CLASS + outcome.metric) for entry, outcome in pair]
+    printed = [
+        paper_class_values(suite.plan.experiments[suite.paper], entry, outcome.metric) for entry, outcome in pair
+    ]
     shared = [number for number in values[0].columns if number in values[1].columns]
     if not shared:
         comparisons.missing.append(f"{label}: no distance by class")
@@ -54,10 +56,12 @@ def _of_data_set(entry: Entry, text: str | None) -> dict[str, float]:
     return {} if text is None or name is None else {name: float(text)}
 
 
-def compare_at_equal_accuracy(test: AtEqualAccuracy, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_at_equal_accuracy(
+    test: AtEqualAccuracy, suite: PaperResults, data: DataSet, comparisons: Comparisons
+) -> None:
     """Add, for each of `lower`, comparisons at `LEVELS` accuracies that all seeds of both methods reach."""
     label = data.label
-    curves = {method: _curve(method, of, test, data, comparisons) for method in (test.higher, *test.lower)}
+    curves = {method: _curve(method, suite, test, data, comparisons) for method in (test.higher, *test.lower)}
     above = curves[test.higher]
     for method in test.lower:
         below = curves[method]
@@ -74,7 +78,7 @@ def compare_at_equal_accuracy(test: AtEqualAccuracy, of: PaperResults, data: Dat
             value = contrast([(1.0, "higher", above.value_at(level)), (-1.0, "lower", below.value_at(level))])
             where = f"{label}, {test.higher} − {method} at {level:.1f} % accuracy"
             unit = above.places[0][1].quantity.difference
-            comparisons.made.append(compared(where, replace(value, unit=unit), test.margin))
+            comparisons.made.append(compared(where, replace(value, unit=unit), 0.0))
 
 
 class SeedCurves:
@@ -97,14 +101,14 @@ class SeedCurves:
 
 
 def _curve(
-    method: str, of: PaperResults, test: AtEqualAccuracy, data: DataSet, comparisons: Comparisons
+    method: str, suite: PaperResults, test: AtEqualAccuracy, data: DataSet, comparisons: Comparisons
 ) -> SeedCurves | None:  # fmt: skip
     places = [place for place in data.places(test.artefact) if place[0].method_id == method]
     bad = [outcome.why_not for _, outcome in places if not outcome.ok]
     if bad or not places:
         comparisons.missing.append(f"{data.label}, {method}: {bad[0] if bad else 'not in this suite'}")
         return None
-    reached = [of.results.outcome(entry, ACCURACY).shown_by_seed for entry, _ in places]
+    reached = [suite.results.outcome(entry, ACCURACY).shown_by_seed for entry, _ in places]
     accuracy = pd.DataFrame(dict(enumerate(reached)))
     values = pd.DataFrame({at: outcome.shown_by_seed for at, (_, outcome) in enumerate(places)})
     whole = accuracy.notna().all(axis=1) & values.notna().all(axis=1)
@@ -114,17 +118,6 @@ def _curve(
     return SeedCurves(places, accuracy[whole], values[whole])
 
 
-def _equal_accuracy_holds(test: AtEqualAccuracy) -> str:
-    more = f"more than {test.margin:g} above" if test.margin else "above"
-    where = "at equal accuracy: the least, the middle and the largest that both reach"
-    return f"in {test.artefact} {test.higher} is {more} {each(test.lower)} {where}"
-
-
-def _equal_accuracy_fails(test: AtEqualAccuracy) -> str:
-    less = f"less than {test.margin:g} above" if test.margin else "below"
-    return f"in {test.artefact} {test.higher} is {less} {any_of(test.lower)} at one of these accuracies"
-
-
 KINDS = (
     ClaimKind(
         EveryClass,
@@ -132,5 +125,13 @@ KINDS = (
         lambda test: f"in {test.artefact} {test.higher} is above {test.lower} in each class",
         lambda test: f"in {test.artefact} {test.higher} is below {test.lower} in one class",
     ),
-    ClaimKind(AtEqualAccuracy, on_each(compare_at_equal_accuracy), _equal_accuracy_holds, _equal_accuracy_fails),
+    ClaimKind(
+        AtEqualAccuracy,
+        on_each(compare_at_equal_accuracy),
+        lambda test: (
+            f"in {test.artefact} {test.higher} is above {each(test.lower)} at equal accuracy: the least, the "
+            "middle and the largest that both reach"
+        ),
+        lambda test: f"in {test.artefact} {test.higher} is below {any_of(test.lower)} at one of these accuracies",
+    ),
 )

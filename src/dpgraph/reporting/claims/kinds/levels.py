@@ -22,17 +22,17 @@ from dpgraph.reporting.claims.comparing import (
 from dpgraph.reporting.claims.verdicts import Comparisons
 
 
-def compare_with_chance(test: AboveChance, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_with_chance(test: AboveChance, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add that each method is above the share of the largest class of the test nodes, from the same rows."""
     for where, (entry, outcome) in _places(test, data, comparisons):
-        chance = of.results.outcome(entry, MAJORITY)
+        chance = suite.results.outcome(entry, MAJORITY)
         if not chance.ok:
             comparisons.missing.append(f"{where}: the share of the largest class is not known")
             continue
         add(f"{where} − chance", [(1.0, (entry, outcome)), (-1.0, (entry, chance))], 0.0, comparisons)
 
 
-def compare_with_print(test: Regime, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_with_print(test: Regime, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add that each method is above `least`, or less than `within` below what the paper prints."""
     for where, (entry, outcome) in _places(test, data, comparisons):
         printed = outcome.printed.get(entry.suite_task.published or "")

@@ -32,11 +32,11 @@ CORRELATION = 0.5  # under the alternative: the papers print none
 
 
 def compare_classes(
-    test: RarerClasses, of: PaperResults, data_sets: Sequence[DataSet], comparisons: Comparisons
+    test: RarerClasses, suite: PaperResults, data_sets: Sequence[DataSet], comparisons: Comparisons
 ) -> None:  # fmt: skip
     """Add the comparison of each method: the mean rank correlation over the data sets."""
-    artefact = of.full_name(test.artefact)
-    every = class_values(of.plan, artefact, of.results, class_counts(of.plan, artefact, of.results.frame))
+    artefact = suite.full_name(test.artefact)
+    every = class_values(suite.plan, artefact, suite.results, class_counts(suite.plan, artefact, suite.results.frame))
     by_task = [(one.label, [values for values in every if values.entry.task_id in one.task_ids]) for one in data_sets]
     for method in test.methods:
         found = [_sample(test, method, label, by_entry, comparisons) for label, by_entry in by_task]
@@ -45,11 +45,9 @@ def compare_classes(
             continue
         above, below, value = rank_test([sample.frequency for sample in samples], [sample.values for sample in samples])
         sizes = tuple(len(sample.values) for sample in samples)
-        what = "accuracy" if test.of == "accuracy" else f"accuracy lost to {test.reference}"
-        order = "" if test.of == "accuracy" else "minus the "
         where = "; ".join(sample.where for sample in samples)
         mean = "rank correlation" if len(samples) == 1 else "mean rank correlation"
-        name = f"{where}: {order}{mean} of frequency with {what}"
+        name = f"{where}: minus the {mean} of frequency with accuracy lost to {test.reference}"
         seeds = min(sample.seeds for sample in samples)
         given = strength_of_ranks(sizes)
         effect = f"correlation {CORRELATION:g} (the paper prints none)"
@@ -85,7 +83,7 @@ def _sample(
     if bad:
         comparisons.missing.append(f"{where}: {', '.join(bad)}")
         return None
-    changes = class_changes(private, reference, test.of)  # (seeds, C)
+    changes = class_changes(private, reference, "loss")  # (seeds, C)
     number = changes.shape[1]
     mean = changes.mean(axis=0) if len(changes) else np.zeros(0)
     if number < 3 or np.isnan(mean).any() or np.ptp(mean) == 0:
@@ -93,9 +91,8 @@ def _sample(
         return None
     if entry.cell.privacy:
         comparisons.use((entry, private.outcome))
-    sign = 1.0 if test.of == "accuracy" else -1.0
     frequency = np.asarray(private.frequency, dtype=float)
-    return Sample(f"{where}, {number} classes", frequency, sign * mean, len(changes))
+    return Sample(f"{where}, {number} classes", frequency, -mean, len(changes))
 
 
 def rank_test(frequencies: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> tuple[float, float, float]:
@@ -181,17 +178,14 @@ def _correlations(correlation: float, noise: np.ndarray, ranks: np.ndarray) -> n
     return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)) @ ranks  # type: ignore[no-any-return]
 
 
-def _holds(test: RarerClasses) -> str:
-    what = "accuracy" if test.of == "accuracy" else f"accuracy lost to {test.reference}"
-    order = "less" if test.of == "accuracy" else "more"
-    return f"the rarer the class, the {order} {what} of {each(test.methods)}, over the classes of all data sets"
-
-
 KINDS = (
     ClaimKind(
         RarerClasses,
         compare_classes,
-        _holds,
+        lambda test: (
+            f"the rarer the class, the more accuracy lost to {test.reference} of {each(test.methods)}, "
+            "over the classes of all data sets"
+        ),
         lambda _: "the rank correlation has the other sign, over the classes of all data sets",
     ),
 )

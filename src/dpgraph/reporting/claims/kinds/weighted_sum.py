@@ -19,7 +19,7 @@ from dpgraph.reporting.claims.comparing import (
 from dpgraph.reporting.claims.verdicts import Comparisons
 
 
-def compare_weighted_sum(test: WeightedSum, of: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+def compare_weighted_sum(test: WeightedSum, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
     """Add the one comparison of a weighted sum."""
     terms, names = [], []
     for term in test.terms:
