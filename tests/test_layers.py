@@ -36,7 +36,9 @@ def imports(path):
 
 
 def layer_of(parts):
-    """Return the layer of a module's path below the package; a family's attacks stand above the audits' frame."""
+    """Return the layer of a module's path; a family's attacks stand with audits, its claims with reporting."""
+    if parts[0] == "families" and parts[-1].removesuffix(".py") == "reported":
+        return "reporting"
     if parts[0] == "families" and any(part.removesuffix(".py").rpartition("_")[0] == "audit" or "audit" in part
                                       for part in parts[2:]):  # fmt: skip
         return "audits"
@@ -65,6 +67,13 @@ def test_a_family_imports_another_only_where_its_theorem_rests_on_it(family):
         for name in imports(path):
             if name.startswith("dpgraph.families."):
                 assert name.split(".")[2] in allowed, f"{path} imports {name}"
+
+
+def test_reporting_asks_the_registry_of_families_alone():
+    for path in (PACKAGE / "reporting").rglob("*.py"):
+        for name in imports(path):
+            if name.startswith("dpgraph.families"):
+                assert name == "dpgraph.families.registry", f"{path} imports {name}"
 
 
 def test_the_package_does_not_import_its_benchmarks():

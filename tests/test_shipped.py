@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dpgraph.config.literature import read_baselines
-from dpgraph.reporting.baselines.table import TOLERANCE
+from dpgraph.reporting.baselines import TOLERANCE
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.parts import CONTRADICTED, ENOUGH, FEWEST, REPRODUCED, VERDICTS, read_parts
 from dpgraph.reporting.leaderboard.guide import VALUES

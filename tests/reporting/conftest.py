@@ -22,8 +22,8 @@ from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.store import save_graph
 from dpgraph.planning.plan import Entry, Plan, load_plan
 from dpgraph.reporting.aggregate import COLUMNS, GRAPH, TRAIN_NODES, _numbers
-from dpgraph.reporting.claims import computed
 from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
+from dpgraph.reporting.claims.registry import COMPUTED
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.protection import MODES
 from dpgraph.reporting.views.registry import derived_metrics
@@ -172,8 +172,8 @@ def first_entries(plan: Plan) -> list[Entry]:
 def computed_once() -> Iterator[None]:
     """Claims that need no training are computed once in a process: some take ten seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, function in computed.FUNCTIONS.items():
-            patch.setitem(computed.FUNCTIONS, name, cache(function))
+        for name, function in COMPUTED.items():
+            patch.setitem(COMPUTED, name, cache(function))
         yield
 
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib.image import imread
 
 from dpgraph.core.errors import UserError
-from dpgraph.reporting.audit_figure import read_audits, write_audit_figure, write_audit_page
+from dpgraph.reporting.figures import read_audits, write_audit_figure, write_audit_page
 
 
 @pytest.fixture

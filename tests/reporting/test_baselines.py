@@ -22,11 +22,11 @@ from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.pipeline.stages import train_cell
 from dpgraph.planning.plan import load_plan
 from dpgraph.problems.preprocess import preprocess
+from dpgraph.reporting import references
 from dpgraph.reporting.aggregate import aggregate
-from dpgraph.reporting.baselines import references
-from dpgraph.reporting.baselines.compared import compared, seeds_by_task
-from dpgraph.reporting.baselines.references import LOGISTIC, MEAN_LOGISTIC, write_references
-from dpgraph.reporting.baselines.table import baselines, complaints, write_baselines
+from dpgraph.reporting.baselines import baselines, complaints, write_baselines
+from dpgraph.reporting.inputs import compared, seeds_by_task
+from dpgraph.reporting.references import LOGISTIC, MEAN_LOGISTIC, write_references
 from dpgraph.reporting.results import read_results
 from tests.contract.conftest import toy_graph
 

@@ -16,7 +16,6 @@ from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import shipping
 from dpgraph.reporting.guarantee import unpacked
 from dpgraph.reporting.inputs import artefact_outputs
-from dpgraph.reporting.kept_galleries import keep_galleries
 from dpgraph.reporting.leaderboard.finding import overview
 from dpgraph.reporting.leaderboard.guide import VALUES, answers, guide
 from dpgraph.reporting.leaderboard.page import shared_files
@@ -33,7 +32,7 @@ from dpgraph.reporting.leaderboard.standings import (
 from dpgraph.reporting.ranking import PROVED, PUBLIC
 from dpgraph.reporting.render import ROWS, drawn, held_back, render
 from dpgraph.reporting.results import write_csv
-from dpgraph.reporting.shipping import GUIDE, ship
+from dpgraph.reporting.shipping import GUIDE, keep_galleries, ship
 from tests.browser import CHROMIUM, visit
 from tests.reporting.conftest import WORKFLOW
 from tests.reporting.leaderboard.test_page import PROBE
@@ -204,7 +203,7 @@ def keep(folder, frame, demonstration=False):
     write_values({"suite": folder.name, "demonstration": demonstration, "rows": rows}, folder / VALUES)
 
 
-def test_which_method_by_size_epsilon_and_promise(tmp_path):
+def test_which_method_by_promise(tmp_path):
     rows = [
         ("cora", "A", "node-null", 1.0, 50.0, 5, True, False),
         ("cora", "B", "node-null", 1.0, 49.5, 5, False, True),
@@ -213,23 +212,16 @@ def test_which_method_by_size_epsilon_and_promise(tmp_path):
         ("cora", "A", "edge", 4.0, 81.0, 5, True, False),
         ("cora", "GCN", "", math.inf, 80.0, 5, True, False),
     ]
-    kept(tmp_path, "one", rows)
-    kept(tmp_path, "demo", [("cora", "D", "node-null", 1.0, 99.0, 5, True, False)], demonstration=True)
-    kept(tmp_path, "two", [("cora", "E", "node-null", 1.0, 60.0, 5, True, False)])
+    plain = {"setting": "transductive", "split": "public"}
+    kept(tmp_path, "one", rows, **plain)
+    kept(tmp_path, "demo", [("cora", "D", "node-null", 1.0, 99.0, 5, True, False)], demonstration=True, **plain)
+    kept(tmp_path, "two", [("cora", "E", "node-null", 1.0, 60.0, 5, True, False)], **plain)
     text = guide(tmp_path)
     assert "[99.0]" not in text
-    lines = text.splitlines()
-    assert "| cora | 2,708 | 10⁻⁵ | 80.0 | ε ≤ 1: [60.0](results/two/README.md) E |" in lines  # the best of all suites
-    assert "| pubmed | 19,717 | 10⁻⁵ | – | ε ≤ 1: [80.0](results/one/README.md) B |" in lines
-    assert "- Below 5,000 records (cora):" in lines
-    assert "  - ε ≤ 1: E is best. Against the best row without privacy: 20.0 points lower." in lines
-    assert "  - ε ≤ 1: B is best. What privacy costs is not known: no row without privacy." in lines
-    assert "  - 1 < ε ≤ 4: A is best. Against the best row without privacy: 1.0 points higher." in lines
-    assert any(line.startswith("- edge; joint: no row for below 5,000 records: ε ≤ 1, 4 < ε ≤ 15") for line in lines)
-    assert "node-remove (one node leaves or joins with all its edges)" in text
-    assert "- 1 of 6 proved rows have fewer than three seeds, and tell nothing apart." in lines
+    assert "| cora | [60.0](results/two/README.md) E | 80.0 |" in text.splitlines()  # the best of all suites
+    assert "- **edge**: one edge appears or disappears." in text.splitlines()
     (tmp_path / "two" / VALUES).unlink()
-    assert "| cora | 2,708 | 10⁻⁵ | 80.0 | ε ≤ 1: [50.0](results/one/README.md) A +1 |" in guide(tmp_path).splitlines()
+    assert "| cora | [50.0](results/one/README.md) A +1 | 80.0 |" in guide(tmp_path).splitlines()
 
 
 def test_the_guide_begins_with_the_best_at_epsilon_1(tmp_path):
@@ -241,8 +233,8 @@ def test_the_guide_begins_with_the_best_at_epsilon_1(tmp_path):
     plain = {"setting": "transductive", "split": "public", "low": 1.0, "high": 2.0, "commit": "0123456789ab"}
     marks = {"uncovered": ["degrees", "", "", "", ""], "fallback": ["", "", "", "nobody votes", ""]}
     kept(tmp_path, "one", rows, **plain, **marks)
-    short = guide(tmp_path).split("## First: what must ε protect?")[0].splitlines()
-    assert "| data | node-null; joint | no privacy |" in short  # edges are protected on one data set only
+    short = guide(tmp_path).splitlines()
+    assert "| test accuracy (%) | node-null; joint | no privacy |" in short  # edges are protected on one data set only
     assert "| cora | [50.0](results/one/README.md) A† +1 | 88.0 |" in short
     assert "| pubmed | [80.0](results/one/README.md) A ‡ | – |" in short
     lines = answers(tmp_path, "cora", "public")
@@ -253,35 +245,21 @@ def test_the_guide_begins_with_the_best_at_epsilon_1(tmp_path):
     assert lines[4].startswith("| nothing: no privacy | GCN | 88.0")
 
 
-def test_budgets_of_one_range_share_a_column(tmp_path):
-    rows = [("cora", "A", "node-null", at, 50.0 + at, 5, True, False) for at in (1.0, 2.0, 4.0, 12.0, 32.0, 100.0)]
-    kept(tmp_path, "one", rows)
-    lines = guide(tmp_path).splitlines()
-    head = "| data | records (nodes, images) | δ | no privacy | ε ≤ 1 | 1 < ε ≤ 4 | 4 < ε ≤ 15 | ε > 15 |"
-    line = lines[lines.index(head) + 2]
-    assert line.count("|") == head.count("|")
-    assert " | ε ≤ 2: [52.0](results/one/README.md) A<br>ε ≤ 4: [54.0](results/one/README.md) A | " in line
-    assert line.endswith("| ε ≤ 32: [82.0](results/one/README.md) A<br>ε ≤ 100: [150.0](results/one/README.md) A |")
-
-
-def test_graphs_that_were_made_are_apart_from_those_that_were_found(tmp_path):
+def test_graphs_that_were_made_are_left_out(tmp_path):
     """By what the registry says of the data set, and by the word constructed in any suite's label."""
     names = ("cora", "demo-words-degree-4", "ogbn-arxiv-text-half")
     rows = [(name, "A", "node-null", 1.0, 50.0, 5, True, False) for name in names]
-    kept(tmp_path, "one", rows)
-    kept(tmp_path, "two", rows[2:], data="half (constructed)")
-    found, made = guide(tmp_path).split("## Generated and constructed graphs")
-    assert "| cora |" in found
-    assert "| cora |" not in made
+    plain = {"setting": "transductive", "split": "public"}
+    kept(tmp_path, "one", rows, **plain)
+    kept(tmp_path, "two", rows[2:], data="half (constructed)", **plain)
+    text = guide(tmp_path)
+    assert "| cora |" in text
     for name in names[1:]:
-        assert f"| {name} |" not in found
-        assert f"| {name} |" in made
-    assert "Below 5,000 records (cora):" in found
-    assert "no row for" in made.split("## What is not known")[1]
+        assert f"| {name} |" not in text
 
 
 def test_which_method_without_any_row(tmp_path):
-    assert "No proved row at all" in guide(tmp_path)
+    assert "| test accuracy" not in guide(tmp_path)
 
 
 def test_galleries_of_digits_are_kept_and_those_of_persons_are_not(tmp_path):

@@ -8,8 +8,8 @@ import pytest
 from dpgraph.config.config import Config
 from dpgraph.config.literature import Baselines
 from dpgraph.planning.plan import load_plan
-from dpgraph.reporting.baselines.compared import compared, seeds_by_task
-from dpgraph.reporting.baselines.table import baselines, complaints
+from dpgraph.reporting.baselines import baselines, complaints
+from dpgraph.reporting.inputs import compared, seeds_by_task
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 from pathlib import Path
 
 import pandas as pd
 
-import dpgraph.families
 from dpgraph.audits import accounted, exact, facts, inputs, one_run, reach, scale
 from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.errors import invalid
 from dpgraph.core.files import atomic_path
+from dpgraph.families.registry import declared
 
 SHARED = (accounted, exact, facts, inputs, one_run, reach, scale)
 
 
-def _audits() -> dict[str, Audit]:
-    """Return those that all families share, then those of each family's `audit*.py`."""
-    families = Path(dpgraph.families.__file__).parent
-    paths = (path.relative_to(families).with_suffix("") for path in sorted(families.rglob("audit*.py")))
-    own = (importlib.import_module(".".join((dpgraph.families.__name__, *path.parts))) for path in paths)
-    return {name: audit for module in (*SHARED, *own) for name, audit in module.AUDITS.items()}
-
-
-AUDITS = _audits()
+# those that all families share, then those of each family's `audit*.py`
+AUDITS: dict[str, Audit] = {
+    **{name: audit for module in SHARED for name, audit in module.AUDITS.items()},
+    **declared("audit*.py", "AUDITS"),
+}
 
 
 def names_of(audit: str) -> list[str]:

@@ -248,7 +248,7 @@ def audit(
     if out is not None:
         write_audits(results, out)
         if figure is not None:
-            from dpgraph.reporting.audit_figure import read_audits, write_audit_figure
+            from dpgraph.reporting.figures import read_audits, write_audit_figure
 
             write_audit_figure(read_audits(out), figure)
     if as_json:

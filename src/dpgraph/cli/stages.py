@@ -221,7 +221,7 @@ def _write_page(which: PAGES, plan: Plan, workflow: Path) -> list[str]:
 
     paths = Paths(plan.config)
     if which == "audits":
-        from dpgraph.reporting.audit_figure import read_audits, write_audit_figure, write_audit_page
+        from dpgraph.reporting.figures import read_audits, write_audit_figure, write_audit_page
 
         audits = read_audits(paths.suite / "audits.parquet")
         write_audit_figure(audits, paths.figure("audits", "png").with_suffix(""))
@@ -243,7 +243,7 @@ def _write_page(which: PAGES, plan: Plan, workflow: Path) -> list[str]:
         write_runtimes(plan, results, paths.suite / "runtimes.html")
     else:
         from dpgraph.config.literature import read_baselines
-        from dpgraph.reporting.baselines.table import complaints, write_baselines
+        from dpgraph.reporting.baselines import complaints, write_baselines
 
         compared = write_baselines(plan, read_baselines(workflow), results, paths.baselines)
         log.info("%s: %d comparisons", paths.baselines, len(compared))
@@ -259,8 +259,8 @@ def references(task: str, /, *, suite: PlanOptions = ANY_SUITE) -> None:
     """
     from dpgraph.config.cell import Task
     from dpgraph.config.paths import Paths
-    from dpgraph.reporting.baselines.compared import seeds_by_task
-    from dpgraph.reporting.baselines.references import write_references
+    from dpgraph.reporting.inputs import seeds_by_task
+    from dpgraph.reporting.references import write_references
 
     plan, named = suite.plan(), Task.from_folder(task)
     seeds, paths = seeds_by_task(plan), Paths(plan.config)

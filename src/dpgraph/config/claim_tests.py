@@ -1,4 +1,4 @@
-"""The kinds of statistical tests that decide claims. reporting/claims/kinds.py runs them."""
+"""The kinds of statistical tests that decide claims. The modules of reporting/claims/kinds run them."""
 
 from __future__ import annotations
 
@@ -180,13 +180,11 @@ class Regime(OnDataSets):
 
 
 class Acted(OnDataSets):
-    """A test that two methods differ from seed to seed: the mean absolute difference of a pair is above `above`."""
+    """In every pair the two methods differ from seed to seed: the mean absolute difference is above 0."""
 
     kind: Literal["acted"] = "acted"
     artefact: Id
     pairs: tuple[tuple[Id, Id], ...] = Field(min_length=1)
-    above: Annotated[float, Field(ge=0, description="Percentage points")] = 0.0
-    values: Values = None
     at: At = "largest-epsilon"
 
 
@@ -194,15 +192,14 @@ class RarerClasses(PartTest):
     """The rarer a class in the training data, the more of its accuracy privacy costs (view class-wise).
 
     Spearman's correlation over classes of training frequency with accuracy(reference) - accuracy(method), means over
-    seeds, is below 0; with `of: accuracy`, that with the method's own accuracy is above 0. Classes are the sample; all
-    data sets are one test, of the mean correlation, in which each weighs as much as it has classes less one.
+    seeds, is below 0. Classes are the sample; all data sets are one test, of the mean correlation, in which each weighs
+    as much as it has classes less one.
     """
 
     kind: Literal["rarer-classes"] = "rarer-classes"
     artefact: Id
     methods: tuple[Id, ...] = Field(min_length=1)
     reference: Id = Field(description="The method without privacy")
-    of: Literal["loss", "accuracy"] = "loss"
     tasks: Tasks = None
 
 
@@ -239,7 +236,7 @@ class WeightedSum(OnDataSets):
 
 
 class Computed(PartTest):
-    """A statement that needs no training: decided by a named function of reporting/claims/computed.py."""
+    """A statement that needs no training: a family decides it (`CLAIMS` of families/*/reported.py)."""
 
     kind: Literal["computed"] = "computed"
     function: Literal[
@@ -292,7 +289,6 @@ class AtEqualAccuracy(PartTest):
     artefact: Id = Field(description="Of view matched")
     higher: Id
     lower: tuple[Id, ...] = Field(min_length=1)
-    margin: float = Field(default=0.0, description="In the metric's unit")
     tasks: Tasks = None
 
 

@@ -124,7 +124,7 @@ class Search(Finite):
 
 
 class RelationalSettings(Finite):
-    """Settings at which the bounds of Huang et al. are computed; null: the default (reporting/relational_bounds.py)."""
+    """Settings at which the bounds of Huang et al. are computed; null: the default (families/tuples/bounds.py)."""
 
     nodes: Annotated[int, Field(ge=2, description="n, entities")] | None = None
     relations: Annotated[int, Field(ge=1, description="m")] | None = None

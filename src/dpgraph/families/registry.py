@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dpgraph.families
 from dpgraph.core import outside
@@ -65,6 +65,14 @@ def outside_of(name: str) -> Path | None:
 def folder_of(known: MethodSpec) -> Path | None:
     """Return the folder of a method from outside the package; None for the package's own."""
     return outside.method_folders(outside.places()).get(module_of(known.train).split(".")[0])
+
+
+def declared(pattern: str, name: str) -> dict[str, Any]:
+    """Return the entries of the dictionary `name` in each family's modules whose file name matches `pattern`."""
+    families = Path(dpgraph.families.__path__[0])
+    paths = (path.relative_to(families).with_suffix("") for path in sorted(families.rglob(pattern)))
+    modules = (importlib.import_module(".".join((dpgraph.families.__name__, *path.parts))) for path in paths)
+    return {key: value for module in modules for key, value in getattr(module, name, {}).items()}
 
 
 def spec(name: str) -> MethodSpec:

@@ -16,7 +16,7 @@ from dpgraph.reporting.results import EntryResult
 
 
 class EntryRun(Protocol):
-    """What a view is given about one entry."""
+    """An entry and its outcome, as views receive them."""
 
     @property
     def entry(self) -> Entry: ...
@@ -33,7 +33,7 @@ def artefact_of(plan: Plan, artefact_id: str, kind: str) -> Artefact:
 
 
 def heading(plan: Plan, artefact_id: str) -> str:
-    """E.g. `Table 1 of daigavane: Test accuracy`; an artefact of ours has its own name, `ablation (daigavane): ...`."""
+    """Return e.g. `Table 1 of daigavane: Test accuracy`, or `ablation (daigavane): …` for an artefact of ours."""
     paper, name = artefact_id.split("/")
     place = _place(name)
     where = f"{place} of {paper}" if place != name else f"{name} ({paper})"
@@ -42,7 +42,7 @@ def heading(plan: Plan, artefact_id: str) -> str:
 
 
 def caption(plan: Plan, artefact_id: str) -> str:
-    """E.g. `Test accuracy, as in Table 1 of Daigavane et al. (2022).`; what is not the paper's has its title only."""
+    """Return e.g. `Test accuracy, as in Table 1 of Daigavane et al. (2022).`, or the title of an artefact of ours."""
     paper, name = artefact_id.split("/")
     artefact = plan.artefacts[artefact_id]
     place = _place(name)
@@ -57,7 +57,7 @@ def _place(name: str) -> str:
 
 
 def counterparts(entries: Iterable[Entry]) -> dict[str, str]:
-    """By private method, the first one without privacy that has the same architecture and number of hops."""
+    """Return, by private method, the first one without privacy with the same architecture and number of hops."""
     entries = list(entries)
     public: dict[tuple[str, int], str] = {}
     for entry in entries:
@@ -72,7 +72,7 @@ def _network(entry: Entry) -> tuple[str, int]:
 
 
 def of_entry(entry: Entry, *names: str) -> dict[str, Any]:
-    """Columns that state which entry a row is of."""
+    """Return the named columns that identify the entry of a row."""
     cell = entry.cell
     columns = {
         "paper": entry.paper,
@@ -92,7 +92,7 @@ def of_entry(entry: Entry, *names: str) -> dict[str, Any]:
 
 
 def described(entry: Entry, outcome: EntryResult) -> dict[str, Any]:
-    """Columns that state which entry a row is of, and what is guaranteed."""
+    """Return the columns that identify the entry of a row and state its guarantee."""
     names = ("paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target")
     return {
         **of_entry(entry, *names),

@@ -26,15 +26,15 @@ REMARK = (
 
 
 def shown_as(artefact: Artefact) -> Quantity:
-    """The artefact's quantity, with chance as its reference where the artefact asks for it."""
+    """Return the artefact's quantity, with chance as its reference where the artefact wants it."""
     plain = quantity(artefact.metric)
     return replace(plain, reference=METRIC, reference_label=f"chance, the {LABEL}") if artefact.chance else plain
 
 
 def chance_columns(entries: Sequence[Entry], results: Results, metric: str) -> list[dict[str, Any]]:
-    """By entry: reference (mean chance level, percent), p_chance (Holm's adjusted p-value) and above_chance.
+    """Return, by entry: reference (mean chance level, percent), p_chance (Holm's adjusted p-value) and above_chance.
 
-    A test needs two seeds; above_chance is yes, no, or empty where nothing is known.
+    A test needs two seeds; above_chance is yes, no, or empty without a test.
     """
     levels, p_values = [], []
     for entry in entries:
@@ -51,13 +51,13 @@ def chance_columns(entries: Sequence[Entry], results: Results, metric: str) -> l
 
 
 def with_chance(table: pd.DataFrame, entries: Sequence[Entry], results: Results, metric: str) -> pd.DataFrame:
-    """A row of `table` per entry, in their order."""
+    """Return the table with chance columns; it has a row per entry, in their order."""
     columns = pd.DataFrame(chance_columns(entries, results, metric), index=table.index)
     return pd.concat([table, columns], axis=1)
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """Holm's adjusted p-values; nan are no tests.
+    """Return Holm's adjusted p-values; nan stands for no test.
 
     >>> holm(np.array([0.01, np.nan, 0.04, 0.03])).tolist()
     [0.03, nan, 0.06, 0.06]

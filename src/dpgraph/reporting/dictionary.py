@@ -1,4 +1,4 @@
-"""What the columns of results.parquet are: those of every row, settings of cells, numbers of mechanisms."""
+"""Columns of results.parquet: those of every row, settings of cells, numbers of mechanisms."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PLAIN = {
 
 @cache
 def settings() -> dict[str, Column]:
-    """Every setting of every method's cells by dotted path; a number where all of its values are numbers."""
+    """Return every setting of every method's cells by dotted path; a number where all of its values are numbers."""
     found: dict[str, Column] = {}
     for spec in specs().values():
         for name, field in spec.cell.model_fields.items():
@@ -74,7 +74,7 @@ def settings() -> dict[str, Column]:
 
 @cache
 def calibrated() -> dict[str, Column]:
-    """Every field of every mechanism: N (num_roots), noise, sampling rate or batch size, as calibrated or counted."""
+    """Return every field of every mechanism: N (num_roots), noise, sampling rate or batch size, as calibrated."""
     found: dict[str, Column] = {}
     noisy = [variant.mechanism for spec in specs().values() for variant in spec.variants.values()]
     for kind in dict.fromkeys([*noisy, *(spec.without_noise for spec in specs().values())]):
@@ -87,7 +87,7 @@ def calibrated() -> dict[str, Column]:
 
 
 def mechanism_values(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """By column of `calibrated`, of the mechanism in a record; nan or an empty text where it has no such field.
+    """Return the mechanism of a record by column of `calibrated`; nan or an empty text for a field that it lacks.
 
     Raises ValueError for a value that the column cannot hold.
     """
@@ -102,7 +102,7 @@ def mechanism_values(recorded: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def setting_values(cell: Cell) -> dict[str, Any]:
-    """By column of `settings`; nan or an empty text where the cell has no such setting."""
+    """Return the cell by column of `settings`; nan or an empty text for a setting that it lacks."""
     flat: dict[str, Any] = {}
     for name, value in cell.model_dump(mode="json", exclude=set(NOT_SETTINGS)).items():
         flat |= {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
@@ -122,7 +122,7 @@ def _as(kind: str, value: Any) -> float | str:
 
 
 def _options(annotation: Any) -> list[Any]:
-    """Types of a union, without None and annotations."""
+    """Return the types of a union, without None and annotations."""
     if get_origin(annotation) is Annotated:
         return _options(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -131,7 +131,7 @@ def _options(annotation: Any) -> list[Any]:
 
 
 def _told(annotation: Any) -> str:
-    """The description that a part of a union has."""
+    """Return the description that a part of a union has."""
     if get_origin(annotation) is Annotated:
         return next((one.description or "" for one in get_args(annotation)[1:] if isinstance(one, FieldInfo)), "")
     return next((told for part in get_args(annotation) if (told := _told(part))), "")

@@ -59,7 +59,7 @@ class Table:
 
 
 class MadeTable(NamedTuple):
-    """What a view makes of its inputs."""
+    """The long form, table and further files that a view makes."""
 
     frame: pd.DataFrame  # long form
     table: Table
@@ -75,7 +75,7 @@ EPSILON_HEADS: tuple[str, ...] = ("ε published", "ε rigorous", *PROTECTION_HEA
 
 
 def reference_remarks(table: pd.DataFrame, shown: Quantity) -> list[str]:
-    """The chance baseline by task (column reference of `accuracy_table`)."""
+    """Return a remark with the chance baseline by task (column reference of `accuracy_table`)."""
     if "reference" not in table or table["reference"].isna().all():
         return []
     levels = table.groupby("task_label", sort=False)["reference"].mean().dropna()
@@ -96,7 +96,7 @@ def target_cell(row: dict) -> Text:
 
 
 def seeds_cell(row: dict, notes: Footnotes) -> Text:
-    """How many seeds ended well, of how many, and why the others did not."""
+    """Return how many of the planned seeds ended well; a footnote says why the others did not."""
     if row["status"] != "ok":
         return Text(DASH)
     seeds = str(row["n"]) if row["n"] == row["n_planned"] else f"{row['n']} of {row['n_planned']}"
@@ -108,7 +108,7 @@ def failure(row: dict, notes: Footnotes) -> Text:
 
 
 def epsilon_cell(row: dict, mode: str, notes: Footnotes) -> Text:
-    """One epsilon; where nothing is guaranteed, none and the reason; a dash where nothing is known.
+    """Return one epsilon; "none" with its reason where there is no guarantee; a dash without a result.
 
     The rigorous one is marked where private data are read that it does not cover.
     """
@@ -125,7 +125,7 @@ def epsilon_cell(row: dict, mode: str, notes: Footnotes) -> Text:
 
 
 def epsilon_cells(row: dict, notes: Footnotes) -> list[Text]:
-    """Both epsilons and what they are about, as `EPSILON_HEADS` name them."""
+    """Return both epsilons with relation and scope, as `EPSILON_HEADS` names them."""
     return [*(epsilon_cell(row, mode, notes) for mode in protection.MODES), *protection_cells(row)]
 
 
@@ -136,7 +136,7 @@ def protection_cells(row: dict) -> list[Text]:
 def by_task(
     table: pd.DataFrame, cells: Callable[[dict], list[Text]], title: Callable[[pd.DataFrame], str] | None = None
 ) -> list[RowGroup]:
-    """A group for each task, headed by its label and delta, or by `title` of its rows."""
+    """Return a group for each task, headed by its label and delta, or by `title` of its rows."""
     parts = [part for _, part in table.groupby("task", sort=False)]
     heads = [title(part) if title else with_delta(str(part["task_label"].iloc[0]), part) for part in parts]
     return [RowGroup(head, [cells(row) for row in part.to_dict("records")]) for head, part in zip(heads, parts)]

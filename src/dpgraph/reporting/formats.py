@@ -1,4 +1,7 @@
-"""Numbers as text, and text as LaTeX, Markdown and HTML. Text uses Unicode (±, ∞, ε) until a writer escapes it."""
+"""Numbers as text; text as LaTeX, Markdown and HTML; self-contained HTML pages.
+
+Text uses Unicode (±, ∞, ε) until a writer escapes it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,11 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+from dpgraph.config.suite import Suite
 
 DASH = "–"
 SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
@@ -44,7 +52,7 @@ LATEX = {
 
 
 def latex(text: str) -> str:
-    r"""Escaped for LaTeX text mode.
+    r"""Return text escaped for LaTeX text mode.
 
     >>> latex("95 % of a_b ± ε")
     '95 \\% of a\\_b $\\pm$ $\\varepsilon$'
@@ -64,7 +72,7 @@ def _plain(text: str) -> str:
 
 
 def markdown(text: str) -> str:
-    """Escaped for a cell of a Markdown table."""
+    """Return text escaped for a cell of a Markdown table."""
     for character in "\\|*_<>[]`":
         text = text.replace(character, f"\\{character}")
     return text.replace("\n", " ")
@@ -75,7 +83,7 @@ def html_text(text: str) -> str:
 
 
 def epsilon(value: float | None) -> str:
-    """Three significant digits, rounded up; ∞ without privacy; none where nothing is guaranteed.
+    """Return three significant digits, rounded up; ∞ without privacy; none without a guarantee.
 
     >>> epsilon(7.98214), epsilon(11.997), epsilon(8.0), epsilon(1234.5), epsilon(math.inf), epsilon(math.nan)
     ('7.99', '12.0', '8.00', '1240', '∞', 'none')
@@ -96,7 +104,7 @@ def epsilon(value: float | None) -> str:
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """No exponent between 1e-3 and 1e6.
+    """Return the significant digits, without exponent between 1e-3 and 1e6.
 
     >>> significant(12.0), significant(0.5), significant(110.0), significant(8.3e-05)
     ('12', '0.5', '110', '8.3e-05')
@@ -108,7 +116,7 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def power_of_ten(value: float) -> str:
-    """Two significant digits: 8.3·10⁻⁵.
+    """Return two significant digits: 8.3·10⁻⁵.
 
     >>> power_of_ten(8.34e-05), power_of_ten(1e-5), power_of_ten(0.0125)
     ('8.3·10⁻⁵', '10⁻⁵', '0.013')
@@ -122,7 +130,7 @@ def power_of_ten(value: float) -> str:
 
 
 def deltas(values: Iterable[float]) -> list[str]:
-    """Distinct ones as texts; 0 and nan are none.
+    """Return the distinct deltas as texts; 0 and nan are left out.
 
     >>> deltas([1e-5, math.nan, 1e-5, 0.0])
     ['10⁻⁵']
@@ -140,7 +148,7 @@ def mean_std(mean: float, std: float, decimals: int = 2) -> str:
 
 
 def difference(value: float, decimals: int = 2) -> str:
-    """With a sign, and the same minus as the tables.
+    """Return the value with a sign, and the same minus as the tables.
 
     >>> difference(1.234), difference(-0.5)
     ('+1.23', '−0.50')
@@ -157,10 +165,30 @@ def count(value: float) -> str:
 
 
 def printed_place(table: str) -> str:
-    """Where in the paper a number is printed.
+    """Return the place in the paper where a number is printed.
 
     >>> printed_place("table3"), printed_place("fig3"), printed_place("App.E")
     ('table 3', 'figure 3', 'App. E')
     """
     text = re.sub(r"^(table|fig)(?=\d)", lambda kind: {"table": "table ", "fig": "figure "}[kind[0]], table)
     return re.sub(r"^(App|sec)\.", r"\1. ", text)
+
+
+def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
+    """Return a self-contained HTML page, without script; a demonstration is marked as such on top.
+
+    body: HTML; the other texts are plain.
+    """
+    note = suite.note.removeprefix("A demonstration. ") if suite.demonstration else ""
+    return template("page.html").render(title=title, body=body, lead=lead or suite.title, note=note)
+
+
+@cache
+def template(name: str) -> Template:
+    """Return a template of this folder; its filters `text` and `markdown` escape plain text."""
+    environment = Environment(
+        loader=PackageLoader("dpgraph.reporting", ""), undefined=StrictUndefined, trim_blocks=True,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters |= {"text": html_text, "markdown": markdown}
+    return environment.get_template(f"{name}.j2")

@@ -1,4 +1,4 @@
-"""What each table, figure and list of claims is made from: the rules use this."""
+"""The inputs of each table, figure and page, for the rules: this module imports no heavy package."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from dpgraph.config.cell import Task
 from dpgraph.config.paths import Paths
 from dpgraph.config.suite import COMPUTE
+from dpgraph.data.records import FIRST_PROBLEM
+from dpgraph.families.registry import spec
 from dpgraph.planning.cost import FILE
-from dpgraph.planning.plan import Plan
+from dpgraph.planning.plan import Entry, Plan
+from dpgraph.planning.resolve import inference_of
+from dpgraph.privacy.relation import PredictionInput
+from dpgraph.problems.registry import problem_of
 from dpgraph.reporting.views.registry import RESULTS_ALONE, SuiteFiles, inputs_of, views_with
 
 Markers = Mapping[str, Path]  # of the bundle of each cell by its slug, or of each calibration by its key
 
 
 def artefact_outputs(plan: Plan, names: Iterable[str]) -> list[Path]:
-    """Files that are made of the plan's tables and figures, in each of their forms."""
+    """Return the files of the plan's tables and figures, in each of their forms."""
     paths, wide = Paths(plan.config), views_with("wide")
     files: list[Path] = []
     for name in names:
@@ -40,7 +46,7 @@ def about_page(path: Path, captions: str) -> dict[str, Any]:
 
 
 def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Markers) -> list[Path]:
-    """Files of what the artefact's view reads; a cell's predictions and exposures are there when its marker is."""
+    """Return the files that the artefact's view reads; a cell's marker stands for its predictions and exposures."""
     cells = [entry.cell for entry in plan.entries_of(artefact) if entry.not_run is None]
     reads = inputs_of(plan.artefacts[artefact].view).reads
     files: list[Path] = []
@@ -94,7 +100,7 @@ def _calibrations(plan: Plan, artefacts: list[str], calibrated: Markers) -> list
 
 
 def front_page(plan: Plan) -> dict[str, Any]:
-    """What workflow/report/workflow.rst reads as `snakemake.config["about"]`."""
+    """Return the values that workflow/report/workflow.rst reads as `snakemake.config["about"]`."""
     return {
         "suite": plan.suite.name,
         "title": plan.suite.title,
@@ -102,3 +108,39 @@ def front_page(plan: Plan) -> dict[str, Any]:
         "demonstration": plan.suite.demonstration,
         "papers": [f"{experiment.title} ({experiment.citation})" for experiment in plan.experiments.values()],
     }
+
+
+RELATIONS = "relations"
+
+
+def compared(plan: Plan) -> list[Entry]:
+    """Return the places of methods without privacy that are trained on nodes' classes or on relations, each cell once.
+
+    Not: values of a sweep and trials of a search, which are there to be worse, too.
+    """
+    by_cell = {
+        (entry.paper, entry.method_id, entry.task_id, entry.cell.slug): entry
+        for entry in plan.entries
+        if entry.value is None and entry.not_run is None and _comparable(entry)
+    }
+    return list(by_cell.values())
+
+
+def _comparable(entry: Entry) -> bool:
+    cell, known = entry.cell, spec(entry.cell.method)
+    if known.private or inference_of(cell) is PredictionInput.NOTHING:
+        return False
+    problem = problem_of(cell.task).name
+    if problem == RELATIONS:
+        return not known.look(cell).neutral
+    return hasattr(cell, "model") and problem == FIRST_PROBLEM
+
+
+def seeds_by_task(plan: Plan) -> dict[Task, tuple[int, ...]]:
+    """Return the tasks that need computed references, with the seeds of all their results."""
+    seeds: dict[Task, set[int]] = {}
+    for entry in compared(plan):
+        if problem_of(entry.cell.task).name != FIRST_PROBLEM:
+            continue
+        seeds.setdefault(entry.cell.task, set()).update(entry.cell.seeds)
+    return {task: tuple(sorted(found)) for task, found in seeds.items()}

@@ -1,7 +1,7 @@
 r"""A table as LaTeX floats for a paper in one or two columns, numbers aligned by siunitx.
 
-A float is no wider than the page: at \footnotesize, in columns of their natural width, and only what is wider than that
-is made smaller. What is longer than a page becomes several floats. ASCII: for any engine.
+A float is no wider than the page: at \footnotesize, in columns of their natural width, and only a wider one is
+made smaller. A longer one than a page becomes several floats. ASCII: for any engine.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ TEXT_WIDTH = 36  # characters of a first column, beyond which its cells are brok
 
 
 def as_latex(table: Table, caption: str, label: str) -> str:
-    """The floats, one or more, with what their preamble needs as comments.
+    """Return the floats, one or more, with the packages that they need as comments.
 
-    A column that says nothing is left out; one that says the same in all rows is said below instead.
+    An empty column is left out; one that says the same in all rows is said below instead.
     """
     table = _narrowed(table)
     parts = list(_parts(table))
@@ -62,7 +62,7 @@ def _narrowed(table: Table) -> Table:
 
 
 def _parts(table: Table) -> Iterator[list[RowGroup]]:
-    """Blocks of each float: cut between blocks if that is possible, and short enough for all notes below."""
+    """Yield the blocks of each float: cut between blocks if possible, and short enough for all notes below."""
     texts = [*map(brief, table.footnotes), *(table.brief or [])]
     most = max(LINES - sum(math.ceil(len(text) / NOTE_LINE) for text in texts), 15)
     part: list[RowGroup] = []
@@ -83,7 +83,7 @@ def _parts(table: Table) -> Iterator[list[RowGroup]]:
 
 
 def _height(row: Sequence[Text]) -> int:
-    """In lines: a long first cell is broken."""
+    """Return the lines of a row: a long first cell is broken."""
     return math.ceil(len(row[0].value) / TEXT_WIDTH)
 
 
@@ -122,7 +122,7 @@ def _float(table: Table, blocks: Sequence[RowGroup], caption: str, label: str, n
 
 
 def _notes(table: Table, blocks: Sequence[RowGroup]) -> list[str]:
-    """Footnotes of these blocks, in one paragraph, made short."""
+    """Return the footnotes of these blocks, in one paragraph, made short."""
     named = {number for block in blocks for row in block.rows for cell in row for number in cell.notes}
     texts = [f"\\textsuperscript{{{number}}}~{latex(brief(text))}." for number, text in enumerate(table.footnotes, 1)
              if number in named]  # fmt: skip
@@ -130,7 +130,7 @@ def _notes(table: Table, blocks: Sequence[RowGroup]) -> list[str]:
 
 
 def brief(text: str, limit: int = NOTE) -> str:
-    """Whole clauses of a reason, at least one, and a sign where some are left out.
+    """Return whole clauses of a reason, at least one, and a sign where some are left out.
 
     >>> brief("one clause"), brief("a first clause; a second one", 20)
     ('one clause', 'a first clause; ...')
@@ -145,7 +145,7 @@ def brief(text: str, limit: int = NOTE) -> str:
 
 
 def _kind(cells: Sequence[Text], is_text: bool) -> str:
-    """The column's type: S with the digits that its numbers need, or l, p or r."""
+    """Return the column's type: S with the digits that its numbers need, or l, p or r."""
     if is_text:
         longest = max((len(cell.value) for cell in cells), default=0)
         return (
@@ -189,7 +189,7 @@ def _spans(table: Table) -> list[str]:
 
 
 def spans(table: Table) -> list[tuple[str, int]]:
-    """Heads above the columns with how many they span; none of none. Columns without one are not joined."""
+    """Return the heads above the columns with their widths; columns without a head are not joined."""
     if not any(table.spans):
         return []
     parts = [(name, len(list(part))) for name, part in itertools.groupby(table.spans)]

@@ -35,7 +35,7 @@ class PaperValue:
 
 
 def paper_value(experiment: Experiment, entry: Entry, metric: str) -> PaperValue | None:
-    """The paper's number for this method on this data set in the artefact's table; None where the paper has none.
+    """Return the paper's number for this method on this data set in the artefact's table; None where it prints none.
 
     A number that the paper states for one epsilon (or a cap on it) is not compared with ours at another target. In a
     sweep the row is the one that prints the entry's value under the sweep's `published_key`. Of several tables the
@@ -53,7 +53,7 @@ def paper_value(experiment: Experiment, entry: Entry, metric: str) -> PaperValue
 
 
 def printed_by_data_set(experiment: Experiment, entry: Entry, metric: str) -> dict[str, float]:
-    """The paper's numbers for the entry's method in the artefact's tables, by data set.
+    """Return the paper's numbers for the entry's method in the artefact's tables, by data set.
 
     On a data set of the paper its own number; on any other one the numbers of all data sets of the first table that
     prints some, where a row is found without doubt.
@@ -76,7 +76,7 @@ def printed_by_data_set(experiment: Experiment, entry: Entry, metric: str) -> di
 
 
 def paper_values(experiment: Experiment, entry: Entry, metric: str) -> list[PaperValue]:
-    """What a figure shows next to ours: the method on this data set in all result tables of the paper.
+    """Return the numbers that a figure shows next to ours: this method and data set in all result tables of the paper.
 
     In a sweep only the tables of the artefact count; elsewhere a table that prints several values (a sweep's) does not.
     """
@@ -88,7 +88,7 @@ def paper_values(experiment: Experiment, entry: Entry, metric: str) -> list[Pape
 
 
 def paper_gap(experiment: Experiment, reference: Entry, private: Entry, table: str) -> str:
-    """The difference as the paper prints it, reference minus private, in points; empty where it prints none."""
+    """Return the difference as the paper prints it, reference minus private, in points; empty where it prints none."""
     one, two = (entry.method.published.get(table, {}).get("model") for entry in (reference, private))
     columns = {"model": f"{one} minus {two}"}
     rows = _rows(experiment, private, table, "accuracy_gap_pct", columns) if one and two else []
@@ -96,7 +96,7 @@ def paper_gap(experiment: Experiment, reference: Entry, private: Entry, table: s
 
 
 def paper_confusions(experiment: Experiment, entry: Entry) -> dict[tuple[int, int], str]:
-    """Printed shares (%) by (true class, predicted class)."""
+    """Return the printed shares (%) by (true class, predicted class)."""
     printed = _with_parameters(experiment, entry, "confusion_pct")
     return {(int(at["true_class"]), int(at["predicted_class"])): value for at, value in printed}
 
@@ -105,7 +105,7 @@ BY_CLASS = {"inversion_l2/train": "mia_distance_l2", "inversion_ssim/train": "mi
 
 
 def paper_class_values(experiment: Experiment, entry: Entry, metric: str) -> dict[int, str]:
-    """Printed distances of the entry's method on this data set in the artefact's tables, by class."""
+    """Return the printed distances of the entry's method on this data set in the artefact's tables, by class."""
     printed = _with_parameters(experiment, entry, BY_CLASS[metric]) if metric in BY_CLASS else ()
     return {int(at["class"]): value for at, value in printed}
 
@@ -135,7 +135,7 @@ def _printed(experiment: Experiment, entry: Entry, table: str, metric: str) -> l
 
 
 def _percent(text: str, shift: int) -> str:
-    """A printed number times 10^shift, with the printed digits.
+    """Return a printed number times 10^shift, with the printed digits.
 
     >>> _percent("0.90", 2), _percent("0.826", 2), _percent("61.8", 0), _percent("", 2)
     ('90', '82.6', '61.8', '')
@@ -146,7 +146,7 @@ def _percent(text: str, shift: int) -> str:
 def _rows(
     experiment: Experiment, entry: Entry, table: str, metric: str, columns: Mapping[str, str]
 ) -> list[dict[str, str]]:
-    """Printed rows of the entry; `other_params` in `columns` may be a part of the row's.
+    """Return the printed rows of the entry; `other_params` in `columns` may be a part of the row's.
 
     Parameters that only distinguish the suite's task from others of its name need not be stated by the row.
     """
@@ -187,7 +187,7 @@ def _rows(
 
 @cache
 def published_rows(paper: str) -> tuple[dict[str, str], ...]:
-    """Rows of the paper's tables, and of its prose; a number in prose on a figure has the figure's id as its table."""
+    """Return the rows of the paper's tables and prose; a number on a figure has the figure's id as its table."""
     prose = [
         row | {"table": figure[1].replace(".", "") if (figure := ON_FIGURE.search(row["table"])) else row["table"]}
         for row in published.match("inline", paper=paper)
@@ -207,13 +207,13 @@ def parameters_of(text: str) -> dict[str, str]:
 
 
 def paper_datasets(experiment: Experiment, tables: Sequence[str]) -> list[str]:
-    """Data sets that the paper's result tables name, in its order; none where they are of all data sets."""
+    """Return the data sets that the paper's result tables name, in its order; none where they are of all data sets."""
     rows = [row for row in published.rows(f"results_{experiment.published}") if row["table"] in tables]
     return [name for name in dict.fromkeys(row["dataset"] for row in rows) if name != "all"]
 
 
 def epsilon_limit(text: str) -> float:
-    """The number in a printed epsilon.
+    """Return the number in a printed epsilon.
 
     >>> epsilon_limit("<=12"), epsilon_limit("≤ 12"), epsilon_limit("inf")
     (12.0, 12.0, inf)
@@ -222,7 +222,7 @@ def epsilon_limit(text: str) -> float:
 
 
 def _same_budget(entry: Entry, printed: str) -> bool:
-    """Whether the printed epsilon is the entry's target, which may be printed with fewer digits (9.75 as 10)."""
+    """Return whether the printed epsilon is the entry's target, which may be printed with fewer digits (9.75 as 10)."""
     if not printed or entry.cell.privacy is None:
         return printed in ("", "inf", "0")
     if printed == "all" or printed == "inf" or entry.target_epsilon is None:

@@ -1,4 +1,4 @@
-"""What an epsilon is about: its relation and scope, premises of its formula that failed, and what no epsilon covers.
+"""What an epsilon protects: relation, scope, premises of its formula that failed, and reads that no epsilon covers.
 
 Rows of results and tables carry this as the texts of `guarantee`. Epsilons are compared within one relation and scope
 only: where a table or figure has several, it lists them.
@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpgraph.core import outside
+from dpgraph.families.registry import outside_of
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.formats import DASH
 
@@ -27,17 +29,17 @@ def joined(texts: Iterable[str]) -> str:
 
 
 def parted(text: Any) -> list[str]:
-    """The texts of one column; none of a missing one."""
+    """Return the texts of one column; none for a missing value."""
     return text.split(BETWEEN) if isinstance(text, str) and text else []
 
 
 def mark(row: Mapping[str, Any]) -> str:
-    """`MARK` where private data are read that no epsilon covers; nothing without privacy."""
+    """Return `MARK` where a private run reads data that no epsilon covers, else an empty text."""
     return MARK if parted(row["uncovered"]) and row["eps_rigorous"] != math.inf else ""
 
 
 def both(row: Mapping[str, Any], name: str) -> str:
-    """Relation or scope of both epsilons, given once where they agree; a dash without privacy or result.
+    """Return relation or scope of both epsilons, once where they agree; a dash without privacy or result.
 
     >>> row = {"eps_published": 2.0, "relation_published": "node-remove", "relation_rigorous": "none"}
     >>> both(row | {"eps_rigorous": float("nan")}, "relation")
@@ -49,14 +51,14 @@ def both(row: Mapping[str, Any], name: str) -> str:
 
 
 def of_epsilon(row: Mapping[str, Any], mode: str) -> str:
-    """E.g. `node-null, parameters`; empty where the epsilon is none or infinite."""
+    """Return e.g. `node-null, parameters`; empty where the epsilon is none or infinite."""
     if not np.isfinite(row[f"eps_{mode}"]):
         return ""
     return ", ".join([*parted(row[f"relation_{mode}"]), *parted(row[f"scope_{mode}"])])
 
 
 def kinds(table: pd.DataFrame, mode: str) -> dict[str, list[str]]:
-    """Labels of the runs by relation and scope of one epsilon, in the order of the rows.
+    """Return the labels of the runs by relation and scope of one epsilon, in the order of the rows.
 
     Left out is what depends on no record: its epsilon of 0 holds in every sense.
     """
@@ -66,12 +68,12 @@ def kinds(table: pd.DataFrame, mode: str) -> dict[str, list[str]]:
 
 
 def unlike(table: pd.DataFrame) -> bool:
-    """Whether rigorous epsilons of more than one relation or scope are next to each other."""
+    """Return whether rigorous epsilons of more than one relation or scope are next to each other."""
     return len(kinds(table, "rigorous")) > 1
 
 
 def remarks(table: pd.DataFrame) -> list[str]:
-    """What is below a table: every relation and scope of it in words, and what its epsilons do not cover."""
+    """Return the remarks below a table: its relations and scopes in words, and reads that its epsilons do not cover."""
     sentences = [UNLIKE] if unlike(table) else []
     sentences += [f"{name[0].upper()}{name[1:]}: {one.meaning}." for name, one in _named(table).items()]
     sentences += [
@@ -82,7 +84,7 @@ def remarks(table: pd.DataFrame) -> list[str]:
 
 
 def brief(table: pd.DataFrame) -> list[str]:
-    """`remarks` for a paper: each relation and scope in a few words, and what no epsilon covers."""
+    """Return `remarks` for a paper: each relation and scope in a few words, and reads that no epsilon covers."""
     words = "; ".join(f"{name}: {one.short}" for name, one in _named(table).items())
     unmet = _by_text(table[table["eps_published"].notna()], "published_unmet")
     labels = dict.fromkeys(label for runs in unmet.values() for label in runs)
@@ -94,7 +96,7 @@ def brief(table: pd.DataFrame) -> list[str]:
 
 
 def _named(table: pd.DataFrame) -> dict[str, Relation | Scope]:
-    """Every relation and scope of the finite epsilons of a table, by e.g. `relation node-null`."""
+    """Return every relation and scope of the finite epsilons of a table, by e.g. `relation node-null`."""
     found: dict[str, Relation | Scope] = {}
     for head, words in (("relation", Relation), ("scope", Scope)):
         names = dict.fromkeys(
@@ -108,7 +110,7 @@ def _named(table: pd.DataFrame) -> dict[str, Relation | Scope]:
 
 
 def caption(points: pd.DataFrame) -> list[str]:
-    """What is below a figure, in sentences: relation and scope of its epsilons, by run where they differ."""
+    """Return the sentences below a figure: relation and scope of its epsilons, by run where they differ."""
     if "source" in points:
         points = points[points["source"] == "ours"]
     by_mode: dict[str, str] = {}
@@ -129,22 +131,58 @@ def caption(points: pd.DataFrame) -> list[str]:
 
 
 def uncovered(table: pd.DataFrame) -> list[str]:
-    """What `MARK` means in this table, a remark for each text."""
+    """Return the meaning of `MARK` in this table, a remark for each text."""
     texts = _by_text(table[table["eps_rigorous"] != math.inf], "uncovered")
     return [f"{MARK} Reads private data, and no ε covers it ({', '.join(labels)}): {text}."
             for text, labels in texts.items()]  # fmt: skip
 
 
 def _by_text(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
-    """Labels of the runs by each distinct text of a column."""
+    """Return the labels of the runs by each distinct text of a column."""
     pairs = dict.fromkeys(zip(table[column], table["label"], strict=True))
     return _labels((text, label) for texts, label in pairs for text in parted(texts))
 
 
 def _labels(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
-    """Distinct labels by text, both in their order; those of an empty text are left out."""
+    """Return distinct labels by text, both in their order; those of an empty text are left out."""
     by_text: dict[str, dict[str, None]] = {}
     for text, label in pairs:
         if text:
             by_text.setdefault(text, {})[str(label)] = None
     return {text: list(labels) for text, labels in by_text.items()}
+
+
+# the checks of every run; those of `dpgraph check method` are added
+ALWAYS = "what ran is what its mechanism states (every run)"
+
+
+def with_claims(method: str, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a statement with those of a claim and `checks`: nan and empty for a method of the package.
+
+    The rigorous epsilon of a method from outside is its author's claim: this project has not read its proof. So
+    `eps_rigorous` stays empty, and its reason names the claim and the checks that the method has passed.
+    """
+    folder, shown = outside_of(method), dict(columns)
+    if folder is None or shown["eps_rigorous"] == math.inf:
+        return shown | {"eps_claimed": math.nan, "relation_claimed": "", "scope_claimed": "", "checks": ""}
+    claimed = shown["eps_rigorous"]
+    checks = ", ".join([ALWAYS, *outside.checks_of(folder)])
+    what = "nothing" if math.isnan(claimed) else f"epsilon {claimed:.4g}"
+    what += "".join(f", {shown[name]}" for name in ("relation_rigorous", "scope_rigorous") if not math.isnan(claimed))
+    return shown | {
+        "eps_claimed": claimed,
+        "relation_claimed": shown["relation_rigorous"],
+        "scope_claimed": shown["scope_rigorous"],
+        "checks": checks,
+        "eps_rigorous": math.nan,
+        "eps_rigorous_reason": f"claimed, not proved: {what}; the method is from outside of the package; "
+        f"checks: {checks}",
+        "relation_rigorous": Relation.NONE.value,
+        "scope_rigorous": Scope.NONE.value,
+    }
+
+
+def checks_noted(methods: Iterable[str]) -> dict[str, list[str]]:
+    """Return what `dpgraph check method` noted of each method: results are collected again when that changes."""
+    folders = {name: outside_of(name) for name in dict.fromkeys(methods)}
+    return {name: list(outside.checks_of(folder)) for name, folder in folders.items() if folder is not None}

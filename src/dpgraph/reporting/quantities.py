@@ -16,7 +16,7 @@ class Quantity:
     unit: str = "%"  # empty: a number without unit
     difference: str = "points"  # unit of a difference
     scale: float = 100.0  # shown / stored
-    low: float = 0.0  # range of what is shown
+    low: float = 0.0  # range of the shown values
     high: float = 100.0
     reference: str = ""  # metric of the chance baseline, with which values are compared
     reference_label: str = ""
@@ -60,7 +60,7 @@ NAMES = {
 
 
 def is_utility(metric: str) -> bool:
-    """Whether the metric says how well a model does its task, so that the largest value is the best.
+    """Return whether the metric measures a model's task, so that the largest value is the best.
 
     >>> is_utility("accuracy/test"), is_utility("silhouette/train")
     (True, False)

@@ -1,4 +1,4 @@
-"""Which of several results is the best, and which of the others cannot be told apart from it."""
+"""The best of several results, and the others that are not significantly different from it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from dpgraph.reporting.results import EntryResult
 LEVEL = 0.05  # of the paired test that tells the best from the others
 BEST, TIED = "best", "tied"
 PROVED, CLAIMED, PUBLIC = "proved", "claimed only", "no privacy"
-OUTSIDE = "claimed, from outside"  # by a method that is no part of the package (reporting/claimed.py)
+OUTSIDE = "claimed, from outside"  # by a method that is no part of the package
 FREE = "no record"  # depends on no record: epsilon 0 in every sense
-BELOW, FLOOR = ", below ", " (ε = 0)"
 # whose epsilon of a result is its own
 MODES = {PROVED: "rigorous", CLAIMED: "published", OUTSIDE: "claimed", PUBLIC: "rigorous"}
 Key = tuple[Hashable, ...]
@@ -32,11 +31,11 @@ REMARK = (
 
 
 def below_floor(rows: pd.DataFrame) -> pd.Series:
-    """Return, by row, what is added to the name of a proved row with a smaller mean than the floor of its relation.
+    """Return, by row, the floor of its relation where a proved row has a smaller mean, else an empty text.
 
-    rows: as `standings` makes them. The floor is the best method that touches nothing protected under the relation, on
-    the same data, split and metric. Under *joint*, where both ends of an edge are left out, one exact sum over
-    neighbours has epsilon 0 as well, so that the true floor of edges is higher.
+    rows: as `standings` makes them. The floor is the best method that touches no protected data under the relation, on
+    the same data, split and metric; its epsilon is 0. Under *joint*, where both ends of an edge are left out, one exact
+    sum over neighbours has epsilon 0 as well, so that the true floor of edges is higher.
     """
     about = ["dataset", "setting", "split", "metric"]
     told = pd.Series("", index=rows.index)
@@ -48,17 +47,18 @@ def below_floor(rows: pd.DataFrame) -> pd.Series:
         own = rows[names.apply(lambda found, name=relation: isinstance(found, list) and name in found)]
         floor = own[about].merge(best[[*about, "mean", "method"]], on=about, how="left").set_index(own.index)
         below = own["mean"].astype(float) < floor["mean"].astype(float)
-        told[own.index[below]] = [f"{BELOW}{words[method]}{FLOOR}" for method in floor.loc[below, "method"]]
+        told[own.index[below]] = [words[method] for method in floor.loc[below, "method"]]
     return told
 
 
 def with_floors(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows whose labels say where they are below the floor of their relation, without those that read nothing.
+    """Return the rows with the column `below`, the floor of their relation where they are below it.
 
-    Methods that depend on no record are in no ranking: they are floors alone.
+    Methods that depend on no record are in no ranking: they are floors alone. A floor that is known stays.
     """
-    told = below_floor(rows).where(~rows["label"].str.endswith(FLOOR), "")
-    return rows.assign(label=rows["label"] + told)[rows["kind"] != FREE].reset_index(drop=True)
+    known = rows["below"].fillna("") if "below" in rows else pd.Series("", index=rows.index)
+    below = known.where(known != "", below_floor(rows))
+    return rows.assign(below=below)[rows["kind"] != FREE].reset_index(drop=True)
 
 
 def label_of(cell: Cell, label: str) -> str:
@@ -69,11 +69,11 @@ def label_of(cell: Cell, label: str) -> str:
     if getattr(cell.privacy, "neighbour_clip_ratio", None) != 0:
         return label
     architecture, hops = cell.network
-    return f"Own records in training, raw graph in predictions ({hops}-layer {architecture.upper()})"
+    return f"DP-{architecture.upper()}-{hops}, own records"
 
 
 def kind(outcome: EntryResult) -> str:
-    """Whether its epsilon is proved, printed by the method's paper only, its author's from outside, or infinite."""
+    """Return the kind of its epsilon: proved, claimed by the paper, claimed from outside, or infinite."""
     if outcome.guarantee.rigorous.epsilon == math.inf:
         return PUBLIC
     if not math.isnan(outcome.guarantee.claimed.epsilon):
@@ -82,12 +82,12 @@ def kind(outcome: EntryResult) -> str:
 
 
 def reads_nothing(outcome: EntryResult) -> bool:
-    """Return whether nothing of it depends on a record: it is a floor of every relation."""
+    """Return whether its outputs depend on no record: it is a floor of every relation."""
     return outcome.guarantee.rigorous.epsilon == 0 and outcome.guarantee.rigorous.scope == Scope.ALL_OUTPUTS
 
 
 def promise(outcome: EntryResult) -> Key:
-    """What must agree for two results to compete at one budget: kind, relation, scope and delta."""
+    """Return the key that two results must share to compete at one budget: kind, relation, scope and delta."""
     what = kind(outcome)
     if what == PUBLIC:
         return (what,)
@@ -97,7 +97,7 @@ def promise(outcome: EntryResult) -> Key:
 
 
 def budget(epsilon: float, targets: Iterable[float]) -> float:
-    """The smallest target that epsilon does not exceed; epsilon itself where it exceeds all.
+    """Return the smallest target that epsilon does not exceed; epsilon itself where it exceeds all.
 
     A solved epsilon may exceed its target by the solver's tolerance.
 
@@ -108,7 +108,7 @@ def budget(epsilon: float, targets: Iterable[float]) -> float:
 
 
 def ranked(keys: Sequence[Key], cells: Sequence[str], values: Sequence[pd.Series]) -> list[str]:
-    """Of each result `BEST`, `TIED` or nothing; results compete where their keys are equal.
+    """Return `BEST`, `TIED` or an empty text for each result; results compete where their keys are equal.
 
     values: by seed. The best has the largest mean; a cell does not compete with itself, so it is
     the best in all of its rows. Tied: not told apart from it by a paired two-sided t test over common seeds at 5 %.
@@ -128,7 +128,7 @@ def ranked(keys: Sequence[Key], cells: Sequence[str], values: Sequence[pd.Series
 
 
 def alike(best: pd.Series, other: pd.Series) -> bool:
-    """Whether a paired t test over common seeds leaves them equal, or there are fewer than two seeds to tell."""
+    """Return whether a paired t test over common seeds finds no difference, or has fewer than two seeds."""
     common = best.index.intersection(other.index)
     if len(common) < 2:
         return True

@@ -23,7 +23,7 @@ from dpgraph.reporting.dictionary import PRIVATE_COLUMNS, mechanism_values
 
 @dataclass(frozen=True)
 class Metrics:
-    """Of one seed, a list per field of `record.Metric`."""
+    """The metrics of one seed, a list per field of `record.Metric`."""
 
     step: list[int] = field(default_factory=list)
     final: list[bool] = field(default_factory=list)
@@ -54,7 +54,7 @@ def _check_range(name: str, *values: int) -> None:
 
 
 class RecordedGuarantee(Frozen):
-    """Relation and scope must be there: without them an epsilon means nothing."""
+    """A guarantee with its relation and scope, without which an epsilon has no meaning."""
 
     model_config = ConfigDict(extra="ignore")
     relation: Relation | Literal[""]
@@ -69,7 +69,7 @@ NO_GUARANTEE = RecordedGuarantee(relation="", scope="")
 
 
 class RecordedStatement(Frozen):
-    """What the table takes from a record's statement."""
+    """The parts of a record's statement that the table shows."""
 
     model_config = ConfigDict(extra="ignore")
     published: RecordedGuarantee = NO_GUARANTEE
@@ -82,7 +82,7 @@ class RecordedStatement(Frozen):
 
     @cached_property
     def calibrated(self) -> dict[str, Any]:
-        """Columns of its mechanism; raises ValueError."""
+        """Return the columns of its mechanism. Raises ValueError."""
         return mechanism_values(self.mechanism)
 
 

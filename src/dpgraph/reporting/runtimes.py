@@ -1,4 +1,4 @@
-"""What every cell cost, and why those that failed did."""
+"""The cost of every cell, and the reasons of those that failed."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import pandas as pd
 from dpgraph.core.files import write_text
 from dpgraph.core.progress import duration
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.formats import DASH, significant
-from dpgraph.reporting.page import page, template
+from dpgraph.reporting.formats import DASH, page, significant, template
 from dpgraph.reporting.results import write_csv
 
 GIB = 2**30
 
 
 def write_runtimes(plan: Plan, results: pd.DataFrame | None, path_html: Path) -> list[Path]:
-    """The page, and next to it the same as CSV."""
+    """Write the page, and next to it the same as CSV."""
     table = runtimes(plan, results)
     path_csv = path_html.with_suffix(".csv")
     write_csv(table, path_csv)
@@ -27,7 +26,7 @@ def write_runtimes(plan: Plan, results: pd.DataFrame | None, path_html: Path) ->
 
 
 def runtimes(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
-    """One row per cell of the plan, in its order.
+    """Return one row per cell of the plan, in its order.
 
     `seconds` and `cpu_seconds` sum the seeds' training times, rates are their means, memory is their peak. A cell
     without rows in results.parquet was not run.

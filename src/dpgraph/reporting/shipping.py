@@ -1,8 +1,8 @@
-"""docs/results: what is kept of suites' results, readable there without running anything.
+"""docs/results: the kept results of suites, readable there without a run.
 
 A suite has a folder with its rows (rows.parquet), from which `dpgraph render` makes every table, figure and claim
 again; README.md with the best proved results and verdicts; claims.csv, baselines.csv, its first figures, and what the
-page over all suites loads of it (values.js). That page is index.html; which-method.md is beside the folder. Records,
+page over all suites loads of it (values.js). That page is index.html; which-method.md is next to the folder. Records,
 predictions and graphs stay in results/: no row of a data set is kept.
 """
 
@@ -21,20 +21,18 @@ import pyarrow.parquet as pq
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
+from dpgraph.data.registry import entry
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.claims.coverage import elsewhere, held
-from dpgraph.reporting.claims.overview import overview as overview_of_claims
-from dpgraph.reporting.claims.overview import page as page_of_claims
-from dpgraph.reporting.claims.overview import papers_claims
-from dpgraph.reporting.claims.page import strong_enough, strong_enough_in_any
+from dpgraph.reporting.claims.page import elsewhere, held, papers_claims, strong_enough, strong_enough_in_any
+from dpgraph.reporting.claims.page import overview as overview_of_claims
+from dpgraph.reporting.claims.page import overview_page as page_of_claims
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.dictionary import PRIVATE_COLUMNS
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.figures import figure_html, read_caption, write_figure
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.guarantee import packed
-from dpgraph.reporting.kept_galleries import keep_galleries
 from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
 from dpgraph.reporting.leaderboard.guide import VALUES, guide
 from dpgraph.reporting.leaderboard.page import Links, page_values, template, write_page_of_all
@@ -43,7 +41,7 @@ from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.render import ROWS, drawn, held_back, read_rows
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.tables import as_html, displayed
-from dpgraph.reporting.views.registry import views_with
+from dpgraph.reporting.views.registry import inputs_of, views_with
 
 FOLDER = Path("docs/results")
 GUIDE = "which-method.md"
@@ -54,7 +52,7 @@ ACCURACY = "accuracy/test"  # a metric that is named only where it is another on
 
 
 def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Path = WORKFLOW) -> list[Path]:
-    """Write out/<suite> anew, the page over all suites and the guide beside `out`; return the suite's files.
+    """Write out/<suite> anew, the page over all suites and the guide next to `out`; return the suite's files.
 
     rows: those of the suite's run, if none are given. Raises UserError where there are none, where they are of no
     commit or of changed files, or where the folder would exceed `LIMIT`; what was there before is kept then.
@@ -92,7 +90,7 @@ def write_rows(source: Path, target: Path) -> None:
 
 
 def write_common(out: Path, workflow: Path = WORKFLOW) -> None:
-    """Write what is there once: the pages over all suites, of results and of claims, the contents, and the guide."""
+    """Write the pages over all suites: results, claims, contents and the guide."""
     known = [read_values(path) for path in sorted(out.glob(f"*/{VALUES}"))]
     write_page_of_all(known, out / "index.html")
     write_text(out / "README.md", _contents(out, known))
@@ -149,7 +147,7 @@ def readme_before_figures(plan: Plan, results: pd.DataFrame, claims: pd.DataFram
 
 
 def _check_size(out: Path, folder: Path) -> None:
-    """Raise UserError where the folder would be too large with what is new in it."""
+    """Raise UserError where the folder would be too large with its new files."""
     before = sum(
         path.stat().st_size
         for path in out.rglob("*")
@@ -225,7 +223,7 @@ def _about(about: dict) -> str:
 
 
 def _value(row: dict | None, column: float | None = None) -> str:
-    """column: the budget that heads the column, which is said beside the value if the row has a smaller one."""
+    """Return a row's value and label; its own budget is added where it is smaller than that of the column."""
     if row is None:
         return DASH
     smaller = f", ε ≤ {significant(row['budget'])}" if column is not None and row["budget"] != column else ""
@@ -233,9 +231,36 @@ def _value(row: dict | None, column: float | None = None) -> str:
 
 
 def _contents(out: Path, known: list[dict[str, Any]]) -> str:
-    """README.md over all suites that are there."""
+    """Return README.md over all suites that are there."""
     without = [one["suite"] for one in known if not (out / one["suite"] / ROWS).is_file()]
     suites = (out / one["suite"] for one in known if (out / one["suite"] / ROWS).is_file())
     kept = [path for suite in suites if (path := suite / "claims.csv").is_file()]
     power = strong_enough_in_any([read_claims(path) for path in kept])
     return template("suites.md").render(known=known, without=without, power=power)
+
+
+CAPTION = "Rows beside the first one are reconstructions; the first one shows a training image of each class."
+
+
+def keep_galleries(plan: Plan, before: Path, folder: Path) -> dict[str, list[str]]:
+    """Copy pictures of this run, or of the folder `before`, to `folder`; return their captions by artefact."""
+    captions = {}
+    for name in galleries(plan):
+        kept = folder / f"figures/{name}.png"
+        for source in (Paths(plan.config).figure(name, "png"), before / f"figures/{name}.png"):
+            if source.is_file():
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, kept)
+                captions[name] = [CAPTION]
+                break
+    return captions
+
+
+def galleries(plan: Plan) -> list[str]:
+    """Return the artefacts that show records, each of a data set of which the registry says that it shows no person."""
+    return [
+        name
+        for name, artefact in plan.artefacts.items()
+        if inputs_of(artefact.view).pictures
+        and all(entry(plan.task(task_id).dataset).shows_no_person for task_id in plan.tasks_of(name))
+    ]

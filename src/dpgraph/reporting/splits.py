@@ -1,6 +1,10 @@
-"""What must be said of an artefact's tasks: splits that seeds share or have of their own, data made for a purpose."""
+"""Remarks on an artefact's tasks: splits that seeds share or not, constructed data, data that are not available."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
 
 from dpgraph.planning.plan import Plan
 
@@ -10,12 +14,12 @@ FIXED = {
     "train-rest": "train-rest: the data set’s own validation and test nodes, all others train",
     "ratio": "by clusters",
 }
-WITHOUT_SEEDS = ("statistics", "accounting", "bounds")  # views that show nothing of a run
+WITHOUT_SEEDS = ("statistics", "accounting", "bounds")  # views without results of a run
 CROSSED = "variance"  # a view that says itself what its seeds are
 
 
 def remarks(plan: Plan, artefact_id: str) -> list[str]:
-    """Below a table: which tasks have a split for each seed; and those that do not, as `fixed` says it."""
+    """Return the remarks below a table: tasks with a split for each seed, and those without, as `fixed` says it."""
     if plan.artefacts[artefact_id].view in (*WITHOUT_SEEDS, CROSSED):
         return []
     own = [suite.label for suite, task in plan.tasks_of(artefact_id).values() if task.split.startswith(OWN)]
@@ -26,7 +30,7 @@ def remarks(plan: Plan, artefact_id: str) -> list[str]:
 
 
 def fixed(plan: Plan, artefact_id: str) -> list[str]:
-    """The tasks whose seeds share one split, which no interval and no standard deviation covers, and `constructed`."""
+    """Return remarks on tasks whose seeds share one split, which no interval covers, and `constructed`."""
     if plan.artefacts[artefact_id].view in WITHOUT_SEEDS:
         return []
     by_kind: dict[str, list[str]] = {}
@@ -42,7 +46,33 @@ def fixed(plan: Plan, artefact_id: str) -> list[str]:
 
 
 def constructed(plan: Plan, artefact_id: str) -> list[str]:
-    """The tasks on which methods compare as they do because of how the data were made."""
+    """Return a remark on tasks whose data were made for a purpose, which decides how methods compare."""
     why = {suite.label: suite.constructed for suite, _ in plan.tasks_of(artefact_id).values() if suite.constructed}
     named = "; ".join(f"{label} ({text})" for label, text in why.items())
     return [f"No evidence for or against a claim of a paper: {named}."] if named else []
+
+
+REASON = "data not available"
+
+
+def lacks_data(table: pd.DataFrame) -> pd.Series:
+    """Return a mask of our rows without a value because their data set is not there (column reason)."""
+    if "reason" not in table:
+        return pd.Series(False, index=table.index)
+    return table["reason"].fillna("").astype(str).str.startswith(REASON)
+
+
+def how_to_run(plan: Plan, artefact_id: str, table: pd.DataFrame) -> list[str]:
+    """Return a remark with the command that runs cells whose data were unavailable; empty without such cells."""
+    lacking = lacks_data(table)
+    if not lacking.any() or "task_label" not in table:
+        return []
+    labels = dict.fromkeys(table.loc[lacking, "task_label"].astype(str))
+    command = with_files([artefact_id], plan.suite.name)
+    return [f"Not run because the data cannot be had here: {', '.join(labels)}. {command}"]
+
+
+def with_files(artefacts: Iterable[str], suite: str) -> str:
+    """Return the command that runs artefacts where the data are."""
+    command = f"dpgraph run {' '.join(artefacts)} --suite {suite} --set 'mirrors=[FOLDER]'"
+    return f"With their files in FOLDER (docs/datasets.md): {command}"

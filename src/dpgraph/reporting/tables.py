@@ -14,10 +14,10 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.artefacts import artefact_of, caption
 from dpgraph.reporting.display import MadeTable, Table
+from dpgraph.reporting.formats import page, template
 from dpgraph.reporting.latex import as_latex, spans
-from dpgraph.reporting.missing_data import how_to_run
-from dpgraph.reporting.page import page, template
 from dpgraph.reporting.results import write_csv
+from dpgraph.reporting.splits import how_to_run
 from dpgraph.reporting.views.registry import table_of, wide_of
 
 
@@ -26,7 +26,7 @@ def as_markdown(table: Table) -> str:
 
 
 def as_html(table: Table) -> str:
-    """<table> and its notes, without the page around them."""
+    """Return <table> and its notes, without the page around them."""
     return template("table.html").render(table=table, spans=spans(table)).strip("\n")
 
 
@@ -66,7 +66,7 @@ def write_table(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, stem: P
 
 
 def _remark(plan: Plan, artefact_id: str, table: Table, frame: pd.DataFrame) -> None:
-    """What is said below every form of the artefact."""
+    """Add the remarks that stand below every form of the artefact."""
     below = plan.artefacts[artefact_id].caption
     first = [*([below] if below else []), *splits.remarks(plan, artefact_id)]
     table.remarks[:0] = first

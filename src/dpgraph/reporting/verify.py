@@ -1,4 +1,4 @@
-"""Whether pages print what the kept rows say: statements of docs/numbers.yaml, and the pages of docs/results.
+"""Check that pages print the numbers of the kept rows: docs/numbers.yaml and the pages of docs/results.
 
 A statement is a text of a file with a place for each number, `{data@budget}`: `{pubmed@4}` is "86.4 ± 0.3", the mean
 and half of its 95 % interval, `{pubmed@4:.1f}` the mean alone, `{pubmed}` a number without privacy.
@@ -53,7 +53,7 @@ class Numbers(Frozen):
 
 
 class Shown(float):
-    """A mean, with half of its 95 % interval where no format is asked for."""
+    """A mean, with half of its 95 % interval where no format is given."""
 
     half: float = math.nan
 
@@ -62,7 +62,7 @@ class Shown(float):
 
 
 class LeaderboardNumbers(dict):
-    """By `data@budget`, the number of a method in a suite's leaderboard."""
+    """The numbers of a method in a suite's leaderboard, by `data@budget`."""
 
     def __init__(self, statement: PrintedNumbers, table: pd.DataFrame, data: dict[str, str]) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ def unlike_pages(root: Path = Path(), claims: bool = True) -> Iterator[str]:
 
 
 def without_rows(root: Path = Path()) -> list[str]:
-    """Return the suites of docs/results whose rows are not kept, so that nothing can be recomputed."""
+    """Return the suites of docs/results whose rows are not kept, so that no number can be recomputed."""
     return sorted(path.parent.name for path in (root / FOLDER).glob(f"*/{VALUES}") if not path.with_name(ROWS).exists())
 
 

@@ -90,7 +90,7 @@ BUGS = (
     ),
     edit(
         "a part is taken from the suite that agrees most",
-        "dpgraph.reporting.claims.overview:_strongest",
+        "dpgraph.reporting.claims.page:_strongest",
         "one[1].power if one[1].power >= 0 else -1.0",
         "-one[1].power",
         OF_RULES + "test_each_part_is_taken_from_the_suite_with_most_power",

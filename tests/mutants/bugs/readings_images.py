@@ -66,7 +66,7 @@ BUGS = (
     ),
     edit(
         "galleries of persons are shipped",
-        "dpgraph.reporting.kept_galleries:galleries",
+        "dpgraph.reporting.shipping:galleries",
         "entry(plan.task(task_id).dataset).shows_no_person",
         "True",
         "tests/reporting/test_shipping.py::test_galleries_of_digits_are_kept_and_those_of_persons_are_not",

@@ -10,7 +10,7 @@ import pytest
 
 from dpgraph.config.config import Config
 from dpgraph.planning.plan import load_plan
-from dpgraph.reporting.claims.curves import rise_and_fall
+from dpgraph.reporting.claims.kinds.curves import rise_and_fall
 from dpgraph.reporting.claims.table import claims_table
 
 STEPS = (100, 200, 300, 400)

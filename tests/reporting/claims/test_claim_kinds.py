@@ -14,7 +14,7 @@ from scipy.stats import norm, spearmanr
 from dpgraph.config.claim import Claim
 from dpgraph.config.experiment import Experiment
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.reporting.claims.classes import rank_test, strength_of_ranks
+from dpgraph.reporting.claims.kinds.rare_classes import rank_test, strength_of_ranks
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, all_hold, decide
 from tests.reporting.conftest import graph_rows
@@ -129,19 +129,18 @@ def test_methods_of_two_artefacts(verdict):
     assert row["scope"].endswith("; not tested on Another graph")  # which fig2 lacks
 
 
-@pytest.mark.parametrize("of", ["loss", "accuracy"])
-def test_rarer_classes(verdict, of, monkeypatch):
+def test_rarer_classes(verdict, monkeypatch):
     """Four classes have 24 orders: the one that fits has p = 1 / 24. Their power is too low for a verdict."""
-    row = verdict(RARE | {"of": of}, {})
+    row = verdict(RARE, {})
     assert row["verdict"] == "underpowered"
     assert "what was seen is for it: " in row["reason"]
     with monkeypatch.context() as patched:
         patched.setattr("dpgraph.reporting.claims.parts.ENOUGH", 0.0)
-        assert verdict(RARE | {"of": of}, {})["verdict"] == "reproduced"
-        assert verdict(RARE | {"of": of}, {}, losses=(0.3, 0.2, 0.1, 0.0))["verdict"] == "contradicted"
-    assert verdict(RARE | {"of": of}, {}, losses=(0.0, 0.2, 0.1, 0.3))["verdict"] == "underpowered"
+        assert verdict(RARE, {})["verdict"] == "reproduced"
+        assert verdict(RARE, {}, losses=(0.3, 0.2, 0.1, 0.0))["verdict"] == "contradicted"
+    assert verdict(RARE, {}, losses=(0.0, 0.2, 0.1, 0.3))["verdict"] == "underpowered"
     three = {task: counts[:3] for task, counts in COUNTS.items()}
-    assert verdict(RARE | {"of": of}, {}, losses=(0.0, 0.1, 0.2), counts=three)["verdict"] == "underpowered"
+    assert verdict(RARE, {}, losses=(0.0, 0.1, 0.2), counts=three)["verdict"] == "underpowered"
 
 
 def test_evidence_of_rarer_classes(verdict):

@@ -9,20 +9,26 @@ import pytest
 from pydantic import ValidationError
 
 from dpgraph.config.claim import AllOf
-from dpgraph.config.claim_tests import Computed, NotTested
+from dpgraph.config.claim_tests import Computed, NotTested, SimpleTest
 from dpgraph.config.config import Config
 from dpgraph.config.suite import SuiteTask
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import splits
-from dpgraph.reporting.claims import computed
+from dpgraph.reporting.claims.contrasts import Strength
 from dpgraph.reporting.claims.page import _shown, strong_enough, strong_enough_in_any
 from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
-from dpgraph.reporting.claims.power import Strength
+from dpgraph.reporting.claims.registry import (
+    COMPUTED,
+    computed_verdict,
+    kind_of,
+    kinds,
+    would_contradict,
+    would_reproduce,
+)
 from dpgraph.reporting.claims.table import claims_table, write_claims
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, decide
-from dpgraph.reporting.claims.words import would_contradict, would_reproduce
-from dpgraph.reporting.page import template
+from dpgraph.reporting.formats import template
 from tests.reporting.conftest import WORKFLOW
 from tests.reporting.verdicts import UNDECIDED, assert_not_run
 
@@ -214,45 +220,16 @@ def test_without_results(plan):
     assert_not_run(table.loc["D1"], "no results yet")
 
 
-def test_computed_claims():
-    bound = computed.occurrence_bound(graphs=4, nodes=120)
-    assert bound.verdict == "reproduced"
-    assert bound.comparisons == 4 * 5 * 2
-    tighter = computed.tighter_than_group_privacy()
-    assert tighter.verdict == "reproduced"
-    assert set(computed.FUNCTIONS) == set(Computed.model_fields["function"].annotation.__args__)
+def test_every_computed_claim_is_one_that_a_family_declares():
+    assert set(COMPUTED) == set(Computed.model_fields["function"].annotation.__args__)
+    with pytest.raises(UserError, match=r"^function=nothing: expected one of "):
+        computed_verdict("nothing")
 
 
-def test_occurrence_count_finds_a_broken_sampler(monkeypatch):
-    """A sampler that keeps every entry breaks the bound, and the count sees it."""
-    from dpgraph.engine.sampling import edge_lists
-
-    def whole(graph, roots, max_degree, generator):
-        return edge_lists.full_edge_lists(graph, roots)
-
-    monkeypatch.setattr(edge_lists, "sample_edge_lists", whole)
-    assert computed.occurrence_bound(graphs=1, nodes=60).verdict == "contradicted"
-
-
-def test_group_privacy_by_hand():
-    """Full batch, no amplification: Theorem 1 gives alpha / (2 lambda^2), group privacy 6^c alpha / (2 lambda^2 R^2).
-
-    With R = 3 (K = 2, r = 1), c = 2: the ratio is 36 / 9 = 4.
-    """
-    from dpgraph.privacy.accountants.renyi import theorem1_rdp
-
-    orders, affected, doublings, noise = (2.0, 4.0), 3, 2, 5.0
-    single = theorem1_rdp(
-        num_roots=100,
-        batch_size=100,
-        affected_roots=1,
-        noise_multiplier=noise * affected,
-        orders=tuple(2**doublings * order for order in orders),
-    )
-    theorem = theorem1_rdp(
-        num_roots=100, batch_size=100, affected_roots=affected, noise_multiplier=noise, orders=orders
-    )
-    assert 3**doublings * single / theorem == pytest.approx([4.0, 4.0])
+def test_every_kind_of_test_is_one_that_a_module_of_kinds_declares():
+    assert set(kinds()) == set(SimpleTest.__args__)
+    with pytest.raises(TypeError, match=r"^NotTested: expected a test that a module"):
+        kind_of(NotTested(why="because"))
 
 
 @pytest.mark.parametrize(("last", "folded"), [("c: p = 0.2", False), ("epsilon of " + "x" * 400, True)])

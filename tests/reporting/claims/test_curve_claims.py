@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from dpgraph.config.claim import Claim
 from dpgraph.config.claim_tests import Constant, Monotone, PeakInside, uses
 from dpgraph.reporting.claims.comparing import chosen_targets
-from dpgraph.reporting.claims.curves import _on_curve
+from dpgraph.reporting.claims.kinds.curves import _on_curve
 from dpgraph.reporting.claims.page import claims_page
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.results import EntryResult

@@ -6,8 +6,7 @@ import pytest
 
 from dpgraph.config.config import Config
 from dpgraph.planning.plan import Plan, load_plan
-from dpgraph.reporting.claims.coverage import elsewhere, held
-from dpgraph.reporting.claims.page import claims_page
+from dpgraph.reporting.claims.page import claims_page, elsewhere, held
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.leaderboard.page import Links, page
 from dpgraph.reporting.leaderboard.standings import standings

@@ -6,7 +6,7 @@ import pytest
 
 from dpgraph.config.config import Config
 from dpgraph.planning.plan import load_plan
-from dpgraph.reporting.claims import computed
+from dpgraph.reporting.claims.registry import COMPUTED
 from dpgraph.reporting.claims.table import NOT_OWN, claims_table
 from dpgraph.reporting.claims.verdicts import computed as verdict_of
 from tests.reporting.conftest import WORKFLOW, first_entries, missing_row
@@ -31,7 +31,7 @@ def verdicts(rows_of, as_frame):
             rows.append(missing_row(entry, "not run", why))
     with pytest.MonkeyPatch.context() as patch:  # bounds take half a minute and read no result
         for name in ("bound-of-theorem-3", "bounds-elsewhere"):
-            patch.setitem(computed.FUNCTIONS, name, lambda: verdict_of(True, "", 1))
+            patch.setitem(COMPUTED, name, lambda: verdict_of(True, "", 1))
         return claims_table(plan, as_frame(rows)).set_index("claim")
 
 

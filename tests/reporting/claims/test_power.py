@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import nct, t
 
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.reporting.claims.contrasts import LEVEL, contrast
-from dpgraph.reporting.claims.power import Above, Strength, strength, together
+from dpgraph.reporting.claims.contrasts import LEVEL, Above, Strength, contrast, strength, together
 
 SLACK = 0.02  # of 4,000 draws
 

@@ -12,9 +12,10 @@ import pytest
 
 from dpgraph.config.claim_tests import Constant, GrowingGap, Monotone, NearBest, PeakInside, SmallerRange
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.reporting.claims.curves import _near_best, _on_curve, _smaller_range
-from dpgraph.reporting.claims.kinds import compare
-from dpgraph.reporting.claims.power import Strength, strength
+from dpgraph.reporting.claims.comparing import DataSet
+from dpgraph.reporting.claims.contrasts import Strength, strength
+from dpgraph.reporting.claims.kinds.curves import _near_best, _on_curve, _smaller_range
+from dpgraph.reporting.claims.kinds.differences import compare_gaps
 from dpgraph.reporting.claims.verdicts import Comparisons, decide
 
 N, DRAWS, STD = 8, 300, 1.0
@@ -58,7 +59,7 @@ def made(test: Any, points: dict[str, Any]) -> Comparisons:
                 method, epsilon = name.split()
                 place = {"method_id": method, "target_epsilon": float(epsilon), "value": None}
                 known.append((SimpleNamespace(**vars(entry) | place), outcome))
-            compare(test, "", known, known, comparisons)
+            compare_gaps(test, None, DataSet("", {"a": known}), comparisons)
         case _:
             comparisons.made += _on_curve(test, "", points)
     return comparisons

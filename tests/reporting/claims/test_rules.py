@@ -14,7 +14,7 @@ from dpgraph.config.claim import Claim, OwnResults
 from dpgraph.config.config import Config
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.planning.plan import load_plan
-from dpgraph.reporting.claims.overview import overview
+from dpgraph.reporting.claims.page import overview
 from dpgraph.reporting.claims.parts import PartResult, judged, over_readings, parts_as_text, read_parts
 from dpgraph.reporting.claims.table import claims_table
 from tests.reporting.conftest import WORKFLOW
@@ -270,7 +270,7 @@ def test_each_part_is_taken_from_the_suite_with_most_power(paper_plan):
 
 
 def test_there_are_74_claims_and_each_quotes_its_paper():
-    from dpgraph.reporting.claims.overview import papers_claims
+    from dpgraph.reporting.claims.page import papers_claims
 
     claims = papers_claims(WORKFLOW)
     assert len(claims) == 74

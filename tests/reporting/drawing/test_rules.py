@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from dpgraph.reporting import audit_figure
+from dpgraph.reporting import figures as audit_figures
 from dpgraph.reporting.drawing import canvas, legend
 from dpgraph.reporting.drawing.palette import APART, distance
 from dpgraph.reporting.figures import write_figure
@@ -219,8 +219,8 @@ def test_audits_fit_a_page(monkeypatch, tmp_path):
         for e in epsilon
     ]  # fmt: skip
     seen: list[Figure] = []
-    monkeypatch.setattr(audit_figure, "save_all", lambda figure, stem: seen.append(figure) or _png(figure, stem))
-    audit_figure.write_audit_figure(pd.DataFrame(rows), tmp_path / "audits")
+    monkeypatch.setattr(audit_figures, "save_all", lambda figure, stem: seen.append(figure) or _png(figure, stem))
+    audit_figures.write_audit_figure(pd.DataFrame(rows), tmp_path / "audits")
     (figure,) = seen
     assert figure.get_figheight() < 18 / 2.54
     assert overlapping(figure) == []

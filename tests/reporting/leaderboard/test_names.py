@@ -47,7 +47,7 @@ def test_one_mechanism_has_one_name_in_all_files():
     own = {name for key, found in names.items() for name in found if '"neighbour_clip_ratio": 0' in key[2]}
     assert {"daigavane/dp-own-gcn-1", "daigavane/dp-own-gcn-2"} <= ids
     assert "votes/raw-graph" not in ids
-    assert own == {f"Own records in training, raw graph in predictions ({hops}-layer GCN)" for hops in (1, 2)}
+    assert own == {f"DP-GCN-{hops}, own records" for hops in (1, 2)}
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_a_row_at_edge_level_below_an_mlp_says_so(relation, mean, split, below):
         ("public", "no privacy", "gnn", "", 89.0, "GCN"),
     ]
     rows = pd.DataFrame([about | dict(zip(names, row)) for row in table])
-    found = with_floors(rows)["label"].tolist()
-    assert found == ["GAP" + ", below an MLP that reads no edge (ε = 0)" * below, "MLP", "GCN"]
-    assert with_floors(with_floors(rows))["label"].tolist() == found
+    found = with_floors(rows)["below"].tolist()
+    assert found == ["an MLP that reads no edge" * below, "", ""]
+    assert with_floors(with_floors(rows))["below"].tolist() == found
 
 
 @pytest.mark.parametrize("relation", sorted(set(Relation) - {Relation.NONE}))
@@ -90,12 +90,11 @@ def test_every_ranking_has_the_floor_of_its_relation(relation):
     ]
     found = with_floors(pd.DataFrame([about | row for row in table]))
     assert FREE not in set(found["kind"])
-    words = {"edge": ["MLP that reads no edge"] * 3, "entity": ["untrained vectors"] * 2}.get(
+    words = {"edge": ["an MLP that reads no edge"] * 3, "entity": ["untrained vectors"] * 2}.get(
         relation, ["a random class"]
     )
-    marked = {f"DP {mean}": f"DP {mean}, below {word} (ε = 0)" for mean, word in zip((5, 20, 40), map(str, words))}
-    shown = [marked.get(f"DP {mean}", f"DP {mean}").replace("below MLP", "below an MLP") for mean in (5, 20, 40, 60)]
-    assert found["label"].tolist() == ["Cosine", "MLP", *shown, "DP, claimed"]
+    assert found["label"].tolist() == ["Cosine", "MLP", *(f"DP {mean}" for mean in (5, 20, 40, 60)), "DP, claimed"]
+    assert found["below"].tolist() == ["", "", *words, *[""] * (5 - len(words))]
 
 
 def test_a_method_that_touches_nothing_protected_declares_it():

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from dpgraph.core.errors import UserError
-from dpgraph.reporting.claims.coverage import held
+from dpgraph.reporting.claims.page import held
 from dpgraph.reporting.claims.table import read_claims
 from dpgraph.reporting.leaderboard.page import Links, page, write_index
 from dpgraph.reporting.leaderboard.standings import standings

@@ -12,11 +12,12 @@ from scipy.stats import ttest_rel
 
 from dpgraph.config.suite import Suite
 from dpgraph.privacy.relation import Relation, Scope
-from dpgraph.reporting.claims.coverage import held
-from dpgraph.reporting.claims.parts import CONTRADICTED, INCONCLUSIVE, NOT_RUN, REPRODUCED
+from dpgraph.reporting.claims.page import held
+from dpgraph.reporting.claims.parts import NOT_RUN
 from dpgraph.reporting.leaderboard import standings as standings_module
-from dpgraph.reporting.leaderboard.finding import COLUMNS, WHERE, WHOM, Overview, finding, overview
+from dpgraph.reporting.leaderboard.finding import COLUMNS, LEVELS, SCOPES, Overview, finding, overview
 from dpgraph.reporting.leaderboard.finding import headline as headline_of
+from dpgraph.reporting.leaderboard.guide import WHERE, WHOM
 from dpgraph.reporting.leaderboard.standings import RANKING, data_names, standings
 from dpgraph.reporting.ranking import CLAIMED, PROVED, PUBLIC, alike
 
@@ -149,10 +150,10 @@ def test_the_finding_is_the_best_of_the_promise_with_the_most_rivals(plan, table
     most = max(promises, key=lambda group: (group["label"].nunique(), group["mean"].max()))
     best = most.loc[most["mean"].idxmax()]
     sentence = finding(plan, table, claims)
-    assert f"{best['mean']:.1f} % test accuracy with “{best['label']}”" in sentence
-    assert f"({best['relation']}; {best['scope']})" in sentence
-    assert f"best of {most['label'].nunique()} methods and variants" in sentence
-    assert "decides nothing" in sentence  # of a demonstration
+    assert sentence.startswith("Demonstration: ")
+    assert f"“{best['label']}”, {best['mean']:.1f} %, is best of {most['label'].nunique()} node-level" in sentence
+    assert f"({SCOPES[best['scope']]})" in sentence
+    assert len(sentence.split()) <= 26  # with the first word of a demonstration
     nothing = finding(plan, table[table["kind"] != PROVED], claims)
     assert nothing.startswith("No private result")
 
@@ -167,15 +168,16 @@ def test_a_suite_declares_which_data_set_its_first_sentence_is_about(plan, table
         headline = {"task": task, "why": "it is the larger one"}
         suite = Suite.model_validate(plan.suite.model_dump() | {"headline": headline})
         declared = SimpleNamespace(suite=suite, artefacts=plan.artefacts, task=plan.task, entries_of=plan.entries_of)
-        assert finding(declared, table, claims).startswith(f"{name} at ε = ")
+        assert finding(declared, table, claims).startswith(f"Demonstration: {name}, ε = ")
         assert headline_of(declared, table) == name
     with pytest.raises(ValidationError, match=r"headline\.task=mars: expected one of"):
         Suite.model_validate(plan.suite.model_dump() | {"headline": {"task": "mars", "why": "far"}})
 
 
 def test_every_relation_and_scope_has_words_for_a_headline():
-    assert set(WHOM) == set(Relation) - {Relation.NONE}
-    assert set(WHERE) == set(Scope) - {Scope.NONE}
+    nodes = {Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.NODE_REPLACE, Relation.TRAINING_NODE}
+    assert set(WHOM) == set(LEVELS) | nodes == set(Relation) - {Relation.NONE}
+    assert set(WHERE) == set(SCOPES) == set(Scope) - {Scope.NONE}
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8))
@@ -189,19 +191,13 @@ def test_equal_values_tie_and_shifted_ones_do_not(pairs):
 
 
 def test_the_finding_of_a_suite_without_privacy_and_of_one_that_ranks_nothing(plan, table, claims):
-    assert finding(plan, table[table["kind"] == PUBLIC], claims).startswith("Without privacy only. ")
+    assert finding(plan, table[table["kind"] == PUBLIC], claims).startswith("Without privacy only: “")
     nothing, tested = table.iloc[:0], held(plan, claims)
+    counts = tested.loc[tested["verdict"] != NOT_RUN, "verdict"].value_counts()
     sentence = finding(plan, nothing, claims)
-    assert f"No ranking of methods. Of {(tested['verdict'] != NOT_RUN).sum()} claims tested here: " in sentence
-    decided = tested[tested["verdict"].isin([REPRODUCED, CONTRADICTED])]
-    surest = decided.loc[decided["power"].astype(float).idxmax()]
-    assert sentence.startswith(f"“{surest['statement'].rstrip('.')}” is {surest['verdict']}. ")
-    undecided = claims.assign(verdict=claims["verdict"].replace([REPRODUCED, CONTRADICTED], INCONCLUSIVE))
-    assert finding(plan, nothing, undecided).startswith("No ranking of methods. ")
-    for name in tested.loc[tested["verdict"] != NOT_RUN, "claim"]:
-        assert name in sentence
-    title = next(iter(plan.artefacts.values())).title
-    assert title[1:] in finding(plan, nothing, claims.iloc[:0])
+    assert sentence.startswith("Claims tested here, without a ranking of methods: ")
+    assert all(f" {count} {name}" in sentence for name, count in counts.items())
+    assert next(iter(plan.artefacts.values())).title[:60] in finding(plan, nothing, claims.iloc[:0])
     assert headline_of(plan, nothing) == ""
 
 

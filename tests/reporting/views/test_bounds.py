@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dpgraph.reporting.relational_bounds import DELTA, THEOREM_3, THEOREM_C1
 from pydantic import ValidationError
 
 from dpgraph.config.config import Config
 from dpgraph.config.experiment import Artefact
+from dpgraph.families.tuples.bounds import DEFAULTS, DELTA, GAUSSIAN, THEOREM_3, THEOREM_C1
 from dpgraph.planning.plan import Plan, load_plan
 from dpgraph.reporting.figures import write_figure
-from dpgraph.reporting.relational_bounds import DEFAULTS, DELTA, GAUSSIAN, THEOREM_3, THEOREM_C1
 from dpgraph.reporting.views.bounds import STEPS, bounds_points
 from tests.reporting.conftest import WORKFLOW
 

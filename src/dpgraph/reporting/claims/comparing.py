@@ -1,18 +1,85 @@
-"""What the tests of claims share: places of an artefact, and weighted sums of their means as comparisons."""
+"""What all kinds of tests share: places of an artefact, comparisons of weighted sums of their means, and phrases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.contrasts import Contrast, contrast
 from dpgraph.reporting.claims.verdicts import Comparisons, Place, compared
+from dpgraph.reporting.results import Results
 
 Known = list[Place]  # of one task
+Knowns = Mapping[str, Known]  # of one task, by artefact
+
+
+@dataclass(frozen=True)
+class PaperResults:
+    """The results of a suite, from which the claims of one paper are decided."""
+
+    plan: Plan
+    paper: str
+    found: Results | None  # None: there are none yet
+
+    @property
+    def results(self) -> Results:
+        if self.found is None:
+            raise ValueError("no results yet")
+        return self.found
+
+    def full_name(self, artefact: str) -> str:
+        """Return the name of an artefact in the plan, with its paper."""
+        return f"{self.paper}/{artefact}"
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """The places that a test compares: those of one task, or their means over several tasks."""
+
+    label: str
+    knowns: Knowns
+    task_ids: tuple[str, ...] = ()
+    by_name: Mapping[str, Knowns] | None = None  # of tasks that the test itself names
+
+    def places(self, artefact: str, task: str | None = None) -> Known:
+        """Return the places of an artefact (without its paper), on the task that a term names."""
+        return (self.knowns if task is None or self.by_name is None else self.by_name[task])[artefact]
+
+
+@dataclass(frozen=True)
+class ClaimKind:
+    """How claims of one kind are decided: a module of `claims/kinds` declares it for a test of `config.claim_tests`."""
+
+    test: type
+    compare: Callable[[Any, PaperResults, Sequence[DataSet], Comparisons], None]  # adds the test's comparisons
+    holds: Callable[[Any], str]  # what would reproduce the claim, in words
+    fails: Callable[[Any], str]  # what would contradict it
+    has_points: Callable[[Any, DataSet], bool] = lambda test, data: has_targets(test, data)
+    named_places: Callable[[Any], tuple[tuple[str, str], ...]] = lambda _: ()  # (artefact, task) that its terms name
+
+
+def on_each(
+    compare: Callable[[Any, PaperResults, DataSet, Comparisons], None],
+) -> Callable[[Any, PaperResults, Sequence[DataSet], Comparisons], None]:
+    """Return a comparison of several data sets that looks at each of them alone."""
+
+    def compare_all(test: Any, suite: PaperResults, data_sets: Sequence[DataSet], comparisons: Comparisons) -> None:
+        for data in data_sets:
+            compare(test, suite, data, comparisons)
+
+    return compare_all
+
+
+def has_targets(test: Any, data: DataSet) -> bool:
+    """Return whether a data set has the target epsilons that the test names."""
+    at = getattr(test, "at", None)
+    return not isinstance(at, tuple) or set(at) <= {entry.target_epsilon for entry, _ in data.places(test.artefact)}
 
 
 def chosen_targets(targets: Iterable[float | None], at: str | tuple[float, ...]) -> list[float | None]:
-    """Target epsilons that a test looks at, ascending; [None] where there are none.
+    """Return the target epsilons that a test compares at, ascending; [None] where there are none.
 
     >>> chosen_targets([2.0, None, 1.0], "largest-epsilon"), chosen_targets([2.0, 1.0], (1.0, 8.0))
     ([2.0], [1.0, 8.0])
@@ -30,7 +97,7 @@ def at_target(target: float | None) -> str:
 
 
 def add(where: str, terms: list[tuple[float, Place]], margin: float, comparisons: Comparisons) -> None:
-    """Adds that the weighted sum of the places' means is above `margin`, or why it cannot be compared."""
+    """Add the comparison that the weighted sum of the places' means is above `margin`, or why it cannot be made."""
     bad = [f"{entry.method_id} {outcome.why_not}" for _, (entry, outcome) in terms if not outcome.ok]
     if bad:
         comparisons.missing.append(f"{where}: {', '.join(dict.fromkeys(bad))}")
@@ -43,9 +110,9 @@ def add(where: str, terms: list[tuple[float, Place]], margin: float, comparisons
 
 
 def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:
-    """Of (weight, place) terms, in the unit that is shown, with the same of the paper's printed numbers.
+    """Return the weighted sum of means of (weight, place) terms, in the unit that is shown.
 
-    One cell has a sample for each of its metrics.
+    It has the same sum of the paper's printed numbers. One cell has a sample for each of its metrics.
     """
     terms = list(terms)
     value = contrast(
@@ -65,7 +132,7 @@ def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:
 
 
 def _printed(terms: Sequence[tuple[float, Place]]) -> float | None:
-    """Of single data sets of the paper's; else the mean over the data sets for which all terms are printed."""
+    """Return the printed sum on single data sets of the paper, else its mean over those that print all terms."""
     numbers = [outcome.printed for _, (_, outcome) in terms]
     single = [getattr(outcome, "members", ()) == () for _, (_, outcome) in terms]
     own = [one.get(entry.suite_task.published or "") for (_, (entry, _)), one in zip(terms, numbers)]
@@ -79,10 +146,43 @@ def _printed(terms: Sequence[tuple[float, Place]]) -> float | None:
 
 
 def _by_data_set(terms: Sequence[tuple[float, Place]]) -> dict[str, float]:
-    """The estimate on each data set of a mean; empty where it is of none."""
+    """Return the estimate on each data set of a mean; empty where the places are of one data set."""
     sums: dict[str, float] = {}
     for weight, (_, outcome) in terms:
         for entry, member in getattr(outcome, "members", ()):
             label = entry.suite_task.label
             sums[label] = sums.get(label, 0.0) + weight * float(member.shown.mean())
     return sums
+
+
+AT = {"largest-epsilon": "", "every-epsilon": " at every ε"}
+
+
+def where_tested(test: Any, against: bool = False) -> str:
+    """Return at which ε and on which data sets a test must hold; `against`: on which one it must not."""
+    at = getattr(test, "at", "largest-epsilon")
+    target = AT[at] if isinstance(at, str) else f" at ε = {', '.join(f'{value:g}' for value in at)}"
+    of = "" if test.tasks is None else f" {', '.join(test.tasks)}"
+    if test.across == "mean":
+        where = f"on the mean of{of}" if of else "on the mean of all data sets"
+    elif of:
+        where = f"on{' one of' if against and len(test.tasks or ()) > 1 else ''}{of}"
+    else:
+        where = "on one data set" if against else "on every data set"
+    return f"{target}, {where}"
+
+
+def each(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"each of {', '.join(names)}"
+
+
+def any_of(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
+
+
+def points(value: float) -> str:
+    """
+    >>> points(1), points(-2.5)
+    ('1 point', '−2.5 points')
+    """
+    return f"{value:g} point{'' if value == 1 else 's'}".replace("-", "−")

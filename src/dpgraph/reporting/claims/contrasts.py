@@ -1,20 +1,43 @@
-"""Weighted sums of means and their one-sided t tests, of each seed's own sum where all cells ran the same seeds."""
+"""Weighted sums of means, their one-sided t tests, and size and power of tests that are made of them.
+
+The test is of each seed's own sum where all cells ran the same seeds. How often the test of a claim calls it
+reproduced, where it is false (size) and where it is true (power), is simulated at the suite's own number of seeds, with
+the covariance over seeds that was measured between the compared cells. A sum of one seed is normal around its true
+value; every draw estimates its standard error anew from its n sums, so that the uncertainty of a standard error from a
+handful of seeds is in it. The standard deviation of a contrast is the root mean square of its own and that of all
+contrasts of the claim, since few seeds estimate one badly.
+
+*Size*, its supremum over the null. Worst case: one comparison is false. In each of its alternatives (OR) exactly one
+contrast sits at its margin, the one that is called above it most often; all others hold with certainty. The largest
+rate over the comparisons counts. How often a single contrast at its margin is called is known (Student's t), so that
+only the overlap of a comparison's alternatives is simulated; the largest of many simulated rates would be too large.
+
+*Power*: of each comparison one alternative is true, the one that is found most often, and no other counts. Each of its
+contrasts has its effect: the paper's printed difference where the paper prints one that agrees with the claim (on other
+data than the paper's, the mean over the paper's); 0 where the claim is that two things differ by less than a margin and
+the paper prints no larger difference; the size that the statement names, where the paper prints none; else 1 point
+above the margin.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import accumulate, pairwise
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
+
+from dpgraph.core.randomness import numpy_generator
 
 LEVEL = 0.05
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """sum_i w_i mean_i with its standard error and degrees of freedom."""
+    """A weighted sum of means, sum_i w_i mean_i, with its standard error and degrees of freedom."""
 
     estimate: float
     error: float
@@ -28,11 +51,11 @@ class Contrast:
     by_data_set: Mapping[str, float] = field(default_factory=dict, compare=False)  # estimates, where it is of a mean
 
     def p_above(self, margin: float) -> float:
-        """p-value against "the true value is at most `margin`"; nan where a sample has one seed only."""
+        """Return the p-value against "the true value is at most `margin`"; nan where a sample has one seed only."""
         return self._p(self.estimate - margin)
 
     def p_below(self, margin: float) -> float:
-        """p-value against "the true value is at least `margin`"."""
+        """Return the p-value against "the true value is at least `margin`"."""
         return self._p(margin - self.estimate)
 
     def _p(self, excess: float) -> float:
@@ -44,7 +67,9 @@ class Contrast:
 
 
 def contrast(terms: Iterable[tuple[float, str, pd.Series]]) -> Contrast:
-    """Of (weight, name, values by seed) terms. Terms of one name are one sample: their weights add up, and cancel.
+    """Return the contrast of (weight, name, values by seed) terms.
+
+    Terms of one name are one sample: their weights add up, and cancel.
 
     A seed stands for a split and an initialisation that all cells have in common, so its values are correlated: the
     test is Student's on the n sums of one seed each, with n - 1 degrees of freedom. Where the cells' seeds are not the
@@ -78,3 +103,141 @@ def contrast(terms: Iterable[tuple[float, str, pd.Series]]) -> Contrast:
     if square <= (1e-12 * max(1.0, largest)) ** 2:
         return Contrast(estimate, 0.0, np.inf, n, residuals=np.zeros(n))
     return Contrast(estimate, float(np.sqrt(square)), degrees, n, residuals=residuals)
+
+
+DRAWS, CHUNK = 4000, 500  # and how many at once
+EFFECT = 1.0  # points, where the paper prints none
+
+
+class EffectFrom(StrEnum):
+    """Sources of the effect under which power is simulated."""
+
+    PRINTED = "the paper's printed difference"
+    PRINTED_ELSEWHERE = "the paper's printed difference, mean over its own data sets"
+    ASSERTED = "the difference that the statement names"
+    UNIT = f"{EFFECT:g} point above the margin: the paper prints none that agrees"
+    EQUAL = "no difference, as claimed"
+
+
+@dataclass(frozen=True)
+class Above:
+    """A contrast that is to be above a margin."""
+
+    contrast: Contrast
+    margin: float
+    asserted: float | None = None  # by the statement
+
+    @property
+    def effect(self) -> float:
+        """Return the true value under the alternative."""
+        match self.source:
+            case EffectFrom.EQUAL:
+                return 0.0
+            case EffectFrom.ASSERTED:
+                return float(self.asserted or 0.0)
+            case EffectFrom.PRINTED | EffectFrom.PRINTED_ELSEWHERE:
+                return float(self.contrast.printed or 0.0)
+        return self.margin + EFFECT
+
+    @property
+    def source(self) -> EffectFrom:
+        """Return the source of the effect."""
+        printed = self.contrast.printed
+        lenient = self.margin < 0 and self.contrast.difference  # not worse by more than so much
+        if lenient and not (printed is not None and printed > 0):
+            return EffectFrom.EQUAL
+        if not lenient and self.asserted is not None:
+            return EffectFrom.ASSERTED
+        if printed is None or printed <= self.margin:
+            return EffectFrom.UNIT
+        return EffectFrom.PRINTED_ELSEWHERE if self.contrast.printed_elsewhere else EffectFrom.PRINTED
+
+
+Ways = tuple[tuple[Above, ...], ...]
+
+
+@dataclass(frozen=True)
+class Strength:
+    size: float
+    power: float
+
+
+def strength(comparisons: Sequence[Ways]) -> Strength | None:
+    """Return size and power of the test that all comparisons hold, each in one of its ways; None without any."""
+    if not comparisons:
+        return None
+    parts = [part for ways in comparisons for way in ways for part in way]
+    if not parts or any(len(part.contrast.residuals) < 2 for part in parts):
+        return Strength(np.nan, np.nan)
+    n = min(len(part.contrast.residuals) for part in parts)
+    residuals = np.stack([part.contrast.residuals[:n] for part in parts])  # (P, n)
+    deviations = np.sqrt((residuals**2).sum(axis=1) / (n - 1))
+    wanted = np.sqrt((deviations**2 + (deviations**2).mean()) / 2)
+    # one that never varied in these seeds gets independent noise of the pooled size
+    factors = np.divide(wanted, deviations, out=np.zeros_like(deviations), where=deviations > 0)
+    still = deviations == 0
+    scaled = (residuals * factors[:, None]).T / np.sqrt(n - 1)  # (n, P)
+    margins = np.array([part.margin for part in parts])
+    effects = np.array([part.effect for part in parts])
+    random = numpy_generator("dpgraph", "power of claims", n, len(parts))
+    true, false = [], []
+    for _ in range(DRAWS // CHUNK):
+        drawn = random.standard_normal((CHUNK, n, n)) @ scaled  # (R, n, P)
+        drawn[:, :, still] = wanted[still] * random.standard_normal((CHUNK, n, int(still.sum())))
+        means, errors = drawn.mean(axis=1), drawn.std(axis=1, ddof=1) / np.sqrt(n)  # (R, P)
+        true.append(_statistics(means + effects - margins, errors, n))
+        false.append(_statistics(means, errors, n))  # each at its margin
+    size = _size(comparisons, np.concatenate(false), wanted > 0, n)
+    return Strength(size, _power(comparisons, np.concatenate(true), n))
+
+
+def together(one: Strength | None, others: Sequence[Strength]) -> Strength:
+    """Return size and power of tests that must all hold, as if independent: one false, the others certain to hold."""
+    parts = [*([] if one is None else [one]), *others]
+    if not parts:
+        return Strength(np.nan, np.nan)
+    return Strength(max(part.size for part in parts), float(np.prod([part.power for part in parts])))
+
+
+def _statistics(excess: np.ndarray, errors: np.ndarray, n: int) -> np.ndarray:
+    """Return (R, P) values of Student's t; for a sum that never varied n equal signs, as in a sign test."""
+    sure = float(stdtrit(n - 1, 1 - 0.5**n))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(errors > 0, excess / errors, np.where(excess > 0, sure, -np.inf))
+
+
+def _size(comparisons: Sequence[Ways], at_margins: np.ndarray, varies: np.ndarray, n: int) -> float:
+    """Return the largest rate at which a comparison holds although in each way one contrast is only at its margin."""
+    rates = []
+    for columns in _columns(comparisons):
+        critical = _critical(LEVEL / len(columns), n)
+        called = [at_margins[:, way] > critical for way in columns]  # of each way (R, its contrasts)
+        chosen = [int(way.mean(axis=0).argmax()) for way in called]
+        each = np.stack([way[:, one] for way, one in zip(called, chosen, strict=True)])  # (ways, R)
+        known = sum(LEVEL / len(columns) for way, one in zip(columns, chosen, strict=True) if varies[way][one])
+        overlap = np.maximum(each.sum(axis=0) - 1, 0).mean()
+        rates.append(max(0.0, float(known - overlap)))
+    return max(rates)
+
+
+def _power(comparisons: Sequence[Ways], statistics: np.ndarray, n: int) -> float:
+    """Return the rate at which each comparison holds in one way, the one that is found most often."""
+    holds = np.ones(len(statistics), dtype=bool)
+    for columns in _columns(comparisons):
+        critical = _critical(LEVEL / len(columns), n)
+        ways = np.stack([(statistics[:, way] > critical).all(axis=1) for way in columns])
+        holds &= ways[ways.mean(axis=1).argmax()]
+    return float(holds.mean())
+
+
+def _columns(comparisons: Sequence[Ways]) -> Iterator[list[slice]]:
+    """Yield the columns of each comparison's ways."""
+    start = 0
+    for ways in comparisons:
+        ends = list(accumulate((len(way) for way in ways), initial=start))
+        yield [slice(first, last) for first, last in pairwise(ends)]
+        start = ends[-1]
+
+
+def _critical(level: float, n: int) -> float:
+    return float(stdtrit(n - 1, 1 - level))

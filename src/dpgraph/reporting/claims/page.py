@@ -1,17 +1,40 @@
-"""The claims as an HTML page."""
+"""Pages of claims: those of a suite as HTML, and the papers' claims over all suites with kept rows as Markdown.
+
+Over all suites a part has the result of the suite that tests it with the most power; a claim is then decided anew over
+its parts. A premise must hold in each suite that a part is taken from. Suites without rows decide no claim.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from textwrap import shorten
 
 import pandas as pd
 
+from dpgraph.config.claim import Claim
+from dpgraph.config.claim_tests import uses
+from dpgraph.config.config import load
+from dpgraph.config.experiment import Experiment
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.claims.coverage import DEMONSTRATION, elsewhere, held
-from dpgraph.reporting.claims.parts import CONTRADICTED, DATA_HERE, ENOUGH, FEWEST, NOT_RUN, REPRODUCED, read_parts
-from dpgraph.reporting.formats import html_text
-from dpgraph.reporting.page import page, template
+from dpgraph.reporting.claims.data_sets import DEMONSTRATION
+from dpgraph.reporting.claims.parts import (
+    CONTRADICTED,
+    DATA_HERE,
+    ENOUGH,
+    FEWEST,
+    NOT_RUN,
+    PREMISE_FAILS,
+    REPRODUCED,
+    UNDERPOWERED,
+    VERDICTS,
+    PartResult,
+    judged,
+    over_readings,
+    read_parts,
+)
+from dpgraph.reporting.formats import DASH, html_text, page, template
 
 WHY = 120  # characters of a reason next to the verdict; the evidence has it whole
 SHOWN = 2  # sentences of the evidence, the weakest comparisons; the others unfold
@@ -41,7 +64,7 @@ def strong_enough(table: pd.DataFrame) -> str:
 
 
 def strong_enough_in_any(tables: Iterable[pd.DataFrame]) -> str:
-    """The same over claims.csv of several suites, each claim once: where one suite is enough for it."""
+    """Say the same over claims.csv of several suites; a claim counts once, in its strongest suite."""
     return _counted(tables, "Each claim once: of {} claims of the papers whose data are here, {} are tested")
 
 
@@ -67,7 +90,7 @@ def _is_strong(row: dict) -> bool:
 
 
 def _shown(row: dict) -> dict:
-    """Return the row with what the page says beside its verdict, and its evidence in sentences."""
+    """Return the row with the page's remarks on its verdict, and its evidence in sentences."""
     word = row["verdict"]
     why = "" if word in (REPRODUCED, CONTRADICTED) else row["reason"]  # of these it is in the evidence
     parts = [part for part in row["evidence"].split(". ") if part]
@@ -79,3 +102,181 @@ def _shown(row: dict) -> dict:
         "more": parts[SHOWN:],
         "folded": len(parts) > SHOWN + 1 or sum(len(f"<div>{html_text(part)}</div>") for part in parts[SHOWN:]) > LONG,
     }
+
+
+NAMED = "other suites have their tables and figures"
+
+
+def held(plan: Plan, claims: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of claims.csv without claims for whose tests this suite has no artefact.
+
+    A claim that lacks data, or that says why it is not tested, stays: its reason is of use.
+    """
+    return claims[~claims["claim"].isin(_elsewhere(plan, claims))]
+
+
+def elsewhere(plan: Plan, claims: pd.DataFrame) -> str:
+    """Return a sentence on the claims that `held` leaves out; empty where there is none."""
+    names = _elsewhere(plan, claims)
+    if not names:
+        return ""
+    count = f"{len(names)} more claims are" if len(names) > 1 else "One more claim is"
+    return f"{count} not tested here, {NAMED}: {', '.join(names)}."
+
+
+def _elsewhere(plan: Plan, claims: pd.DataFrame) -> list[str]:
+    known = plan.claims()
+    absent = {
+        name
+        for name, (paper, claim) in known.items()
+        if claim.parts
+        and not any(all(f"{paper}/{artefact}" in plan.artefacts for artefact, _ in uses(part)) for part in claim.parts)
+    }
+    rows = claims[(claims["verdict"] == NOT_RUN) & claims["claim"].isin(absent)]
+    return [str(name) for name in rows["claim"]]
+
+
+NOWHERE = "no kept rows of it on the paper's own data with its own mechanism"
+COLUMNS = ("paper", "claim", "verdict", "sentence", "parts", "power", "data", "mechanism", "premise", "substitutes",
+           "reason", "source", "own_numbers")  # fmt: skip
+Results = Mapping[str, pd.DataFrame]  # claims.csv by suite, indexed by claim
+
+
+def papers_claims(workflow: Path) -> dict[str, tuple[Experiment, Claim]]:
+    """Return the claims that quote a paper, by id, in the order of the files."""
+    found: dict[str, tuple[Experiment, Claim]] = {}
+    for path in sorted((workflow / "experiments").glob("*.yaml")):
+        experiment = load(Experiment, path)
+        found |= {name: (experiment, one) for name, one in experiment.claims.items() if one.sentence is not None}
+    return found
+
+
+def overview(claims: Mapping[str, tuple[Experiment, Claim]], tables: Results) -> pd.DataFrame:
+    """Return a row for each claim of a paper."""
+    rows = [_row(name, experiment, claim, tables) for name, (experiment, claim) in claims.items()]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> dict[str, object]:
+    by_suite = {suite: table.loc[name] for suite, table in tables.items() if name in table.index}
+    of_suites = {suite: read_parts(row["parts"]) for suite, row in by_suite.items()}
+    readings = list(claim.readings) or [""]
+    decided = {reading: _decided(reading, claim, of_suites) for reading in readings}
+    verdict, reason = over_readings({reading: (one[0], one[1]) for reading, one in decided.items()})
+    used = {suite for _, _, _, suites in decided.values() for suite in suites}
+    texts = {
+        column: "; ".join(dict.fromkeys(str(by_suite[suite][column]) for suite in sorted(used)
+                                        if isinstance(by_suite[suite][column], str)))
+        for column in ("scope", "mechanism")
+    }  # fmt: skip
+    beside = [f"{suite}: {row['substitutes']}" for suite, row in by_suite.items()
+              if isinstance(row["substitutes"], str) and row["substitutes"]]  # fmt: skip
+    found = [(reading, part) for reading, one in decided.items() for part in one[2]]
+    return {
+        "paper": experiment.paper,
+        "claim": name,
+        "verdict": verdict,
+        "sentence": claim.sentence,
+        "parts": "; ".join(_told(reading, part) for reading, part in found if not part.premise),
+        "power": "; ".join(_power(part) for _, part in found if not part.premise),
+        "data": texts["scope"],
+        "mechanism": texts["mechanism"],
+        "premise": "; ".join(_told(reading, part, reason=True) for reading, part in found if part.premise),
+        "substitutes": "; ".join(beside),
+        "reason": reason,
+        "source": claim.source,
+        "own_numbers": claim.own_numbers,
+    }
+
+
+def _decided(
+    reading: str, claim: Claim, of_suites: Mapping[str, list[PartResult]]
+) -> tuple[str, str, tuple[PartResult, ...], set[str]]:
+    """Return verdict, reason and parts of one reading, and the suites that parts are from."""
+    parts, used = [], set()
+    for name in claim.by_part:
+        suite, best = _strongest(
+            (suite, one) for suite, found in of_suites.items() for one in found
+            if one.part == name and one.reading == reading and not one.premise
+        )  # fmt: skip
+        parts.append(best if best is not None else PartResult(name, missing=NOWHERE))
+        if best is not None and (best.tested or best.verdict != NOT_RUN):
+            used.add(suite)
+    for premise in dict.fromkeys(one.part for one in claim.premises):
+        found = [one for suite in (used or of_suites) for one in of_suites[suite]
+                 if one.premise and one.part == premise and one.reading == reading]  # fmt: skip
+        order = (PREMISE_FAILS, NOT_RUN, REPRODUCED) if used else (REPRODUCED, PREMISE_FAILS, NOT_RUN)
+        worst = min(found, key=lambda one: order.index(one.holds()[0]), default=None)
+        parts.append(worst or PartResult(premise, missing=NOWHERE, premise=True))
+    verdict, reason, told = judged([replace(one, reading=reading) for one in parts])
+    return verdict, reason, told, used
+
+
+def _strongest(found: Iterable[tuple[str, PartResult]]) -> tuple[str, PartResult | None]:
+    """Return the result of the suite that tests a part with the most power; its direction plays no part."""
+    some = list(found)
+    if not some:
+        return "", None
+    return max(some, key=lambda one: (one[1].tested or one[1].verdict != NOT_RUN, not one[1].missing,
+                                      one[1].n >= FEWEST, one[1].power if one[1].power >= 0 else -1.0))  # fmt: skip
+
+
+def _told(reading: str, one: PartResult, reason: bool = False) -> str:
+    name = ", ".join(filter(None, [f"[{reading}]" if reading else "", one.part or "the sentence"]))
+    return f"{name}: {one.verdict}" + (f" ({one.reason})" if reason and one.reason else "")
+
+
+def _power(one: PartResult) -> str:
+    if not one.tested:
+        return "computed" if one.verdict not in (NOT_RUN, UNDERPOWERED) else "–"
+    return f"{one.power:.2f} ({one.n} seeds)" if one.power >= 0 else f"not known ({one.n} seeds)"
+
+
+def counts(table: pd.DataFrame) -> str:
+    """Return how many claims have which verdict, in words."""
+    found = table["verdict"].value_counts()
+    return ", ".join(f"{found[name]} {name}" for name in VERDICTS if name in found)
+
+
+HEAD = """# The papers' claims
+
+All {number} claims of the five papers, in their own words: {counts}. {strong}.
+
+What the words mean is in [claims](../claims.md). A verdict is about the paper's own data and its own mechanism alone.
+What other data or mechanisms show stands beside it and decides nothing. [The same as CSV](claims.csv). It is made of
+the rows of {suites}; `dpgraph ship` makes it anew.
+"""
+
+
+def overview_page(table: pd.DataFrame, titles: Mapping[str, str], suites: Iterable[str], strong: str) -> str:
+    """Return the table as Markdown, a part for each paper."""
+    text = [HEAD.format(number=len(table), counts=counts(table), suites=", ".join(suites), strong=strong)]
+    for paper, rows in table.groupby("paper", sort=False):
+        text.append(f"## {titles[str(paper)]}\n")
+        text.append("| claim, sentence | verdict | parts | power | premise | data; mechanism; on substitutes |")
+        text.append("|---|---|---|---|---|---|")
+        for row in rows.to_dict("records"):
+            own = "; ".join(filter(None, [row["data"], row["mechanism"]])) or DASH
+            beside = f"<br>on substitutes: {row['substitutes']}" if row["substitutes"] else ""
+            cells = [
+                f"**{row['claim']}** {row['sentence']} ({row['source']})",
+                f"**{row['verdict']}** {_short(row['reason'])}",
+                row["parts"].replace("; ", "<br>"),
+                row["power"].replace("; ", "<br>"),
+                _short(row["premise"]) or DASH,
+                own + _short(beside, 4 * LONGEST),
+            ]
+            text.append("| " + " | ".join(_cell(one) for one in cells) + " |")
+        text.append("")
+    return "\n".join(text)
+
+
+LONGEST = 200  # characters of a reason that the page shows; the CSV file has it whole
+
+
+def _short(text: str, most: int = LONGEST) -> str:
+    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " …"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

@@ -51,12 +51,12 @@ class PartResult:
 
     @property
     def tested(self) -> bool:
-        """Whether it rests on samples."""
+        """Return whether the part rests on samples."""
         return not math.isnan(self.p_against)
 
     @property
     def strong(self) -> bool:
-        """Whether it can have a verdict: computed, or with power and seeds enough."""
+        """Return whether the part can have a verdict: computed, or with enough power and seeds."""
         return (self.verdict in (REPRODUCED, CONTRADICTED) and not self.tested) or (
             self.power >= ENOUGH and self.n >= FEWEST
         )

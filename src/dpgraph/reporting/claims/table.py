@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,30 +11,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpgraph.config import claim_tests as kinds
 from dpgraph.config.claim import Claim
-from dpgraph.config.claim_tests import SimpleTest, uses
+from dpgraph.config.claim_tests import Computed, NotTested, SimpleTest, uses
 from dpgraph.config.suite import COMPUTE, SuiteTask
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.claims import computed
-from dpgraph.reporting.claims.averaging import Knowns, data_sets_of
-from dpgraph.reporting.claims.classes import compare_classes
-from dpgraph.reporting.claims.comparing import Known
+from dpgraph.reporting.claims.comparing import DataSet, Known, PaperResults
 from dpgraph.reporting.claims.contrasts import LEVEL
-from dpgraph.reporting.claims.coverage import Coverage
-from dpgraph.reporting.claims.curves import can_be_drawn, compare_along
-from dpgraph.reporting.claims.inversions import compare_at_equal_accuracy, compare_every_class
-from dpgraph.reporting.claims.kinds import compare, compare_with_chance, has_terms, weighted_sum
+from dpgraph.reporting.claims.data_sets import Coverage, data_sets_of
 from dpgraph.reporting.claims.page import claims_page
 from dpgraph.reporting.claims.parts import DATA_MISSING, PartResult, over_readings, parts_as_text
+from dpgraph.reporting.claims.registry import computed_verdict, kind_of, would_contradict, would_reproduce
 from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
-from dpgraph.reporting.claims.words import would_contradict, would_reproduce
 from dpgraph.reporting.paper_values import paper_datasets, printed_by_data_set
-from dpgraph.reporting.results import Results, class_counts, write_csv
-from dpgraph.reporting.views.class_wise.rows import class_values
+from dpgraph.reporting.results import Results, write_csv
 
 NOT_OWN = "no run on the paper's own data with its own mechanism"
 COLUMNS = ("claim", "verdict", "reason", "substitutes", "size", "power", "n", "mechanism", "paper", "sentence",
@@ -51,7 +43,7 @@ def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_
 
 
 def read_claims(path: Path) -> pd.DataFrame:
-    """claims.csv as it was written; a missing column is named."""
+    """Return claims.csv as it was written. Raises UserError for a missing column."""
     if not Path(path).is_file():
         raise UserError(f"{path}: no such file; it is made by `dpgraph run claims`")
     table = pd.read_csv(path)
@@ -62,7 +54,7 @@ def read_claims(path: Path) -> pd.DataFrame:
 
 
 def claims_table(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
-    """One row per claim of the plan's papers, decided by `verdicts.decide`.
+    """Return one row per claim of the plan's papers, decided by `verdicts.decide`.
 
     `n` is the smallest number of seeds in a comparison; `parts` has the numbers of each part, premise and reading.
     """
@@ -71,7 +63,7 @@ def claims_table(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
     rows = []
     for name, (paper, claim) in plan.claims().items():
         result = _over_readings(
-            {reading: _unlike(unlike, paper, one) or _verdict(plan, paper, one, known)
+            {reading: _unlike(unlike, paper, one) or _verdict(PaperResults(plan, paper, known), one)
              for reading, one in claim.read.items()}
         )  # fmt: skip
         claimed: dict[str, Any] = {
@@ -105,7 +97,7 @@ def _over_readings(by_reading: Mapping[str, Verdict]) -> Verdict:
 
 
 def _unlike(unlike: Sequence[str], paper: str, claim: Claim) -> Verdict | None:
-    """Not run where an artefact of the claim compares cells that differ in more than they should."""
+    """Return the verdict "not run" where compared cells differ in more than the claim varies."""
     used = {f"{paper}/{artefact}" for part in claim.parts for artefact, _ in uses(part)}
     lines = [line for line in unlike if line.partition(":")[0] in used]
     if not lines:
@@ -114,87 +106,72 @@ def _unlike(unlike: Sequence[str], paper: str, claim: Claim) -> Verdict | None:
     return not_run(f"compared cells differ in more than the claim varies: {lines[0]}{more}")
 
 
-def _verdict(plan: Plan, paper: str, claim: Claim, results: Results | None) -> Verdict:
-    """Decide a paper's claim on what is its own, and say beside it what substitutes show."""
-    if isinstance(claim.test, kinds.NotTested):
+def _verdict(suite: PaperResults, claim: Claim) -> Verdict:
+    """Decide a paper's claim on its own data and mechanisms, and add what substitutes show."""
+    if isinstance(claim.test, NotTested):
         return not_run(claim.test.why)
-    if isinstance(claim.test, kinds.Computed):
-        return computed.FUNCTIONS[claim.test.function]()
+    if isinstance(claim.test, Computed):
+        return computed_verdict(claim.test.function)
     if claim.sentence is None:
-        return _decided_on(plan, paper, claim, results, None)
-    result = _decided_on(plan, paper, claim, results, True)
-    other = _decided_on(plan, paper, claim, results, False) if results is not None else result
-    if not other.comparisons or results is None:
+        return _decided_on(suite, claim, None)
+    result = _decided_on(suite, claim, True)
+    other = result if suite.found is None else _decided_on(suite, claim, False)
+    if not other.comparisons or suite.found is None:
         return result
     told = f"{other.verdict} {other.scope} ({other.n} seeds, power {other.power:.2f}): {other.reason}"
     return replace(result, substitutes=told)
 
 
-def _decided_on(plan: Plan, paper: str, claim: Claim, results: Results | None, own: bool | None) -> Verdict:
-    """own: on what is the paper's own, or on substitutes alone; None: on all, for a claim of this project."""
+def _decided_on(suite: PaperResults, claim: Claim, own: bool | None) -> Verdict:
+    """Decide on the paper's own (own=True), on substitutes alone (False), or on all (None: a claim of this project)."""
     scope, given = Coverage(), []
     parts: dict[str, Comparisons] = {}
     premises: dict[str, Comparisons] = {}
     for name, tests in claim.by_part.items():
         for test in tests:
-            if isinstance(test, kinds.NotTested):
+            if isinstance(test, NotTested):
                 given.append(PartResult(name, missing=test.why))
-            elif isinstance(test, kinds.Computed):
-                found = computed.FUNCTIONS[test.function]()
+            elif isinstance(test, Computed):
+                found = computed_verdict(test.function)
                 given.append(replace(found.parts[0], part=name, reason=found.reason))
             else:
-                _run(plan, paper, test, results, parts.setdefault(name, Comparisons()), scope, own)
+                _run(suite, test, parts.setdefault(name, Comparisons()), scope, own)
     if own is not False and not scope.shown:  # no part could even be looked up
         reasons = [one.missing[0] for one in parts.values() if one.missing] + [one.missing for one in given]
-        missing = next(filter(None, reasons), "nothing to compare")
-        found = not_run(missing)
-        absent = any(one.absent for one in parts.values())
-        return replace(found, data=DATA_MISSING if absent else "") if absent else found
+        found = not_run(next(filter(None, reasons), "nothing to compare"))
+        return replace(found, data=DATA_MISSING) if any(one.absent for one in parts.values()) else found
     shown = Coverage()
     for premise in claim.premises:
-        _run(plan, paper, premise, results, premises.setdefault(premise.part, Comparisons()), shown, own)
+        _run(suite, premise, premises.setdefault(premise.part, Comparisons()), shown, own)
     without = [label for label in scope.shown if label not in shown.shown]
-    if premises and without:  # data on which no premise was looked at decide nothing
+    if premises and without:  # data without a tested premise decide no claim
         next(iter(premises.values())).missing.append(f"not tested on {', '.join(without)}")
-    return decide(parts, scope.text(plan.suite.demonstration), claim.asserts, premises, given)
+    return decide(parts, scope.text(suite.plan.suite.demonstration), claim.asserts, premises, given)
 
 
-def _run(
-    plan: Plan,
-    paper: str,
-    test: SimpleTest,
-    results: Results | None,
-    comparisons: Comparisons,
-    scope: Coverage,
-    own: bool | None,
-) -> None:
-    """Adds the test's comparisons, or why they could not be made."""
-    reason = _compared(plan, paper, test, results, comparisons, scope, own)
+def _run(suite: PaperResults, test: SimpleTest, comparisons: Comparisons, scope: Coverage, own: bool | None) -> None:
+    """Add the test's comparisons, or why they could not be made."""
+    reason = _compared(suite, test, comparisons, scope, own)
     if reason:
         comparisons.missing.append(reason)
 
 
 def _compared(
-    plan: Plan,
-    paper: str,
-    test: SimpleTest,
-    results: Results | None,
-    comparisons: Comparisons,
-    scope: Coverage,
-    own: bool | None,
+    suite: PaperResults, test: SimpleTest, comparisons: Comparisons, scope: Coverage, own: bool | None
 ) -> str:
-    """Adds the test's comparisons; returns why it could not be run at all, or an empty string."""
-    artefacts = [f"{paper}/{name}" for name, _ in uses(test)]
-    absent = [name for name in (f"{paper}/{test.artefact}", *artefacts) if name not in plan.artefacts]
+    """Add the test's comparisons; return why it could not be run at all, or an empty string."""
+    plan, kind = suite.plan, kind_of(test)
+    names = [test.artefact, *(name for name, _ in uses(test))]
+    absent = [name for name in names if suite.full_name(name) not in plan.artefacts]
     if absent:
         wanted = test.tasks or ()
         comparisons.absent += [one for one in wanted if not any(t.is_called((one,)) for t in plan.suite.tasks.values())]
-        return f"{absent[0].split('/')[1]} is not in this suite"
-    if results is None:
+        return f"{absent[0]} is not in this suite"
+    if suite.found is None:
         return "no results yet"
-    if isinstance(test, kinds.WeightedSum) and test.terms[0].task is not None:
-        return _between_tasks(plan, paper, test, results, comparisons, scope, own)
-    first, second = f"{paper}/{test.artefact}", artefacts[-1]
+    if kind.named_places(test):
+        return _between_tasks(suite, test, comparisons, scope, own)
+    first = suite.full_name(test.artefact)
     every = {task_id: task for task_id, (task, _) in plan.tasks_of(first).items()}
     named = {
         task_id: task
@@ -202,7 +179,7 @@ def _compared(
         if (not task.constructed if test.tasks is None or own is False else task.is_called(test.tasks))
     }
     if own is not None:
-        named = {task_id: task for task_id, task in named.items() if is_own(plan, paper, test, task_id) == own}
+        named = {task_id: task for task_id, task in named.items() if is_own(suite, test, task_id) == own}
     if not named and test.tasks is not None:
         comparisons.absent += test.tasks
         return f"data set {', '.join(test.tasks)} is not in this suite" if own is None else NOT_OWN
@@ -211,140 +188,93 @@ def _compared(
         if own:
             comparisons.absent += _paper_tasks(plan, first) or [labels]
         return f"only data that were constructed are in this suite: {labels}" if own is None else NOT_OWN
-    tasks = {task_id: task for task_id, task in named.items() if _has_all(plan, paper, test, task_id)}
+    tasks = {task_id: task for task_id, task in named.items() if _has_all(suite, test, task_id)}
     if not tasks:
-        names = dict.fromkeys(method for _, methods in uses(test) for method in methods)
-        return f"no data set of this suite has all of {', '.join(names)}"
-    # what the suite shows and cannot run is no data of its claims, either; what it has no time for decides nothing
-    can_run = [task_id for task_id in tasks if not _cannot_run(plan, paper, test, task_id)]
+        methods = dict.fromkeys(method for _, methods in uses(test) for method in methods)
+        return f"no data set of this suite has all of {', '.join(methods)}"
+    # a task that the suite cannot run is no data of its claims; one without compute decides no claim
+    can_run = [task_id for task_id in tasks if not _cannot_run(suite, test, task_id)]
     if own and not can_run:
         comparisons.absent += [task.label for task in tasks.values()]
     tasks = {task_id: task for task_id, task in tasks.items() if task_id in can_run} or tasks
-    knowns = {
-        task_id: {name: _known(plan, name, task_id, test, results) for name in dict.fromkeys([first, *artefacts])}
-        for task_id in tasks
-    }
+    knowns = {task_id: {name: _known(suite, name, task_id, test) for name in dict.fromkeys(names)} for task_id in tasks}
     # a suite may have a smaller grid on some data sets; the scope then lists them
-    whole = [task_id for task_id in tasks if _has_points(paper, test, first, knowns[task_id])]
+    whole = [task_id for task_id in tasks if kind.has_points(test, DataSet("", knowns[task_id]))]
     tasks = {task_id: task for task_id, task in tasks.items() if task_id in whole} or tasks
     wanted = test.tasks or _paper_tasks(plan, first)
     left = [name for name in wanted if not any(task.is_called((name,)) for task in tasks.values())]
-    if own and left:  # what a sentence says of data sets that nothing tests is not run
+    if own and left:  # the sentence covers data sets that no test covers: not run
         comparisons.left |= dict.fromkeys(left)
         comparisons.absent += [one for one in left if not any(task.is_called((one,)) for task in every.values())]
     scope.add(tasks.values(), left if own else [t.label for i, t in named.items() if i not in tasks])
-    if isinstance(test, kinds.RarerClasses):
-        by_class = class_values(plan, first, results, class_counts(plan, first, results.frame))
-        by_task = [
-            (task.label, [values for values in by_class if values.entry.task_id == task_id])
-            for task_id, task in tasks.items()
-        ]
-        compare_classes(test, by_task, comparisons)
-        return ""
-    for data_set in data_sets_of(test, tasks, knowns):
-        if isinstance(test, kinds.RiseAndFall):
-            compare_along(data_set.label, data_set.knowns[first], plan.artefacts[first].metric, results, comparisons)
-        elif isinstance(test, kinds.EveryClass):
-            paper_of = plan.experiments[paper]
-            compare_every_class(test, data_set.label, data_set.knowns[first], paper_of, results, comparisons)
-        elif isinstance(test, kinds.AtEqualAccuracy):
-            compare_at_equal_accuracy(test, data_set.label, data_set.knowns[first], results, comparisons)
-        elif isinstance(test, kinds.AboveChance):
-            compare_with_chance(test, data_set.label, data_set.knowns[first], results, comparisons)
-        elif isinstance(test, kinds.WeightedSum):
-            weighted_sum(test, data_set.label, _lookup(paper, test, data_set.knowns), comparisons)
-        else:
-            compare(test, data_set.label, data_set.knowns[first], data_set.knowns[second], comparisons)
+    kind.compare(test, suite, list(data_sets_of(test, tasks, knowns)), comparisons)
     return ""
 
 
-def is_own(plan: Plan, paper: str, test: SimpleTest, task_id: str) -> bool:
-    """Return whether all that a test compares on a task is the paper's own; what is not named as that is not."""
-    own = plan.experiments[paper].own
-    wanted = {(f"{paper}/{name}", method) for name, methods in uses(test) for method in methods}
+def is_own(suite: PaperResults, test: SimpleTest, task_id: str) -> bool:
+    """Return whether all that a test compares on a task is named as the paper's own."""
+    own = suite.plan.experiments[suite.paper].own
+    wanted = {(suite.full_name(name), method) for name, methods in uses(test) for method in methods}
     cells = [
         entry.cell
         for artefact in {artefact for artefact, _ in wanted}
-        for entry in plan.entries_of(artefact)
+        for entry in suite.plan.entries_of(artefact)
         if entry.task_id == task_id and (artefact, entry.method_id) in wanted
     ]
     return own is not None and bool(cells) and all(own.covers(cell) for cell in cells)
 
 
-def _has_points(paper: str, test: SimpleTest, artefact: str, known: Knowns) -> bool:
-    """Whether a data set has the target epsilons and the values of a sweep that the test names."""
-    if isinstance(test, kinds.Curve):
-        return can_be_drawn(test, known[artefact])
-    if isinstance(test, kinds.WeightedSum):
-        return has_terms(test, _lookup(paper, test, known))
-    at = getattr(test, "at", None)
-    return not isinstance(at, tuple) or set(at) <= {entry.target_epsilon for entry, _ in known[artefact]}
-
-
-def _lookup(paper: str, test: kinds.WeightedSum, places: Mapping[str, Known]) -> Callable[[kinds.WeightedMean], Known]:
-    return lambda term: places[f"{paper}/{term.artefact or test.artefact}"]
-
-
 def _between_tasks(
-    plan: Plan,
-    paper: str,
-    test: kinds.WeightedSum,
-    results: Results,
-    comparisons: Comparisons,
-    scope: Coverage,
-    own: bool | None,
-) -> str:
-    """A weighted sum whose terms name their tasks: one comparison. It is the paper's own if all of its tasks are."""
-    places: dict[tuple[str, str], Known] = {}
+    suite: PaperResults, test: SimpleTest, comparisons: Comparisons, scope: Coverage, own: bool | None
+) -> str:  # fmt: skip
+    """Compare tasks that the test itself names, as if they were one data set. They must all be the paper's own."""
+    named = kind_of(test).named_places(test)
+    wanted = dict.fromkeys(name for _, name in named)
+    by_name: dict[str, dict[str, Known]] = {name: {} for name in wanted}
     tasks: dict[str, SuiteTask] = {}
-    for term in test.terms:
-        name = f"{paper}/{term.artefact or test.artefact}"
-        for task_id, (task, _) in plan.tasks_of(name).items():
-            if task.is_called([str(term.task)]):
-                places[name, str(term.task)] = _known(plan, name, task_id, test, results)
+    for artefact, name in named:
+        for task_id, (task, _) in suite.plan.tasks_of(suite.full_name(artefact)).items():
+            if task.is_called([name]):
+                by_name[name][artefact] = _known(suite, artefact, task_id, test)
                 tasks[task_id] = task
-    wanted = dict.fromkeys(str(term.task) for term in test.terms)
-    absent = [name for name in wanted if name not in {task for _, task in places}]
+    absent = [name for name in wanted if not by_name[name]]
     if absent:
         comparisons.absent += absent
         return f"data set {', '.join(absent)} is not in this suite"
-    if own is not None and all(is_own(plan, paper, test, task_id) for task_id in tasks) != own:
+    if own is not None and all(is_own(suite, test, task_id) for task_id in tasks) != own:
         comparisons.absent += wanted if own else []
         return NOT_OWN
     scope.add(tasks.values(), ())
-    weighted_sum(
-        test, "", lambda term: places[f"{paper}/{term.artefact or test.artefact}", str(term.task)], comparisons
-    )
+    kind_of(test).compare(test, suite, [DataSet("", {}, tuple(tasks), by_name)], comparisons)
     return ""
 
 
-def _has_all(plan: Plan, paper: str, test: SimpleTest, task_id: str) -> bool:
-    """Whether the suite has every method of the test on this task."""
-    places = {(entry.artefact, entry.method_id) for entry in plan.entries if entry.task_id == task_id}
-    return all((f"{paper}/{name}", method) in places for name, methods in uses(test) for method in methods)
+def _has_all(suite: PaperResults, test: SimpleTest, task_id: str) -> bool:
+    """Return whether the suite has every method of the test on this task."""
+    places = {(entry.artefact, entry.method_id) for entry in suite.plan.entries if entry.task_id == task_id}
+    return all((suite.full_name(name), method) in places for name, methods in uses(test) for method in methods)
 
 
-def _cannot_run(plan: Plan, paper: str, test: SimpleTest, task_id: str) -> bool:
-    """Whether the suite leaves a place of the test on this task out for another reason than compute."""
-    methods_of = {f"{paper}/{name}": methods for name, methods in uses(test)}
+def _cannot_run(suite: PaperResults, test: SimpleTest, task_id: str) -> bool:
+    """Return whether the suite leaves a place of the test on this task out for another reason than compute."""
+    methods_of = {suite.full_name(name): methods for name, methods in uses(test)}
     return any(
         entry.not_run not in (None, COMPUTE) and entry.method_id in methods_of.get(entry.artefact, ())
-        for entry in plan.entries
+        for entry in suite.plan.entries
         if entry.task_id == task_id
     )
 
 
-def _known(plan: Plan, artefact: str, task_id: str, test: SimpleTest, results: Results) -> Known:
-    """What the artefact has of the test's methods on the task."""
-    name = artefact.split("/")[1]
+def _known(suite: PaperResults, name: str, task_id: str, test: SimpleTest) -> Known:
+    """Return the places of the test's methods in an artefact, on one task."""
+    artefact = suite.full_name(name)
     methods = {method for used, named in uses(test) if used == name for method in named}
-    metric = plan.artefacts[artefact].metric
-    experiment = plan.experiments[artefact.split("/")[0]]
+    metric, experiment = suite.plan.artefacts[artefact].metric, suite.plan.experiments[suite.paper]
     known = []
-    for entry in plan.entries_of(artefact):
+    for entry in suite.plan.entries_of(artefact):
         if entry.task_id == task_id and entry.method_id in methods:
             printed = printed_by_data_set(experiment, entry, metric)
-            known.append((entry, replace(results.outcome(entry, metric), printed=printed)))
+            known.append((entry, replace(suite.results.outcome(entry, metric), printed=printed)))
     return known
 
 

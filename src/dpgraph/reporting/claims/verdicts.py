@@ -10,7 +10,7 @@ import pandas as pd
 
 from dpgraph.planning.plan import Entry
 from dpgraph.reporting import protection
-from dpgraph.reporting.claims.contrasts import LEVEL, Contrast
+from dpgraph.reporting.claims.contrasts import LEVEL, Above, Contrast, Strength, Ways, strength, together
 from dpgraph.reporting.claims.parts import (
     CONTRADICTED,
     DATA_HERE,
@@ -21,7 +21,6 @@ from dpgraph.reporting.claims.parts import (
     PartResult,
     judged,
 )
-from dpgraph.reporting.claims.power import Above, Strength, Ways, strength, together
 from dpgraph.reporting.formats import difference, epsilon
 from dpgraph.reporting.results import EntryResult
 
@@ -30,7 +29,7 @@ Place = tuple[Entry, EntryResult]
 
 @dataclass(frozen=True)
 class Verdict:
-    """`size` and `power` are those of the test at the suite's seeds (`claims.power`); nan where nothing is tested."""
+    """A verdict on a claim; `size` and `power` are those of the test at the suite's seeds, nan without a test."""
 
     verdict: str
     scope: str
@@ -102,14 +101,17 @@ def compared(where: str, value: Contrast, margin: float) -> Comparison:
 
 
 def picked(where: str, value: Contrast, p: tuple[float, float], ways: Ways, margin: float = 0.0) -> Comparison:
-    """That `value`, whose parts were picked by their means, is above it; `p` against that and against its opposite."""
+    """Return the comparison that `value` is above `margin`, with p-values `p` against it and against its opposite.
+
+    The parts of the value were picked by their means.
+    """
     return Comparison(
         where, value.estimate, value.error, margin, value.n, *p, value.unit, ways, by_data_set=value.by_data_set
     )  # fmt: skip
 
 
 def all_hold(parts: Sequence[Comparison]) -> Comparison:
-    """That every part holds, shown by the one with the smallest estimate.
+    """Return the comparison that every part holds, shown by the one with the smallest estimate.
 
     Holds at a level if each part does (intersection-union); refuted if one part is, after Bonferroni's correction.
     """
@@ -125,7 +127,7 @@ def all_hold(parts: Sequence[Comparison]) -> Comparison:
 
 @dataclass
 class Comparisons:
-    """What a claim compares: comparisons that have values, and reasons of those that have none."""
+    """The comparisons of a claim, and the reasons for those that could not be made."""
 
     made: list[Comparison] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -150,7 +152,7 @@ class Comparisons:
 
 
 def budget(entry: Entry, outcome: EntryResult) -> str:
-    """E.g. `dp-gcn (7) on Cora: published 2.00 (subgraph, parameters), rigorous 3.38 (graph, parameters)`."""
+    """Return e.g. `dp-gcn (7) on Cora: published 2.00 (subgraph, parameters), rigorous 3.38 (graph, parameters)`."""
     value = "" if entry.value is None else f" ({entry.value})"
     name = f"{entry.method_id}{value} on {entry.suite_task.label}"
     shown = {mode: epsilon(getattr(outcome.guarantee, mode).epsilon) for mode in protection.MODES}
@@ -161,7 +163,7 @@ def budget(entry: Entry, outcome: EntryResult) -> str:
 
 
 def _about(places: Iterable[Place]) -> list[str]:
-    """Sentences on the epsilons of all runs that a claim rests on."""
+    """Return sentences on the epsilons of all runs that a claim rests on."""
     rows = [outcome.privacy | {"label": entry.method_id} for entry, outcome in places]
     table = pd.DataFrame(rows)
     unlike = [protection.UNLIKE] if protection.unlike(table) else []
@@ -258,7 +260,7 @@ def _asserting(comparison: Comparison, asserted: float | None) -> Comparison:
 
 
 def _effects(comparisons: Sequence[Comparison]) -> dict[str, str]:
-    """The effects of all contrasts, from the smallest to the largest, and where they are from."""
+    """Return the effects of all contrasts, from the smallest to the largest, and their sources."""
     parts = [part for comparison in comparisons for way in comparison.ways for part in way]
     values = sorted({round(part.effect, 2) for part in parts})
     given = [comparison.effect for comparison in comparisons if comparison.effect]
@@ -269,13 +271,13 @@ def _effects(comparisons: Sequence[Comparison]) -> dict[str, str]:
 
 
 def _without_privacy(methods: Iterable[str]) -> str:
-    """Of a claim that no private run is compared in."""
+    """Describe the methods of a claim that involves no private run."""
     names = ", ".join(methods)
     return f"{names}, without privacy" if names else ""
 
 
 def mechanisms(places: Iterable[Place]) -> str:
-    """Mechanisms of the runs that a claim rests on, each with relation and scope of both epsilons."""
+    """Return the mechanisms of the runs that a claim rests on, each with relation and scope of both epsilons."""
     found = {}
     for entry, outcome in places:
         budget = entry.cell.privacy

@@ -10,7 +10,7 @@ import pandas as pd
 
 from dpgraph.reporting import protection
 from dpgraph.reporting.formats import deltas, epsilon, significant
-from dpgraph.reporting.missing_data import lacks_data
+from dpgraph.reporting.splits import lacks_data
 
 MISSING_WIDTH = 240  # characters of a reason
 LABEL_WIDTH = 46

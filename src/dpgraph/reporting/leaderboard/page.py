@@ -24,10 +24,10 @@ from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.claims.coverage import elsewhere, held
+from dpgraph.reporting.claims.page import elsewhere, held
 from dpgraph.reporting.claims.parts import VERDICTS
 from dpgraph.reporting.leaderboard.finding import Overview, finding, headline, overview
-from dpgraph.reporting.leaderboard.standings import FALLS_BACK, columns_of, plain, script, standings
+from dpgraph.reporting.leaderboard.standings import BELOW, FALLS_BACK, columns_of, plain, script, standings
 from dpgraph.reporting.protection import BETWEEN
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
 from dpgraph.reporting.views.registry import views_with
@@ -57,7 +57,7 @@ class Links:
 def write_index(
     plan: Plan, results: pd.DataFrame, claims: pd.DataFrame, path: Path, links: Links | None = None
 ) -> None:
-    """Write the first page of a run. `claims` is claims.csv. It reads nothing from outside but what its links name."""
+    """Write the first page of a run. `claims` is claims.csv. Without its links it is complete."""
     links = Links() if links is None else links
     write_text(path, page(plan, standings(plan, results), claims, links, commits_of(results)))
 
@@ -78,7 +78,7 @@ def write_page_of_all(suites: Sequence[Mapping[str, Any]], path: Path) -> None:
 
 
 def commits_of(results: pd.DataFrame) -> list[str]:
-    """Commits of all cells that ran, of those that no ranking shows, too."""
+    """Return the commits of all cells that ran, of those that no ranking shows, too."""
     return sorted({str(text) for text in results["commit"].dropna() if text})
 
 
@@ -111,7 +111,9 @@ def page_values(
         meant=lambda about: "; ".join(text for _, text in _terms(about)),
         uncovered=_labels(table, "uncovered"),
         fallbacks=_labels(table, "fallback"),
+        below=_labels(table, "below"),
         FALLS_BACK=FALLS_BACK,
+        BELOW=BELOW,
         checks=dict(zip(own["label"], own["checks"])),
         commits=commits,
         command=f"dpgraph run --suite {plan.suite.name}",
@@ -153,7 +155,7 @@ def _names(table: pd.DataFrame, column: str, known: set) -> list[str]:
 
 
 def _terms(about: dict[str, Any]) -> list[tuple[str, str]]:
-    """(name, what it means in a few words) of a line's relations and scopes."""
+    """Return (name, meaning in a few words) of a line's relations and scopes."""
     found: list[tuple[str, str]] = []
     for kind, column in ((Relation, "relation"), (Scope, "scope")):
         names = [name for name in str(about[column]).split(" / ") if name in set(kind)]
@@ -166,7 +168,7 @@ def _protects(lines: Overview) -> dict[str, str]:
 
 
 def _labels(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
-    """Labels by text of a column; several texts of one row are joined by `BETWEEN`."""
+    """Return labels by text of a column; several texts of one row are joined by `BETWEEN`."""
     found: dict[str, dict[str, None]] = {}
     for row in table.to_dict("records"):
         for text in filter(None, str(row[column]).split(BETWEEN)):
@@ -175,7 +177,7 @@ def _labels(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
 
 
 def _claims(plan: Plan, claims: pd.DataFrame) -> list[tuple[str, list[dict[str, Any]]]]:
-    """(paper's title, its claims); missing texts are empty."""
+    """Return (paper's title, its claims); missing texts are empty."""
     texts = claims.fillna({name: "" for name in claims.columns if claims[name].dtype.kind not in "iuf"})
     return [
         (plan.experiments[str(paper)].title, [{**row, "kind": row["verdict"].replace(" ", "-")} for row in records])
@@ -190,7 +192,7 @@ def _counts(claims: pd.DataFrame) -> dict[str, int]:
 
 
 def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list[tuple[str, str]], str]]]]:
-    """(paper's title, (heading, its files as (link, text), HTML of what the page shows of it))."""
+    """Return (paper's title, (heading, its files as (link, text), its HTML in the page))."""
     able = views_with("wide")
     found: dict[str, list[tuple[str, list[tuple[str, str]], str]]] = {}
     for name, artefact in plan.artefacts.items():
@@ -210,14 +212,14 @@ def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list
 
 
 def _measure(plan: Plan, table: pd.DataFrame) -> str:
-    """What the chart shows when the page opens, as its heading; script.js changes it with the data."""
+    """Return the heading of the chart when the page opens; script.js changes it with the data."""
     first = table[table["data"] == headline(plan, table)]
     metric = str(first["metric"].iloc[0]).removesuffix(" (%)") if len(first) else ""
     return metric[:1].upper() + metric[1:]
 
 
 def _picture(plan: Plan, links: Links) -> dict[str, str] | None:
-    """The suite's first figure, for a page that has no chart."""
+    """Return the suite's first figure, for a page that has no chart."""
     prefix = "" if links.shown is None else f"{plan.suite.name}/"
     for name, artefact in plan.artefacts.items():
         if artefact.kind == "figure" and artefact.view not in links.held_back:
@@ -226,7 +228,7 @@ def _picture(plan: Plan, links: Links) -> dict[str, str] | None:
 
 
 def _files(plan: Plan, links: Links) -> list[tuple[str, str]]:
-    """Of the suite as a whole; baselines.csv where the suite is compared with the literature."""
+    """Return the files of the suite as a whole; baselines.csv where it is compared with the literature."""
     baselines = [("baselines.csv", "baselines against the literature")] * Paths(plan.config).baselines.is_file()
     return [*links.files, *(baselines if links.shown is None else ())]
 
@@ -244,13 +246,13 @@ NAMES = {"style": STYLE, "library": LIBRARY, "script": SCRIPT}
 
 
 def shared_files() -> dict[str, str]:
-    """Style, the chart's library and script of a page, by the names that pages link to."""
+    """Return style, chart library and script of a page, by the names that pages link to."""
     return {STYLE: _own("style.css"), LIBRARY: chart_library(), SCRIPT: _own("script.js")}
 
 
 @cache
 def chart_library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that sets window.vegaEmbed; about 900 kB."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script that sets window.vegaEmbed; about 900 kB."""
     import vl_convert
 
     bundle = str(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # which its stub takes for required

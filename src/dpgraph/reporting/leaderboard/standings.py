@@ -45,15 +45,15 @@ PLAIN_SETTING = "transductive"
 COLUMNS = (
     "data", "dataset", "setting", "split", "metric", "paper", "artefact", "label", "method", "kind", "budget",
     "epsilon", "relation", "scope", "delta", "uncovered", "checks", "mean", "std", "low", "high", "n", "best", "tied",
-    "cell", "commit", "fallback",
+    "cell", "commit", "fallback", "below",
 )  # fmt: skip
 RANKING = ("data", "metric", "kind", "budget", "relation", "scope", "delta")
 
 
 def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
-    """A row for each cell and data set with a value, as `COLUMNS`; numbers are in the unit that tables show.
+    """Return a row for each cell and data set with a value, as `COLUMNS`; numbers are in the unit that tables show.
 
-    budget: the smallest epsilon that a private row of the data set was asked for and that epsilon does not exceed;
+    budget: the smallest target epsilon of a private row of the data set that epsilon does not exceed;
     epsilon itself where it exceeds all. epsilon is the rigorous one of a row of kind proved, the published one of a row
     of kind claimed only, the claimed one of a method from outside, infinite without privacy. What depends on no record
     (epsilon 0) is left out, but is a floor of every relation.
@@ -75,8 +75,8 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
         row |= {"kind": FREE} if reads_nothing(outcome) else {}
         targets.setdefault(row["data"], set()).update(() if entry.target_epsilon is None else (entry.target_epsilon,))
         values[place] = outcome.values
-    for data, asked in targets.items():
-        _set_budgets([row for row in rows.values() if row["data"] == data], asked)
+    for data, own in targets.items():
+        _set_budgets([row for row in rows.values() if row["data"] == data], own)
     keys = [tuple(str(row[name]) for name in RANKING) for row in rows.values()]
     for row, mark in zip(
         rows.values(), ranked(keys, [place[-1] for place in rows], list(values.values())), strict=True
@@ -87,7 +87,7 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
-    """Data sets in the suite's order, then proved rows, then those without privacy; the best of a ranking first."""
+    """Return the rows by data set in the suite's order, proved ones before those without privacy, the best first."""
     order = {data: place for place, data in enumerate(dict.fromkeys(table["data"]))}
     keys = pd.DataFrame(
         {
@@ -102,7 +102,7 @@ def _ordered(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _shown(plan: Plan) -> Iterator[tuple[Entry, str]]:
-    """Entries of tables and figures that show methods as the suite set them, with the metric that is shown."""
+    """Yield the entries of tables and figures that show methods as the suite set them, with their metric."""
     for name, artefact in plan.artefacts.items():
         varies = artefact.sweep is not None or artefact.search is not None
         if artefact.view in VIEWS and not varies and quantity(artefact.metric).more_is_better:
@@ -110,7 +110,7 @@ def _shown(plan: Plan) -> Iterator[tuple[Entry, str]]:
 
 
 def data_names(plan: Plan) -> dict[str, str]:
-    """By task, what it is called: with its split where two tasks that are shown have one label on unlike splits."""
+    """Return the name of each task, with its split where two shown tasks have one label on unlike splits."""
     tasks = {entry.task_id: _data(entry.suite_task.label, plan.task(entry.task_id)) for entry, _ in _shown(plan)}
     splits: dict[str, set[str]] = {}
     for task, name in tasks.items():
@@ -165,11 +165,12 @@ def _row(
         "cell": entry.cell.slug,
         "commit": commits.get(entry.cell.slug, ""),
         "fallback": outcome.fallback,
+        "below": "",
     }
 
 
 def _data(label: str, task: Task) -> str:
-    """The label, with the setting where neither it nor the default says it.
+    """Return the label, with the setting where neither it nor the default says it.
 
     >>> _data("PubMed", Task(dataset="pubmed", setting="disjoint"))
     'PubMed, disjoint'
@@ -184,25 +185,26 @@ def _commits(frame: pd.DataFrame) -> dict[str, str]:
 
 
 def _set_budgets(rows: Sequence[dict[str, Any]], targets: Iterable[float]) -> None:
-    """Of one data set."""
+    """Set the budgets of the rows of one data set."""
     for row in rows:
         if row["kind"] != PUBLIC:
             row["budget"] = budget_of(row["epsilon"], targets)
 
 
 NUMBERS = ("budget", "epsilon", "delta", "mean", "std", "low", "high")
-FALLS_BACK = "‡"  # beside the name of a row whose method was not what its name says
+FALLS_BACK = "‡"  # after the value of a row whose method fell back to another one
+BELOW = "§"  # after the value of a row below the floor of its relation
 EQUALS = " = "
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
-    """For JSON: no nan and no infinity, and as many digits as CSV files have."""
+    """Return a row for JSON: no nan and no infinity, and as many digits as CSV files have."""
     kept = dict(row)
     for name in NUMBERS:
         value = float(row[name])
         kept[name] = float(f"{value:.8g}") if math.isfinite(value) else None
     half = (row["high"] - row["low"]) / 2
-    mark = f" {FALLS_BACK}" if row["fallback"] else ""
+    mark = f" {FALLS_BACK}" * bool(row["fallback"]) + f" {BELOW}" * bool(row["below"])
     kept["shown"] = f"{row['mean']:.1f}" + ("" if math.isnan(half) else f" ± {half:.1f}") + mark
     kept["eps"] = formats.epsilon(row["epsilon"])
     kept["promise"] = "; ".join(part for part in (row["relation"], row["scope"]) if part)
@@ -210,7 +212,7 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def columns_of(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[Any]]]:
-    """The rows by column, each text once: {texts, at} where texts repeat, else {values}. script.js makes rows of it.
+    """Return rows by column, each text once: {texts, at} where texts repeat, else {values}. script.js makes rows of it.
 
     >>> columns_of([{"n": 1, "data": "A"}, {"n": 2, "data": "A"}])
     {'n': {'values': [1, 2]}, 'data': {'texts': ['A'], 'at': [0, 0]}}
@@ -228,7 +230,7 @@ def columns_of(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[Any]]
 
 
 def script(value: Any) -> str:
-    """JSON that can stand in a script element: no text of it closes the element."""
+    """Return JSON that can stand in a script element: no text of it closes the element."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
 
 
@@ -247,7 +249,7 @@ def standings_of(values: Mapping[str, Any]) -> pd.DataFrame:
         name: [column["texts"][at] for at in column["at"]] if "texts" in column else column["values"]
         for name, column in values["rows"].items()
     }
-    frame = pd.DataFrame(columns, columns=list(COLUMNS))
+    frame = pd.DataFrame(columns, columns=list(COLUMNS)).fillna({"below": ""})
     frame["epsilon"] = frame["epsilon"].fillna(math.inf).where(frame["kind"] == PUBLIC, frame["epsilon"])
     frame["budget"] = frame["budget"].astype(float).fillna(math.inf)
     return frame.astype(dict.fromkeys(NUMBERS, float))

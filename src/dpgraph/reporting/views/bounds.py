@@ -10,56 +10,62 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from dpgraph.engine.methods.looks import BLACK, BLUE, VERMILION
+from dpgraph.families.registry import declared
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import relational_bounds as bounds
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import deltas
 
-LOOKS: dict[str, dict[str, Any]] = {
-    bounds.THEOREM_3: {"color": BLUE, "linestyle": "-"},
-    bounds.THEOREM_C1: {"color": VERMILION, "linestyle": (0, (4, 1))},
-    bounds.GAUSSIAN: {"color": BLACK, "linestyle": (0, (1.5, 1))},
-}
+LOOKS: tuple[dict[str, Any], ...] = (
+    {"color": BLUE, "linestyle": "-"},
+    {"color": VERMILION, "linestyle": (0, (4, 1))},
+    {"color": BLACK, "linestyle": (0, (1.5, 1))},
+)
 HEIGHT = 1.9  # inches of a panel
 
 ORDERS = tuple(float(order) for order in np.linspace(1.5, 12, 22))
 STEPS = tuple(int(count) for count in np.unique(np.logspace(0, 4, 25).round()))
-COLUMNS = ("settings", *bounds.DEFAULTS, "bound", "quantity", "along", "x", "value", "delta")
 RDP, EPSILON = "rdp", "epsilon"
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     """Draw from `bounds_points`."""
-    points = bounds_points(plan, artefact_id)
-    handles = {name: Line2D([], [], **look) for name, look in LOOKS.items()}
+    bounds, points = _bounds(), bounds_points(plan, artefact_id)
+    looks = dict(zip(bounds.BOUNDS, LOOKS, strict=True))
+    handles = {name: Line2D([], [], **look) for name, look in looks.items()}
     labels = list(plan.artefacts[artefact_id].bounds)
     titles = [label for label in labels for _ in (RDP, EPSILON)]
     figure, grid, _ = canvas.panelled(titles, handles, plan.suite.demonstration, height=HEIGHT)
     for index, label in enumerate(labels):
         for quantity, axes in zip((RDP, EPSILON), grid[2 * index : 2 * index + 2]):
             rows = points[(points["settings"] == label) & (points["quantity"] == quantity)]
-            for bound, look in LOOKS.items():
+            for bound, look in looks.items():
                 own = rows[(rows["bound"] == bound) & np.isfinite(rows["value"])]
                 axes.plot(own["x"], own["value"], **look)
-            _axes(axes, quantity)
+            _axes(axes, quantity, bounds.DELTA)
     return Drawn(figure, points, [f"{bounds.PREMISE}. {bounds.WHERE}."])
 
 
-def _axes(axes: Axes, quantity: str) -> None:
+def _bounds() -> Any:
+    """Return what the family that compares bounds declares: their names, parameters and formulas."""
+    return declared("reported.py", "VIEWS")["bounds"]
+
+
+def _axes(axes: Axes, quantity: str, delta: float) -> None:
     axes.set_yscale("log")
     if quantity == RDP:
         axes.set_xlabel("order α")
         axes.set_ylabel("RDP of one step")
         return
     axes.set_xscale("log")
-    axes.set_xlabel(f"steps (δ = {deltas([bounds.DELTA])[0]})")
+    axes.set_xlabel(f"steps (δ = {deltas([delta])[0]})")
     axes.set_ylabel("ε")
 
 
 def bounds_points(plan: Plan, artefact_id: str) -> pd.DataFrame:
     """`quantity` rdp along orders, of one step, or epsilon along steps, at `delta`."""
-    rows: list[dict] = []
+    bounds, rows = _bounds(), []
+    columns = ("settings", *bounds.DEFAULTS, "bound", "quantity", "along", "x", "value", "delta")
     for label, changed in plan.artefacts[artefact_id].bounds.items():
         at = {**bounds.DEFAULTS, **changed.model_dump(exclude_none=True)}
         for bound, values in bounds.rdp_of_a_step(at, ORDERS).items():
@@ -75,4 +81,4 @@ def bounds_points(plan: Plan, artefact_id: str) -> pd.DataFrame:
                 "delta": bounds.DELTA,
             }
             rows += [shared | {"x": float(x), "value": value} for x, value in zip(STEPS, values, strict=True)]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=list(columns))

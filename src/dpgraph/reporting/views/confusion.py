@@ -163,7 +163,7 @@ def _heads(line: list[Confusion | None], notes: Footnotes) -> list[list[Text]]:
         elif not one.shares.size:
             cells.append(Text(one.outcome.status, (notes.number(one.outcome.reason),) if one.outcome.reason else ()))
         else:
-            both = (one.outcome.eps_published, one.outcome.eps_rigorous)
+            both = (one.outcome.guarantee.published.epsilon, one.outcome.guarantee.rigorous.epsilon)
             cells.append(Text(" / ".join(map(formats.epsilon, both)) + protection.mark(one.outcome.privacy)))
     rows = [[Text("ε published / rigorous"), *cells]]
     for name in ("relation", "scope"):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpgraph.families.units.sampling import Units, cluster_units, subclass_units
-from dpgraph.planning.plan import Entry, Plan
+from dpgraph.families.registry import declared
+from dpgraph.planning.plan import Plan
 from dpgraph.problems.images.value import Images
 from dpgraph.reporting.artefacts import of_entry
 from dpgraph.reporting.drawing.canvas import Drawn
@@ -28,13 +28,14 @@ def draw(plan: Plan, artefact_id: str, given: Any) -> Drawn:
     """Draw a row per entry; the points are sizes of the subclasses."""
     entries = plan.entries_of(artefact_id)
     values = {task: shown_images(plan, task) for task in plan.tasks_of(artefact_id)}
+    subclasses_of = declared("reported.py", "VIEWS")["subclasses"]
     points, rows = [], []
     for entry in entries:
         value = values[entry.task_id]
         tiles: list[np.ndarray | None] = [None] * (SHOWN * EXAMPLES)
         below = ["images are not there", *[""] * (SHOWN * EXAMPLES - 1)]
         if value is not None:
-            units = units_of(entry, value)
+            units = subclasses_of(entry.cell, value)
             parts = entry.cell.privacy.subclasses  # type: ignore[union-attr]
             sizes = units.sizes[CLASS * parts : (CLASS + 1) * parts]
             points += [
@@ -49,17 +50,7 @@ def draw(plan: Plan, artefact_id: str, given: Any) -> Drawn:
     return Drawn(gallery.figure, pd.DataFrame(points, columns=[*COLUMNS, "size"]), [ABOUT])
 
 
-def units_of(entry: Entry, value: Images) -> Units:
-    """As the prepared step of the entry's cell makes them."""
-    privacy = entry.cell.privacy
-    cut = cluster_units if privacy.variant == "kmeans" else subclass_units  # type: ignore[union-attr]
-    parts = privacy.subclasses  # type: ignore[union-attr]
-    names = ("dpgraph", entry.cell.task.folder, "subclasses", parts)
-    labels, features = np.asarray(value.labels), np.asarray(value.features)
-    return cut(value.train_nodes, labels, features, value.num_classes, parts, *names)
-
-
-def _examples(units: Units, sizes: np.ndarray, value: Images) -> tuple[list[np.ndarray | None], list[str]]:
+def _examples(units: Any, sizes: np.ndarray, value: Images) -> tuple[list[np.ndarray | None], list[str]]:
     tiles: list[np.ndarray | None] = []
     below: list[str] = []
     for number in np.argsort(-sizes, kind="stable")[:SHOWN]:

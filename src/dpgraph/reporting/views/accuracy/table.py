@@ -74,8 +74,9 @@ def _ranks(entries: Sequence[Entry], known: Results, metric: str) -> list[str]:
     keys: dict[int, Key] = {}
     rivals: dict[Key, set[str]] = {}
     for place, (entry, one) in enumerate(zip(entries, outcomes, strict=True)):
-        if is_utility(metric) and one.ok and kind(one) in (PROVED, PUBLIC) and one.eps_rigorous > 0:
-            keys[place] = key = (entry.task_id, *promise(one), budget(one.eps_rigorous, targets[entry.task_id]))
+        if is_utility(metric) and one.ok and kind(one) in (PROVED, PUBLIC) and one.guarantee.rigorous.epsilon > 0:
+            within = budget(one.guarantee.rigorous.epsilon, targets[entry.task_id])
+            keys[place] = key = (entry.task_id, *promise(one), within)
             rivals.setdefault(key, set()).add(entry.cell.slug)
     places = [place for place, key in keys.items() if len(rivals[key]) > 1]
     marks = ranked(

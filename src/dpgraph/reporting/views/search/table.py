@@ -53,7 +53,7 @@ class Trial(NamedTuple):
     @property
     def kind(self) -> tuple[str, str]:
         """Return relation and scope of the proved epsilon; trials are ranked within one kind."""
-        return self.outcome.relation_rigorous, self.outcome.scope_rigorous
+        return self.outcome.guarantee.rigorous.relation, self.outcome.guarantee.rigorous.scope
 
     @property
     def complete(self) -> bool:

@@ -5,32 +5,42 @@ Only data sets of one setting with the same points (methods, values of a sweep, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pandas as pd
 
 from dpgraph.config.claim_tests import SimpleTest
 from dpgraph.config.suite import SuiteTask
-from dpgraph.reporting.claims.comparing import Known, Place
+from dpgraph.reporting.claims.comparing import DataSet, Known, Knowns, Place
 from dpgraph.reporting.results import EntryResult
 
-Knowns = Mapping[str, Known]  # of one task, by artefact
+DEMONSTRATION = "in a demonstration, whose short trainings decide nothing"
+
+
+@dataclass
+class Coverage:
+    """The data sets that a verdict is about."""
+
+    shown: dict[str, SuiteTask] = field(default_factory=dict)
+    left: dict[str, None] = field(default_factory=dict)  # names of data sets that are not tested
+
+    def add(self, tasks: Iterable[SuiteTask], left: Iterable[str]) -> None:
+        self.shown |= {task.label: task for task in tasks}
+        self.left |= dict.fromkeys(left)
+
+    def text(self, demonstration: bool) -> str:
+        """Return the data sets in words, those that are not tested last."""
+        left = [name for name in self.left if name not in self.shown]
+        parts = [DEMONSTRATION] * demonstration + [f"on {', '.join(self.shown)}"] * bool(self.shown)
+        return "; ".join([*parts, *([f"not tested on {', '.join(left)}"] if left else [])])
 
 
 @dataclass(frozen=True)
 class AveragedResult(EntryResult):
-    """The mean over data sets of what one place has, seed by seed: seed s of one with seed s of all others."""
+    """The mean over data sets of the results of one place: seed s of one with seed s of all others."""
 
     members: tuple[Place, ...] = ()
-
-
-@dataclass(frozen=True)
-class DataSet:
-    """What a test is made on: one task, or the mean of several."""
-
-    label: str
-    knowns: Knowns
 
 
 def data_sets_of(
@@ -44,16 +54,15 @@ def data_sets_of(
         groups.setdefault(group, []).append(task_id)
     for members in groups.values():
         if len(members) == 1:
-            yield DataSet(tasks[members[0]].label, knowns[members[0]])
+            yield DataSet(tasks[members[0]].label, knowns[members[0]], tuple(members))
             continue
         label = "mean of " + listed([tasks[task_id].label for task_id in members])
         places = {
             artefact: zip(*(_looked_at(test, knowns[task_id][artefact]) for task_id in members), strict=True)
             for artefact in knowns[members[0]]
         }
-        yield DataSet(
-            label, {artefact: [_mean(label, same) for same in of_each] for artefact, of_each in places.items()}
-        )
+        means = {artefact: [_mean(label, same) for same in of_each] for artefact, of_each in places.items()}
+        yield DataSet(label, means, tuple(members))
 
 
 def listed(names: Sequence[str]) -> str:
@@ -65,7 +74,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _looked_at(test: SimpleTest, known: Known) -> Known:
-    """Without the target epsilons that the test does not name, where it names some."""
+    """Return the places at the target epsilons that the test names; all of them where it names none."""
     at = getattr(test, "at", None)
     return [place for place in known if not isinstance(at, tuple) or place[0].target_epsilon in (None, *at)]
 
@@ -79,7 +88,7 @@ def _points(test: SimpleTest, knowns: Knowns) -> list[tuple]:
 
 
 def _mean(label: str, members: Sequence[Place]) -> Place:
-    """As if of one task; the cell, by which terms of a sum are told apart, is the first task's."""
+    """Return the mean as a place of one task; its cell, which tells terms of a sum apart, is the first task's."""
     entry, outcome = members[0]
     task = entry.suite_task.model_copy(update={"label": label})
     shared = {name: getattr(outcome, name) for name in EntryResult.__dataclass_fields__}

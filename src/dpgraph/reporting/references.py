@@ -49,7 +49,7 @@ def write_references(task: Task, folder: Path, seeds: Sequence[int], out: Path) 
 
 
 def reference_of(hops: int) -> str:
-    """The reference of a network that reads so many hops: with two steps for more than two.
+    """Return the reference of a network that reads so many hops: with two steps for more than two.
 
     >>> reference_of(0), reference_of(1)
     ('logistic regression', 'one-step mean features + logistic regression')
@@ -64,7 +64,7 @@ class TooLarge(Exception):
 def references(
     load: Callable[[int], Graph], task: Task, seeds: Sequence[int]
 ) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """(test accuracies in the order of the seeds, C), by reference; `load` gives the graph with a split's number.
+    """Return (test accuracies in the order of the seeds, C), by reference; `load` gives the graph of a split.
 
     Seeds that share a split have one fit, which is deterministic. Raises TooLarge.
     """
@@ -88,12 +88,12 @@ def references(
 
 
 def features_of(graph: Graph) -> sp.csr_matrix:
-    """(N, F)"""
+    """Return the features as a sparse (N, F) matrix."""
     return sp.csr_matrix(np.asarray(graph.features, dtype=np.float64))
 
 
 def mean_features(graph: Graph, features: sp.csr_matrix, steps: int) -> sp.csr_matrix:
-    """(N, F) -> (N, F): means over each node and those that it lists, `steps` times."""
+    """Return (N, F) means over each node and those that it lists, `steps` times."""
     ones = np.ones(graph.num_edges)
     shape = (graph.num_nodes, graph.num_nodes)
     closed = sp.csr_matrix((ones, np.asarray(graph.out_idx), np.asarray(graph.out_ptr)), shape=shape)
@@ -105,7 +105,7 @@ def mean_features(graph: Graph, features: sp.csr_matrix, steps: int) -> sp.csr_m
 
 
 def best_penalty(graph: Graph, features: sp.csr_matrix) -> float:
-    """C of the highest validation accuracy, the first of equal ones."""
+    """Return C of the highest validation accuracy, the first of equal ones."""
     if not (labelled(graph, VALIDATION)).any():
         return USUAL
     scores = [accuracy(graph, features, penalty, VALIDATION) for penalty in PENALTIES]
@@ -113,7 +113,7 @@ def best_penalty(graph: Graph, features: sp.csr_matrix) -> float:
 
 
 def accuracy(graph: Graph, features: sp.csr_matrix, penalty: float, part: int) -> float:
-    """Share of the part's labelled nodes that a logistic regression of the training nodes classifies as labelled."""
+    """Return the accuracy on the part's labelled nodes of a logistic regression fitted on the training nodes."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from threadpoolctl import threadpool_limits
@@ -127,5 +127,5 @@ def accuracy(graph: Graph, features: sp.csr_matrix, penalty: float, part: int) -
 
 
 def labelled(graph: Graph, part: int) -> np.ndarray:
-    """(N,) bool"""
+    """Return a mask (N,) of the part's labelled nodes."""
     return (np.asarray(graph.split) == part) & (np.asarray(graph.labels) >= 0)

@@ -34,7 +34,7 @@ PREMISE = "All three presume Proposition 4.1 or C.1; for adaptive clipping Propo
 
 
 def rdp_of_a_step(at: dict[str, Any], orders: tuple[float, ...]) -> dict[str, np.ndarray]:
-    """(orders,) Rényi divergence by bound, at noise over sensitivity; inf where an order would need too long a grid."""
+    """Return (orders,) Rényi divergences by bound; inf where an order would need too long a grid."""
     from dpgraph.families.tuples.epsilon import coupled_rdp
 
     ours = coupled_rdp(**at, orders=orders)
@@ -43,7 +43,7 @@ def rdp_of_a_step(at: dict[str, Any], orders: tuple[float, ...]) -> dict[str, np
 
 
 def epsilon_after(at: dict[str, Any], steps: Sequence[int]) -> dict[str, np.ndarray]:
-    """(steps,) epsilon at `DELTA` by bound, of so many steps composed."""
+    """Return (steps,) epsilons at `DELTA` by bound, of so many steps composed."""
     from dpgraph.privacy.accountants.renyi import epsilon_from_rdp
 
     return {

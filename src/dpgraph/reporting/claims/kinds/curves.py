@@ -1,4 +1,8 @@
-"""Claims on curves: one method over the values of a sweep, over target epsilons, or along the steps of training."""
+"""Claims on curves of one method, over the values of a sweep or over ε: monotone, constant, peak-inside.
+
+near-best compares values of a sweep with its best one, smaller-range the ranges of two sweeps; rise-and-fall is along
+the steps of training.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +11,59 @@ from itertools import pairwise, permutations
 
 import pandas as pd
 
-from dpgraph.config.claim_tests import Constant, Curve, Monotone, NearBest, PeakInside, SmallerRange
-from dpgraph.reporting.claims.comparing import Known, at_target, chosen_targets, contrast_of
-from dpgraph.reporting.claims.contrasts import Contrast, contrast
-from dpgraph.reporting.claims.power import Above, Strength
-from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, Place, all_hold, compared, picked
+from dpgraph.config.claim_tests import Constant, Curve, Monotone, NearBest, PeakInside, RiseAndFall, SmallerRange
+from dpgraph.reporting.claims.comparing import (
+    ClaimKind,
+    DataSet,
+    Known,
+    PaperResults,
+    Place,
+    at_target,
+    chosen_targets,
+    contrast_of,
+    each,
+    on_each,
+    where_tested,
+)
+from dpgraph.reporting.claims.comparing import (
+    points as points_said,
+)
+from dpgraph.reporting.claims.contrasts import Above, Contrast, Strength, contrast
+from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, all_hold, compared, picked
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.results import Results
 
 Points = dict[str, Place]  # one curve, by label
 
 
-def compare_curves(
-    test: Curve | NearBest | SmallerRange, label: str, known: Known, other: Known, comparisons: Comparisons
-) -> None:
-    """Adds the test's comparisons on the task `label`; `other` is the second artefact of smaller-range."""
+def compare_curves(test: Curve, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+    """Add the test's comparisons on the curves of each method, between the labels that the test names."""
     for method in test.methods:
-        where = f"{label}, {method}"
-        if isinstance(test, SmallerRange):
-            small, large = (curve(places, method, "largest-epsilon") for places in (known, other))
-            if _usable(where, small, comparisons) and _usable(where, large, comparisons):
-                comparisons.made.append(_smaller_range(where, small, large))
-            continue
-        if isinstance(test, NearBest):
-            for at, points in _over_values(known, method, test.at):
-                _near_best(where + at, points, test, comparisons)
-            continue
-        curves = _curves(test, known, method)
+        where, curves = f"{data.label}, {method}", _curves(test, data.places(test.artefact), method)
         for at, points in [one for one in curves if _whole(test, one[1])] or curves:
             part = _between(where + at, points, test, comparisons)
             if part is not None and _usable(where + at, part, comparisons):
                 comparisons.made += _on_curve(test, where + at, part)
 
 
-def can_be_drawn(test: Curve, known: Known) -> bool:
-    """Whether the suite gives each method of the test a curve of two points or more, the named ends among them."""
+def compare_near_best(test: NearBest, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+    """Add, for each method and value of the test, that it is less than `within` below each other value."""
+    for method in test.methods:
+        for at, points in _over_values(data.places(test.artefact), method, test.at):
+            _near_best(f"{data.label}, {method}{at}", points, test, comparisons)
+
+
+def compare_ranges(test: SmallerRange, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+    """Add, for each method, that its range over the second artefact is above that over the first one."""
+    for method in test.methods:
+        where = f"{data.label}, {method}"
+        small, large = (curve(data.places(name), method, "largest-epsilon") for name in (test.artefact, test.than))
+        if _usable(where, small, comparisons) and _usable(where, large, comparisons):
+            comparisons.made.append(_smaller_range(where, small, large))
+
+
+def can_be_drawn(test: Curve, data: DataSet) -> bool:
+    """Return whether each method of the test has a curve of two points or more, the named ends among them."""
+    known = data.places(test.artefact)
     return all(any(_whole(test, points) for _, points in _curves(test, known, method)) for method in test.methods)
 
 
@@ -65,7 +87,7 @@ def _on_curve(test: Curve, where: str, points: Points) -> list[Comparison]:
 
 
 def curve(known: Known, method: str, at: str) -> Points:
-    """Of a sweep, by value in the suite's order, at one target epsilon."""
+    """Return the places of a method by value of the sweep, in the suite's order, at one target epsilon."""
     curves = _over_values(known, method, at)
     return curves[0][1] if curves else {}
 
@@ -104,7 +126,7 @@ def _between(where: str, points: Points, test: Curve, comparisons: Comparisons) 
 
 
 def _usable(where: str, points: Points, comparisons: Comparisons) -> bool:
-    """Whether the curve has two points and all of them results; else the reason is added."""
+    """Return whether the curve has two points, and all of them results; else add the reason."""
     if len(points) < 2:
         what = "target epsilons" if where.endswith("over ε") else "values of the sweep"
         comparisons.missing.append(f"{where}: fewer than two {what} in this suite")
@@ -139,7 +161,7 @@ def _monotone(where: str, points: Points, test: Monotone) -> list[Comparison]:
 
 
 def _constant(where: str, points: Points, within: float) -> Comparison:
-    """`within` minus the largest difference: every ordered pair differs by less."""
+    """Return `within` minus the largest difference: every ordered pair differs by less."""
     pairs = [
         # equal in the alternative, whatever is printed: a printed difference would agree in one direction only
         compared(f"{where}, {one} minus {two}", replace(_minus(points, one, two), printed=None), -within)
@@ -149,7 +171,7 @@ def _constant(where: str, points: Points, within: float) -> Comparison:
 
 
 def _peak_inside(where: str, points: Points) -> Comparison:
-    """The value inside with the highest mean minus the better end, above 0.
+    """Return the value inside with the highest mean minus the better end, above 0.
 
     The best of k values inside is picked by its mean, for which Bonferroni's factor k corrects; likewise the better of
     the two ends where the claim is refuted.
@@ -188,7 +210,7 @@ def _near_best(where: str, points: Points, test: NearBest, comparisons: Comparis
 
 
 def _smaller_range(where: str, small: Points, large: Points) -> Comparison:
-    """max - min over `large` minus max - min over `small`, above 0.
+    """Return max - min over `large` minus max - min over `small`, above 0.
 
     A range is at least the difference of any two values, and at most that of some two. So the claim holds if one pair
     of `large`, chosen by its means and corrected by the number of pairs (Bonferroni), differs by more than every pair
@@ -196,11 +218,11 @@ def _smaller_range(where: str, small: Points, large: Points) -> Comparison:
     """
     top, bottom = _extremes(large)
     own_top, own_bottom = _extremes(small)
-    value = _of_ranges(large, small, (top, bottom), (own_top, own_bottom))
+    value = _difference_of_ranges(large, small, (top, bottom), (own_top, own_bottom))
     name = f"{where}, range {top} to {bottom} minus range {own_top} to {own_bottom}"
     above, below = _range_p(large, small), _range_p(small, large)
     every = {
-        (one, other): Above(_of_ranges(large, small, one, other), 0.0)
+        (one, other): Above(_difference_of_ranges(large, small, one, other), 0.0)
         for one in permutations(large, 2)
         for other in permutations(small, 2)
     }
@@ -208,8 +230,10 @@ def _smaller_range(where: str, small: Points, large: Points) -> Comparison:
     return picked(name, value, (above, below), ways)
 
 
-def _of_ranges(large: Points, small: Points, of_large: tuple[str, str], of_small: tuple[str, str]) -> Contrast:
-    """The difference of two values of `large` minus that of two of `small`.
+def _difference_of_ranges(
+    large: Points, small: Points, of_large: tuple[str, str], of_small: tuple[str, str]
+) -> Contrast:
+    """Return the difference of two values of `large` minus that of two of `small`.
 
     Where the paper does not print both values of `small`, these differ by its printed range in the alternative.
     """
@@ -226,7 +250,7 @@ def _of_ranges(large: Points, small: Points, of_large: tuple[str, str], of_small
 
 
 def _range_p(wide: Points, narrow: Points) -> float:
-    """p-value against "the range over `wide` is not above that over `narrow`"."""
+    """Return the p-value against "the range over `wide` is not above that over `narrow`"."""
     top, bottom = _extremes(wide)
     worst = max(
         contrast_of([(1.0, wide[top]), (-1.0, wide[bottom]), (-1.0, narrow[high]), (1.0, narrow[low])]).p_above(0.0)
@@ -236,7 +260,7 @@ def _range_p(wide: Points, narrow: Points) -> float:
 
 
 def _extremes(points: Points) -> tuple[str, str]:
-    """Labels of the values with the highest and the lowest mean."""
+    """Return the labels of the values with the highest and the lowest mean."""
     means = {value: float(outcome.values.mean()) for value, (_, outcome) in points.items()}
     return max(means, key=means.__getitem__), min(means, key=means.__getitem__)
 
@@ -244,14 +268,15 @@ def _extremes(points: Points) -> tuple[str, str]:
 FEWEST = 3  # evaluations: the ends and one between
 
 
-def compare_along(label: str, known: list[Place], metric: str, results: Results, comparisons: Comparisons) -> None:
-    """Adds `rise-and-fall` of each place on the data set `label`, or why there is nothing to compare."""
-    for entry, outcome in known:
-        where = f"{label}, {entry.method_id}{at_target(entry.target_epsilon)}"
+def compare_along(test: RiseAndFall, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+    """Add `rise_and_fall` of each place of the data set, or why it cannot be compared."""
+    metric = suite.plan.artefacts[suite.full_name(test.artefact)].metric
+    for entry, outcome in data.places(test.artefact):
+        where = f"{data.label}, {entry.method_id}{at_target(entry.target_epsilon)}"
         if not outcome.ok:
             comparisons.missing.append(f"{where}: {outcome.why_not}")
             continue
-        looks = {step: one.shown_by_seed for step, one in results.along_training(entry, metric)}
+        looks = {step: one.shown_by_seed for step, one in suite.results.along_training(entry, metric)}
         made = rise_and_fall(where, pd.DataFrame(looks), quantity(metric).difference)
         if made is None:
             comparisons.missing.append(f"{where}: fewer than {FEWEST} evaluations at which all seeds have a value")
@@ -261,10 +286,12 @@ def compare_along(label: str, known: list[Place], metric: str, results: Results,
 
 
 def rise_and_fall(where: str, by_step: pd.DataFrame, unit: str) -> Comparison | None:
-    """Of values in the unit that is shown, a row for each seed and a column for each step; None for too few steps.
+    """Return the comparisons of the peak with both ends; None for too few steps.
+
+    by_step: values in the unit that is shown, a row for each seed and a column for each step.
 
     A seed's value at the peak is that at the step between the ends with the highest mean of all other seeds; with one
-    seed the step is its own, and nothing is tested.
+    seed the step is its own, and there is no test.
     """
     whole = by_step.dropna(axis=1).sort_index(axis=1)
     if whole.shape[1] < FEWEST:
@@ -282,3 +309,72 @@ def rise_and_fall(where: str, by_step: pd.DataFrame, unit: str) -> Comparison | 
         for end in (first, last)
     ]
     return all_hold(parts)
+
+
+def _named(test: Curve) -> str:
+    return f"{each(test.methods)} over {'ε' if test.over == 'epsilon' else 'the sweep'}"
+
+
+def _ends(test: Curve) -> str:
+    return f" from {test.start or 'its first value'} to {test.end or 'its last'}" if test.start or test.end else ""
+
+
+def _monotone_holds(test: Monotone) -> str:
+    more = f" by more than {points_said(test.by)}" if test.by else ""
+    steps = f", no step by {points_said(test.tolerance)} or more the other way" if test.tolerance else ""
+    verb = "rises" if test.direction == "rising" else "falls"
+    return f"{_named(test)} {verb}{_ends(test)}{more}{steps}{where_tested(test)}"
+
+
+def _monotone_fails(test: Monotone) -> str:
+    steps = f", or a step goes the other way by more than {points_said(test.tolerance)}" if test.tolerance else ""
+    where = where_tested(test, against=True)
+    return f"the ends differ by less than {points_said(test.by)}, or the other way{steps}{where}"
+
+
+def _near_best_holds(test: NearBest) -> str:
+    less = f"less than {points_said(test.within)} below its best value"
+    return f"{each(test.methods)} at {', '.join(test.values)} is {less}{where_tested(test)}"
+
+
+KINDS = (
+    ClaimKind(Monotone, on_each(compare_curves), _monotone_holds, _monotone_fails, can_be_drawn),
+    ClaimKind(
+        Constant,
+        on_each(compare_curves),
+        lambda test: (
+            f"any two values of {_named(test)}{_ends(test)} differ by less than {points_said(test.within)}"
+            + where_tested(test)
+        ),
+        lambda test: f"two values differ by more than {points_said(test.within)}{where_tested(test, against=True)}",
+        can_be_drawn,
+    ),
+    ClaimKind(
+        PeakInside,
+        on_each(compare_curves),
+        lambda test: f"some value inside {_named(test)}{_ends(test)} is above both ends{where_tested(test)}",
+        lambda test: f"one end is above every value inside{where_tested(test, against=True)}",
+        can_be_drawn,
+    ),
+    ClaimKind(
+        NearBest,
+        on_each(compare_near_best),
+        _near_best_holds,
+        lambda test: (
+            f"one of these values is more than {points_said(test.within)} below another"
+            + where_tested(test, against=True)
+        ),
+    ),
+    ClaimKind(
+        SmallerRange,
+        on_each(compare_ranges),
+        lambda test: f"{each(test.methods)} varies less in {test.artefact} than in {test.than}{where_tested(test)}",
+        lambda test: f"the range in {test.artefact} is the larger one{where_tested(test, against=True)}",
+    ),
+    ClaimKind(
+        RiseAndFall,
+        on_each(compare_along),
+        lambda test: f"in {test.artefact} {each(test.methods)} is higher at some evaluation than at its first and last",
+        lambda test: f"in {test.artefact} the first or the last evaluation is higher than all between",
+    ),
+)

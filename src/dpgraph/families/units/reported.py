@@ -1,11 +1,20 @@
-"""Printed budgets of class- and subclass-DP (Zhang 2021, section 4.5), recomputed."""
+"""What reporting shows of units: printed budgets of class- and subclass-DP recomputed, and images of subclasses."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+
 from dpgraph.config import published
-from dpgraph.reporting.claims.computed_splits import moments
+from dpgraph.families.units.sampling import Units, cluster_units, subclass_units
+from dpgraph.privacy.accountants.steps import moments
 from dpgraph.reporting.claims.verdicts import Verdict, computed
 from dpgraph.reporting.paper_values import parameters_of
+
+if TYPE_CHECKING:
+    from dpgraph.config.cell import Cell
+    from dpgraph.problems.images.value import Images
 
 PAPER = "zhang2021-dp-deep-learning-thesis"
 SECTIONS = {"sec.4.5.1": "subclass-DP", "sec.4.5.2": "class-DP"}
@@ -14,7 +23,7 @@ ALIKE = 1.05  # largest over smallest number of steps that rounding of a printed
 
 
 def printed_budgets_of_classes() -> Verdict:
-    """Z12: whether one number of steps gives the three printed epsilons of a data set, all else fixed as stated.
+    """Check Z12: one number of steps gives the three printed epsilons of a data set, all else fixed as stated.
 
     By Theorem 5, and by the moments accountant of the same sampling at sensitivity 1, steps are solved for at each
     printed (sigma, q, delta).
@@ -49,14 +58,29 @@ def printed_budgets_of_classes() -> Verdict:
 
 
 def _steps(rate: float, noise: float, delta: float, epsilon: float) -> int:
-    """Fewest steps at which the moments accountant reaches `epsilon`."""
+    """Return the fewest steps at which the moments accountant reaches `epsilon`."""
+
+    def enough(steps: int) -> bool:
+        return moments(q=rate, noise_multiplier=noise, steps=steps, delta=delta) >= epsilon
+
     low, high = 0, 1
-    while high < MOST_STEPS and moments(rate, noise, high, delta) < epsilon:
+    while high < MOST_STEPS and not enough(high):
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if moments(rate, noise, middle, delta) < epsilon else (low, middle)
+        low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
 
-FUNCTIONS = {"printed-budgets-of-classes": printed_budgets_of_classes}
+def subclasses_of(cell: Cell, images: Images) -> Units:
+    """Return the subclasses that the prepared step of the cell makes of these images."""
+    privacy = cell.privacy
+    cut = cluster_units if privacy.variant == "kmeans" else subclass_units  # type: ignore[union-attr]
+    parts = privacy.subclasses  # type: ignore[union-attr]
+    names = ("dpgraph", cell.task.folder, "subclasses", parts)
+    labels, features = np.asarray(images.labels), np.asarray(images.features)
+    return cut(images.train_nodes, labels, features, images.num_classes, parts, *names)
+
+
+CLAIMS = {"printed-budgets-of-classes": printed_budgets_of_classes}
+VIEWS = {"subclasses": subclasses_of}

@@ -1,4 +1,4 @@
-"""Claims of Huang et al. that need no training: their bounds, the sensitivity of clipping, and negatives by chance."""
+"""Claims of Huang et al. that need no training: their bounds, the sensitivity of clipping, negatives by chance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from dpgraph.config import published
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.reporting import relational_bounds as bounds
+from dpgraph.families.tuples import bounds
 from dpgraph.reporting.claims.verdicts import Verdict, computed
 
 PAPER = "huang2025-relational-entity-dp"
@@ -42,17 +42,17 @@ def _compared(settings: list[dict[str, Any]]) -> Verdict:
 
 
 def bound_of_theorem_3() -> Verdict:
-    """H3, Figure 2: at the default parameters, per step and composed."""
+    """Check H3, Figure 2: Theorem 3 is the smallest bound at the default parameters, per step and composed."""
     return _compared([bounds.DEFAULTS, {**bounds.DEFAULTS, "noise": 1.0}])
 
 
 def bounds_elsewhere() -> Verdict:
-    """H10, Figures 4 and 5: the same orderings when one parameter varies."""
+    """Check H10, Figures 4 and 5: the same order of the bounds when one parameter varies."""
     return _compared(_settings())
 
 
 def constant_sensitivity(own: int = 5, negatives: int = 4) -> Verdict:
-    """H7, Proposition 4.1, on batches whose negatives hold every entity at most once: the change is at most 2 C.
+    """Check H7, Proposition 4.1, on batches whose negatives hold each entity at most once: a change of at most 2 C.
 
     An entity with `own` tuples, each of whose entities is in one more tuple, and gradients that oppose the others.
     """
@@ -77,7 +77,7 @@ def constant_sensitivity(own: int = 5, negatives: int = 4) -> Verdict:
 
 
 def standard_grows_with_the_batch() -> Verdict:
-    """H8: with standard clipping an entity that is a negative of every tuple moves the sum by 2 C for each."""
+    """Check H8: with standard clipping an entity that is a negative of every tuple moves the sum by 2 C for each."""
     from dpgraph.families.tuples.sampling import Negatives
 
     sizes = (8, 32, 128)
@@ -95,7 +95,7 @@ def standard_grows_with_the_batch() -> Verdict:
 
 
 def paired_negatives_are_rarely_true() -> Verdict:
-    """H9: P(a uniform entity is a partner of the head) at Table 2's counts: mean degree over the entities."""
+    """Check H9: P(a uniform entity is a partner of the head) at Table 2's counts is mean degree over entities."""
     rows = published.match("datasets", paper=PAPER, table="table2")
     shares = {row["dataset"]: 2 * int(row["n_edges"]) / int(row["n_entities"]) ** 2 for row in rows}
     text = "expected share of negatives that are relations, by Table 2: " + ", ".join(
@@ -107,10 +107,12 @@ def paired_negatives_are_rarely_true() -> Verdict:
     return computed(max(shares.values()) < 1e-3, text, len(shares))
 
 
-FUNCTIONS = {
+CLAIMS = {
     "bound-of-theorem-3": bound_of_theorem_3,
     "bounds-elsewhere": bounds_elsewhere,
     "constant-sensitivity": constant_sensitivity,
     "standard-grows-with-the-batch": standard_grows_with_the_batch,
     "paired-negatives-are-rarely-true": paired_negatives_are_rarely_true,
 }
+
+VIEWS = {"bounds": bounds}

@@ -1,9 +1,9 @@
-"""Claims about classes: whether rarer ones lose more. The sample is the classes, not the seeds.
+"""Claims that rarer classes lose more: rarer-classes. The sample is the classes, not the seeds.
 
 Seeds repeat the same classes: were they the sample, a correlation that a few classes happen to have would be found
 significant as soon as the seeds agree on it. So the accuracies of a class are averaged over seeds, and the rank
 correlation of the classes' frequencies with them is compared with those of all orders of the classes (a permutation
-test, exact where classes are exchangeable). With C classes no p-value is below 1 / C!: three can show nothing alone.
+test, exact where classes are exchangeable). With C classes no p-value is below 1 / C!: three are too few.
 The data sets of a claim are one test: the mean of their correlations, each weighted by C - 1, the inverse of its
 variance under the null, against orders of the classes within each data set.
 """
@@ -21,32 +21,33 @@ from scipy.stats import norm, rankdata
 
 from dpgraph.config.claim_tests import RarerClasses
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.reporting.claims.contrasts import LEVEL
-from dpgraph.reporting.claims.power import DRAWS, Strength
+from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults, each
+from dpgraph.reporting.claims.contrasts import DRAWS, LEVEL, Strength
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons
-from dpgraph.reporting.views.class_wise.rows import ClassValues, class_changes
+from dpgraph.reporting.results import class_counts
+from dpgraph.reporting.views.class_wise.rows import ClassValues, class_changes, class_values
 
 MOST_ORDERS = 10_000  # of the classes that are tried; of up to 7 classes all
 CORRELATION = 0.5  # under the alternative: the papers print none
 
 
-ByTask = Sequence[tuple[str, list[ClassValues]]]  # label of a task, and what its entries have
-
-
-def compare_classes(test: RarerClasses, by_task: ByTask, comparisons: Comparisons) -> None:
-    """Adds the comparison of `rarer-classes` for each method: the mean rank correlation over the data sets."""
+def compare_classes(
+    test: RarerClasses, suite: PaperResults, data_sets: Sequence[DataSet], comparisons: Comparisons
+) -> None:  # fmt: skip
+    """Add the comparison of each method: the mean rank correlation over the data sets."""
+    artefact = suite.full_name(test.artefact)
+    every = class_values(suite.plan, artefact, suite.results, class_counts(suite.plan, artefact, suite.results.frame))
+    by_task = [(one.label, [values for values in every if values.entry.task_id in one.task_ids]) for one in data_sets]
     for method in test.methods:
-        found = [_of_task(test, method, label, by_entry, comparisons) for label, by_entry in by_task]
+        found = [_sample(test, method, label, by_entry, comparisons) for label, by_entry in by_task]
         samples = [sample for sample in found if sample is not None]
         if not samples:
             continue
         above, below, value = rank_test([sample.frequency for sample in samples], [sample.values for sample in samples])
         sizes = tuple(len(sample.values) for sample in samples)
-        what = "accuracy" if test.of == "accuracy" else f"accuracy lost to {test.reference}"
-        order = "" if test.of == "accuracy" else "minus the "
         where = "; ".join(sample.where for sample in samples)
         mean = "rank correlation" if len(samples) == 1 else "mean rank correlation"
-        name = f"{where}: {order}{mean} of frequency with {what}"
+        name = f"{where}: minus the {mean} of frequency with accuracy lost to {test.reference}"
         seeds = min(sample.seeds for sample in samples)
         given = strength_of_ranks(sizes)
         effect = f"correlation {CORRELATION:g} (the paper prints none)"
@@ -57,7 +58,7 @@ def compare_classes(test: RarerClasses, by_task: ByTask, comparisons: Comparison
 
 @dataclass(frozen=True)
 class Sample:
-    """The classes of one data set: how often each is trained on, and what is to be higher for frequent ones."""
+    """The classes of one data set: training frequencies, and the values that should be higher for frequent classes."""
 
     where: str
     frequency: np.ndarray
@@ -65,10 +66,10 @@ class Sample:
     seeds: int
 
 
-def _of_task(
+def _sample(
     test: RarerClasses, method: str, label: str, by_entry: list[ClassValues], comparisons: Comparisons
 ) -> Sample | None:
-    """None: missing, with the reason among the comparisons."""
+    """Return the classes of one task; None, with the reason among the comparisons, where something is missing."""
     references = [values for values in by_entry if values.entry.method_id == test.reference]
     own = [values for values in by_entry if values.entry.method_id == method]
     if not own or not references:
@@ -82,7 +83,7 @@ def _of_task(
     if bad:
         comparisons.missing.append(f"{where}: {', '.join(bad)}")
         return None
-    changes = class_changes(private, reference, test.of)  # (seeds, C)
+    changes = class_changes(private, reference, "loss")  # (seeds, C)
     number = changes.shape[1]
     mean = changes.mean(axis=0) if len(changes) else np.zeros(0)
     if number < 3 or np.isnan(mean).any() or np.ptp(mean) == 0:
@@ -90,13 +91,12 @@ def _of_task(
         return None
     if entry.cell.privacy:
         comparisons.use((entry, private.outcome))
-    sign = 1.0 if test.of == "accuracy" else -1.0
     frequency = np.asarray(private.frequency, dtype=float)
-    return Sample(f"{where}, {number} classes", frequency, sign * mean, len(changes))
+    return Sample(f"{where}, {number} classes", frequency, -mean, len(changes))
 
 
 def rank_test(frequencies: Sequence[np.ndarray], values: Sequence[np.ndarray]) -> tuple[float, float, float]:
-    """p-values against "no positive" and "no negative" rank correlation, and the mean of Spearman's correlations.
+    """Return p-values against "no positive" and "no negative" rank correlation, and the mean correlation (Spearman).
 
     Each data set has its own classes, and weighs as many as these less one.
     """
@@ -119,14 +119,14 @@ def _share(sizes: tuple[int, ...], size: int) -> float:
 
 
 def _centred(values: np.ndarray) -> np.ndarray:
-    """Ranks with mean 0 and norm 1."""
+    """Return ranks with mean 0 and norm 1."""
     ranks = rankdata(values) - (len(values) + 1) / 2
     return ranks / np.linalg.norm(ranks)
 
 
 @cache
 def _orders(number: int) -> np.ndarray:
-    """(orders, C) of C classes, the one that is among them: all, or as many random ones."""
+    """Return (orders, C) orders of C classes, their own among them: all, or `MOST_ORDERS` random ones."""
     if factorial(number) <= MOST_ORDERS:
         return np.array(list(permutations(range(number))))
     random = numpy_generator("dpgraph", "orders of classes", number)
@@ -137,7 +137,7 @@ def _orders(number: int) -> np.ndarray:
 
 @cache
 def _together(sizes: tuple[int, ...]) -> list[np.ndarray]:
-    """Of each data set (orders, C), equally many: row by row one order of all classes, the first as they are."""
+    """Return for each data set (orders, C) orders, equally many; the first row has the classes as they are."""
     if len(sizes) == 1:
         return [_orders(sizes[0])]
     random = numpy_generator("dpgraph", "orders of classes together", *sizes)
@@ -149,7 +149,7 @@ def _together(sizes: tuple[int, ...]) -> list[np.ndarray]:
 
 @cache
 def strength_of_ranks(sizes: tuple[int, ...]) -> Strength:
-    """Of `rank_test` at 5 %, for values with correlation 0 and `CORRELATION` with the normal scores of the ranks."""
+    """Return size and power of `rank_test`: correlation 0 and `CORRELATION` with the normal scores of the ranks."""
     random = numpy_generator("dpgraph", "power over classes", *sizes)
     ranks = [_centred(np.arange(size)) for size in sizes]
     null = np.sort(
@@ -171,8 +171,21 @@ def strength_of_ranks(sizes: tuple[int, ...]) -> Strength:
 
 
 def _correlations(correlation: float, noise: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-    """(R,) rank correlations of draws (R, C) that have this correlation with the normal scores."""
+    """Return (R,) rank correlations of draws (R, C) that have this correlation with the normal scores."""
     number = len(ranks)
     scores = norm.ppf((np.arange(number) + 0.5) / number)
     drawn = rankdata(correlation * scores + sqrt(1 - correlation**2) * noise, axis=1) - (number + 1) / 2
     return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)) @ ranks  # type: ignore[no-any-return]
+
+
+KINDS = (
+    ClaimKind(
+        RarerClasses,
+        compare_classes,
+        lambda test: (
+            f"the rarer the class, the more accuracy lost to {test.reference} of {each(test.methods)}, "
+            "over the classes of all data sets"
+        ),
+        lambda _: "the rank correlation has the other sign, over the classes of all data sets",
+    ),
+)

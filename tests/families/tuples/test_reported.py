@@ -2,9 +2,8 @@
 
 import pytest
 
-from dpgraph.reporting.claims.computed import FUNCTIONS
-from dpgraph.reporting.claims.computed_relations import constant_sensitivity
-from dpgraph.reporting.relational_bounds import DEFAULTS, GAUSSIAN, THEOREM_3, rdp_of_a_step
+from dpgraph.families.tuples.bounds import DEFAULTS, GAUSSIAN, THEOREM_3, rdp_of_a_step
+from dpgraph.families.tuples.reported import CLAIMS, constant_sensitivity
 
 
 def test_adaptive_clipping_moves_by_13_5_and_3_5_clip_norms():
@@ -25,12 +24,12 @@ def test_bounds_are_the_accountants():
 
 
 def test_shares_of_true_negatives_come_from_table_2():
-    found = FUNCTIONS["paired-negatives-are-rarely-true"]()
+    found = CLAIMS["paired-negatives-are-rarely-true"]()
     assert found.verdict == "reproduced"
     assert "mag-usa 8.0e-05" in found.evidence
 
 
 def test_without_replacement_the_change_does_not_grow():
-    found = FUNCTIONS["standard-grows-with-the-batch"]()
+    found = CLAIMS["standard-grows-with-the-batch"]()
     assert found.verdict == "reproduced"
     assert "negative of at most 1 tuple" in found.evidence

@@ -27,7 +27,7 @@ EXAMPLES, EPOCHS = 60_000, 100  # of MNIST; the epochs that fit the printed epsi
 
 
 def noise_epsilon_table() -> Verdict:
-    """Table 3: the moments accountant (q = 1, T = epochs, integer moments up to 32) gives the printed epsilons."""
+    """Check Table 3: the moments accountant (q = 1, T = epochs, integer moments up to 32) gives its epsilons."""
     parts, wrong = [], 0
     rows = published.match(f"results_{PAPERS[0]}", table="table3", metric="epsilon")
     for row in rows:
@@ -46,7 +46,7 @@ def noise_epsilon_table() -> Verdict:
 
 
 def epsilon_one_without_splits() -> Verdict:
-    """Section 6.3: epsilon = 1 cannot be reached without splits. It can: the noise below gives it."""
+    """Check section 6.3: epsilon = 1 cannot be reached without splits. It can: the noise found here gives it."""
     parts, reached = [], 0
     for optimizer, steps in FULL_RUNS.items():
         noise = _noise_for_one(1.0, steps)
@@ -60,7 +60,7 @@ def epsilon_one_without_splits() -> Verdict:
 
 
 def privacy_bound_factor() -> Verdict:
-    """Abstract: splits improve the privacy bound by 2.7, the ratio of exp(epsilon) at 2 and at 1.
+    """Check the abstract: splits improve the privacy bound by 2.7, the ratio of exp(epsilon) at 2 and at 1.
 
     With SPLITS parts, q = 1/s and T = epochs times s, the noise for epsilon 1 comes from the same formula.
     """
@@ -82,7 +82,7 @@ def privacy_bound_factor() -> Verdict:
 
 
 def lot_size_accounting() -> Verdict:
-    """App. F: at equal noise epsilon rises with the lot; at lot 60,000 noise 50 and 100 give less than 1.
+    """Check App. F: at equal noise epsilon rises with the lot; at lot 60,000 noise 50 and 100 give less than 1.
 
     T = 100 epochs and q = lot / 60,000 fit the printed epsilons. Proved: Poisson-sampled lots, every example clipped.
     """
@@ -129,7 +129,7 @@ def _whole_graph(noise: float, steps: int) -> float:
     return gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=DELTA)
 
 
-FUNCTIONS = {
+CLAIMS = {
     "noise-epsilon-table": noise_epsilon_table,
     "epsilon-one-without-splits": epsilon_one_without_splits,
     "privacy-bound-factor": privacy_bound_factor,

@@ -16,9 +16,10 @@ from dpgraph.config.claim import Claim
 from dpgraph.config.claim_tests import Constant, Greater, WeightedSum
 from dpgraph.config.suite import SuiteTask
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.reporting.claims.averaging import data_sets_of
-from dpgraph.reporting.claims.kinds import compare
-from dpgraph.reporting.claims.power import Above, EffectFrom
+from dpgraph.reporting.claims.comparing import DataSet
+from dpgraph.reporting.claims.contrasts import Above, EffectFrom
+from dpgraph.reporting.claims.data_sets import data_sets_of
+from dpgraph.reporting.claims.kinds.differences import compare_greater
 from dpgraph.reporting.claims.verdicts import Comparisons, decide
 from dpgraph.reporting.results import EntryResult
 
@@ -58,7 +59,7 @@ def two(test: Any, published: tuple[str | None, str | None], **more: Any) -> tup
     tasks = {"a": task("A", published[0]), "b": task("B", published[1])}
     values = {name: drawn(name) for name in tasks}
     knowns = {
-        name: {"d/a": [place(method, tasks[name], list(values[name][method]), **more) for method in ("x", "y")]}
+        name: {"a": [place(method, tasks[name], list(values[name][method]), **more) for method in ("x", "y")]}
         for name in tasks
     }
     return [(one.label, one.knowns) for one in data_sets_of(test, tasks, knowns)], values
@@ -79,7 +80,7 @@ def test_data_sets_are_tested_one_by_one_or_as_their_mean(test, published, label
 def test_the_test_on_a_mean_is_students_on_the_seeds_means():
     ((label, known),), values = two(MEAN, (None, None))
     comparisons = Comparisons()
-    compare(TEST, label, known["d/a"], known["d/a"], comparisons)
+    compare_greater(TEST, None, DataSet(label, known), comparisons)
     (made,) = comparisons.made
     each = [100 * (values[name]["x"] - values[name]["y"]) for name in ("a", "b")]
     expected = ttest_1samp(np.mean(each, axis=0), 0.0, alternative="greater")
@@ -91,7 +92,7 @@ def test_the_test_on_a_mean_is_students_on_the_seeds_means():
 
 def test_settings_are_not_averaged_with_each_other():
     tasks = {"a": task("A"), "b": SuiteTask(label="B", task={"dataset": "cora", "setting": "disjoint"})}
-    knowns = {name: {"d/a": [place(method, one, [0.1, 0.2]) for method in "xy"]} for name, one in tasks.items()}
+    knowns = {name: {"a": [place(method, one, [0.1, 0.2]) for method in "xy"]} for name, one in tasks.items()}
     assert [one.label for one in data_sets_of(MEAN, tasks, knowns)] == ["A", "B"]
 
 
@@ -99,7 +100,7 @@ def test_only_data_sets_with_the_same_points_are_averaged():
     tasks = {name: task(name) for name in "abc"}
     points = {"a": (1.0, 2.0), "b": (1.0, 2.0), "c": (1.0,)}
     knowns = {
-        name: {"d/a": [place(method, tasks[name], [0.1, 0.2], at) for method in ("x", "y") for at in points[name]]}
+        name: {"a": [place(method, tasks[name], [0.1, 0.2], at) for method in ("x", "y") for at in points[name]]}
         for name in tasks
     }
     every = MEAN.model_copy(update={"at": "every-epsilon"})
@@ -108,14 +109,14 @@ def test_only_data_sets_with_the_same_points_are_averaged():
     (found,) = data_sets_of(at_one, tasks, knowns)
     label, known = found.label, found.knowns
     assert label == "mean of a, b and c"
-    assert {entry.target_epsilon for entry, _ in known["d/a"]} == {1.0}
+    assert {entry.target_epsilon for entry, _ in known["a"]} == {1.0}
 
 
 def test_a_mean_of_which_a_part_failed_is_not_compared():
     tasks = {name: task(name) for name in "ab"}
     knowns = {
         name: {
-            "d/a": [
+            "a": [
                 place("x", tasks[name], [0.1], status="failed" if name == "b" else "ok"),
                 place("y", tasks[name], [0.1]),
             ]
@@ -125,7 +126,7 @@ def test_a_mean_of_which_a_part_failed_is_not_compared():
     (found,) = data_sets_of(MEAN, tasks, knowns)
     label, known = found.label, found.knowns
     comparisons = Comparisons()
-    compare(TEST, label, known["d/a"], known["d/a"], comparisons)
+    compare_greater(TEST, None, DataSet(label, known), comparisons)
     assert not comparisons.made
     assert comparisons.missing == ["mean of a and b, x − y: x failed: b"]
 
@@ -133,7 +134,7 @@ def test_a_mean_of_which_a_part_failed_is_not_compared():
 def test_all_cells_of_a_mean_are_among_those_that_a_claim_rests_on():
     ((_, known),), _ = two(MEAN, (None, None), privacy=SimpleNamespace(variant="rigorous"))
     comparisons = Comparisons()
-    comparisons.use(*known["d/a"])
+    comparisons.use(*known["a"])
     assert [slug for _, slug in comparisons.private] == ["A-x-None", "B-x-None", "A-y-None", "B-y-None"]
 
 
@@ -155,11 +156,11 @@ def test_the_effect_of_a_mean(test, published, printed, effect, source):
     for name, one in tasks.items():
         of = {method: values if one.published is None else {one.published: values[one.published]}
               for method, values in printed.items()}  # fmt: skip
-        knowns[name] = {"d/a": [place(method, one, list(drawn(name)[method]), printed=of[method]) for method in "xy"]}
+        knowns[name] = {"a": [place(method, one, list(drawn(name)[method]), printed=of[method]) for method in "xy"]}
     (found,) = data_sets_of(test, tasks, knowns)
     label, known = found.label, found.knowns
     comparisons = Comparisons()
-    compare(test, label, known["d/a"], known["d/a"], comparisons)
+    compare_greater(test, None, DataSet(label, known), comparisons)
     (((part,),),) = (one.ways for one in comparisons.made)
     assert (part.effect, part.source) == (pytest.approx(effect), source)
 
@@ -167,7 +168,7 @@ def test_the_effect_of_a_mean(test, published, printed, effect, source):
 def test_what_a_statement_names_is_the_effect_of_its_power():
     ((label, known),), _ = two(MEAN, (None, None))
     comparisons = Comparisons()
-    compare(TEST, label, known["d/a"], known["d/a"], comparisons)
+    compare_greater(TEST, None, DataSet(label, known), comparisons)
     by_unit, by_statement = decide({"": comparisons}, ""), decide({"": comparisons}, "", asserted=400.0)
     assert (by_unit.effect, by_statement.effect) == ("1", "400")
     assert by_unit.power < 0.3 < 0.99 < by_statement.power

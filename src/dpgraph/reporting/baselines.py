@@ -1,4 +1,4 @@
-"""results/<suite>/baselines.csv: every result without privacy beside what it can be compared with.
+"""results/<suite>/baselines.csv: every result without privacy next to its references.
 
 The floor of relation prediction is what the entities' own vectors give untrained.
 """
@@ -22,11 +22,11 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.resolve import inference_of
 from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.registry import problem_of
-from dpgraph.reporting.baselines.compared import RELATIONS, compared
-from dpgraph.reporting.baselines.references import reference_of
+from dpgraph.reporting.inputs import RELATIONS, compared
+from dpgraph.reporting.references import reference_of
 from dpgraph.reporting.results import Results, Summary, summarise, write_csv
 
-ZERO_SHOT = "cosine"  # the method that trains nothing
+ZERO_SHOT = "cosine"  # the method without training
 RANKS, ON_TRAINED = "mrr/test", "mrr/train"
 
 
@@ -40,13 +40,15 @@ class Floor:
 
     @property
     def below(self) -> bool:
-        """Training did not pay."""
+        """Return whether training lost against the untrained vectors."""
         return bool(self.difference.mean <= 0)
 
 
 def floor_of(plan: Plan, results: Results, entry: Entry) -> Floor:
-    """`why` of a result that is below, from the results alone: no difference that seeds show, or what was learnt on the
-    tuples that were trained on does not help on those that are tested."""
+    """Return the floor of a result on relations, and why the result may be below it, from the results alone.
+
+    Either the seeds show no difference, or the training tuples were learnt without helping on the tested ones.
+    """
     rivals = (
         other
         for other in plan.entries
@@ -86,7 +88,7 @@ METRIC = "accuracy/test"
 
 @dataclass(frozen=True)
 class Reference:
-    """What a result is compared with: accuracy in percent; nan where there is none, and `reason` says why."""
+    """A number to compare a result with: accuracy in percent; nan, and `reason` says why, where there is none."""
 
     model: str
     kind: str  # literature, computed or zero-shot
@@ -96,7 +98,7 @@ class Reference:
 
 
 def baselines(plan: Plan, known: Baselines, results: pd.DataFrame | None) -> pd.DataFrame:
-    """One row for each result without privacy and reference; a result without any reference has a row, too.
+    """Return a row for each result without privacy and each of its references, or for the result alone without any.
 
     Accuracies are in percent, `ci_low` and `ci_high` the 95 % interval of our mean, `difference` ours minus the
     reference. `below` says whether that is more than the tolerance, `reason` why a result may be so. On relations the
@@ -153,7 +155,7 @@ def _row(
 
 def _references(plan: Plan, known: Baselines, entry: Entry) -> Iterator[Reference]:
     task, model = entry.cell.task, entry.cell.model  # type: ignore[attr-defined]
-    hops = getattr(model, "hops", 0)  # what is no network, as a student of public rows, reads no neighbour
+    hops = getattr(model, "hops", 0)  # a model without hops, such as a student of public rows, reads no neighbour
     if task.setting == "transductive":
         printed = known.printed(getattr(model, "architecture", ""), hops, task.dataset, task.split)
         if printed is not None:
@@ -182,9 +184,9 @@ def write_baselines(plan: Plan, known: Baselines, results: pd.DataFrame | None, 
 
 
 def complaints(table: pd.DataFrame) -> list[str]:
-    """A line for each row that is more than the tolerance below its reference without a reason.
+    """Return a line for each row that is more than the tolerance below its reference without a reason.
 
-    Raises UserError where no result could be compared with anything: that proves nothing.
+    Raises UserError where no result has a reference: the check would be empty.
     """
     if not len(table) or table["difference"].isna().all():
         raise UserError("baselines: no result has a reference: train the suite's methods without privacy first")

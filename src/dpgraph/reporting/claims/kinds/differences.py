@@ -1,0 +1,161 @@
+"""Claims that compare two methods at a time: greater, similar, growing-gap and acted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dpgraph.config.claim_tests import Acted, Greater, GrowingGap, Similar
+from dpgraph.reporting.claims.comparing import (
+    ClaimKind,
+    DataSet,
+    Known,
+    PaperResults,
+    Place,
+    add,
+    any_of,
+    at_target,
+    chosen_targets,
+    each,
+    on_each,
+    points,
+    where_tested,
+)
+from dpgraph.reporting.claims.verdicts import Comparisons
+
+ByTarget = dict[float | None, Place]  # of one method, by target epsilon
+
+
+def compare_greater(test: Greater, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+    """Add each difference of a better and a worse method, above the margin."""
+    known = data.places(test.artefact), data.places(test.worse_in or test.artefact)
+    for better in test.better:
+        for worse in test.worse:
+            _differences(test, data.label, (better, worse), known, (test.margin, None), comparisons)
+
+
+def compare_similar(test: Similar, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+    """Add both differences of each pair, above minus the margin."""
+    known = data.places(test.artefact), data.places(test.second_in or test.artefact)
+    for pair in test.pairs:
+        _differences(test, data.label, pair, known, (-test.within, -test.within), comparisons)
+
+
+def _differences(
+    test: Greater | Similar,
+    label: str,
+    methods: tuple[str, str],
+    known: tuple[Known, Known],
+    margins: tuple[float, float | None],
+    comparisons: Comparisons,
+) -> None:
+    """Add first minus second above margins[0]; where margins[1] is given, second minus first above it, too."""
+    first, second = methods
+    for value in dict.fromkeys(entry.value for entry, _ in known[0]) if test.values is None else test.values:
+        upper, lower = (_by_target(places, method, value) for places, method in zip(known, methods))
+        pairs = dict(_pairs(upper, lower))
+        named = label if value is None else f"{label}, {value}"
+        if not pairs:
+            comparisons.missing.append(f"{named}: {first} and {second} have no budget in common in this suite")
+            continue
+        for target in chosen_targets(pairs, test.at):
+            text = at_target(target)
+            if target not in pairs:
+                comparisons.missing.append(f"{named}, {first} − {second}{text}: not in this suite")
+                continue
+            one, two = pairs[target]
+            add(f"{named}, {first} − {second}{text}", [(1.0, one), (-1.0, two)], margins[0], comparisons)
+            if margins[1] is not None:
+                add(f"{named}, {second} − {first}{text}", [(1.0, two), (-1.0, one)], margins[1], comparisons)
+
+
+def compare_gaps(test: GrowingGap, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+    """Add, for each worse method, the gap at the largest common epsilon minus the gap at the smallest."""
+    known, label = data.places(test.artefact), data.label
+    for worse in test.worse:
+        own = _pairs(_by_target(known, test.better, None), _by_target(known, worse, None))
+        pairs = [(at_target(target), pair) for target, pair in own]
+        if len(pairs) < 2:
+            comparisons.missing.append(f"{label}: {test.better} and {worse} have fewer than two budgets in common")
+            continue
+        (first, (low_better, low_worse)), (last, (high_better, high_worse)) = pairs[0], pairs[-1]
+        terms = [(1.0, high_better), (-1.0, high_worse), (-1.0, low_better), (1.0, low_worse)]
+        add(f"{label}, gap {test.better} − {worse}{last} minus the same{first}", terms, 0.0, comparisons)
+
+
+def compare_acted(test: Acted, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+    """Add that the two methods of each pair differ: a factor that never acts gives the same numbers seed by seed."""
+    for first, second in test.pairs:
+        one, two = (_by_target(data.places(test.artefact), method, None) for method in (first, second))
+        pairs = dict(_pairs(one, two))
+        if not pairs:
+            comparisons.missing.append(f"{data.label}: {first} and {second} have no budget in common in this suite")
+        for target in chosen_targets(pairs, test.at) if pairs else []:
+            where = f"{data.label}, |{first} − {second}|{at_target(target)}"
+            bad = [f"{entry.method_id} {outcome.why_not}" for entry, outcome in pairs[target] if not outcome.ok]
+            if bad:
+                comparisons.missing.append(f"{where}: {', '.join(bad)}")
+                continue
+            (entry, outcome), (_, other) = pairs[target]
+            apart = replace(outcome, values=(outcome.values - other.values).abs().dropna(), printed={})
+            add(where, [(1.0, (entry, apart))], 0.0, comparisons)
+
+
+def _by_target(known: Known, method: str, value: str | None) -> ByTarget:
+    own = [place for place in known if place[0].method_id == method]
+    return {place[0].target_epsilon: place for place in own if place[0].value in (value, None)}
+
+
+def _pairs(upper: ByTarget, lower: ByTarget) -> Iterator[tuple[float | None, tuple[Place, Place]]]:
+    """Yield both methods at each common target, ascending; a method without a budget is compared at every one."""
+    for target in chosen_targets([*upper, *lower], "every-epsilon"):
+        one = upper.get(target, upper.get(None))
+        two = lower.get(target, lower.get(None))
+        if one is not None and two is not None:
+            yield target, (one, two)
+
+
+def _greater_holds(test: Greater) -> str:
+    return f"{each(test.better)} is {_above(test.margin)} {each(test.worse)}{where_tested(test)}"
+
+
+def _above(margin: float) -> str:
+    if margin > 0:
+        return f"more than {points(margin)} above"
+    return "above" if margin == 0 else f"less than {points(-margin)} below, or above,"
+
+
+def _greater_fails(test: Greater) -> str:
+    limit = f"less than {points(test.margin)} above" if test.margin > 0 else "below"
+    if test.margin < 0:
+        limit = f"more than {points(-test.margin)} below"
+    return f"{any_of(test.better)} is {limit} {any_of(test.worse)}{where_tested(test, against=True)}"
+
+
+def _pairs_said(test: Similar | Acted) -> str:
+    return ", ".join(f"{one} and {two}" for one, two in test.pairs)
+
+
+KINDS = (
+    ClaimKind(Greater, on_each(compare_greater), _greater_holds, _greater_fails),
+    ClaimKind(
+        Similar,
+        on_each(compare_similar),
+        lambda test: f"{_pairs_said(test)} differ by less than {points(test.within)}{where_tested(test)}",
+        lambda test: f"one pair differs by more than {points(test.within)}{where_tested(test, against=True)}",
+    ),
+    ClaimKind(
+        GrowingGap,
+        on_each(compare_gaps),
+        lambda test: (
+            f"{test.better} gains on {each(test.worse)} from the smallest ε to the largest" + where_tested(test)
+        ),
+        lambda test: f"the gap to {any_of(test.worse)} shrinks{where_tested(test, against=True)}",
+    ),
+    ClaimKind(
+        Acted,
+        on_each(compare_acted),
+        lambda test: f"{_pairs_said(test)} differ from seed to seed{where_tested(test)}",
+        lambda test: f"one of them does not{where_tested(test, against=True)}",
+    ),
+)

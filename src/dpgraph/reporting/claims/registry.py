@@ -1,0 +1,64 @@
+"""Kinds of tests, found as modules of `claims/kinds`, and claims that families compute, by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+from dpgraph.config.claim import Claim
+from dpgraph.config.claim_tests import Computed, NotTested, PartTest
+from dpgraph.core.errors import invalid
+from dpgraph.families.registry import declared
+from dpgraph.reporting.claims.comparing import ClaimKind
+from dpgraph.reporting.claims.verdicts import Verdict
+
+
+@cache
+def kinds() -> dict[type, ClaimKind]:
+    """Return all kinds by their test, from `KINDS` of each module of the folder kinds."""
+    names = sorted(path.stem for path in (Path(__file__).parent / "kinds").glob("[!_]*.py"))
+    modules = (importlib.import_module(f"{__package__}.kinds.{name}") for name in names)
+    return {kind.test: kind for module in modules for kind in module.KINDS}
+
+
+def kind_of(test: PartTest) -> ClaimKind:
+    """Return how a test is run. Raises TypeError for a test that no module of kinds declares."""
+    if type(test) not in kinds():
+        raise TypeError(f"{type(test).__name__}: expected a test that a module of claims/kinds declares")
+    return kinds()[type(test)]
+
+
+COMPUTED: dict[str, Callable[[], Verdict]] = declared("reported.py", "CLAIMS")
+
+
+def computed_verdict(name: str) -> Verdict:
+    """Return the verdict on a claim that needs no training. Raises UserError for an unknown name."""
+    if name not in COMPUTED:
+        raise invalid("function", name, f"one of {', '.join(COMPUTED)}")
+    return COMPUTED[name]()
+
+
+def would_reproduce(claim: Claim) -> str:
+    """Return what would reproduce a claim, in words: every part must hold. Empty for a claim without a test."""
+    match claim.test:
+        case Computed():
+            return "every recomputed number agrees with the statement (no sample, so no level)"
+        case NotTested():
+            return ""
+    return _joined(kind_of(part).holds(part) for part in claim.parts)
+
+
+def would_contradict(claim: Claim) -> str:
+    """Return what would contradict a claim, in words: one counterexample. Empty for a claim without a test."""
+    match claim.test:
+        case Computed():
+            return "one recomputed number does not"
+        case NotTested():
+            return ""
+    return _joined((kind_of(part).fails(part) for part in claim.parts), "; or ")
+
+
+def _joined(sentences: Iterable[str], by: str = "; ") -> str:
+    return by.join(dict.fromkeys(sentences))
