@@ -36,10 +36,8 @@ from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import WORKFLOW, Plan, load_plan
 from dpgraph.planning.run import Run
 from dpgraph.reporting import inputs
-from dpgraph.reporting.baselines.compared import compared
 from dpgraph.reporting.guarantee import checks_noted
 from dpgraph.reporting.inputs import compared, seeds_by_task
-from dpgraph.reporting.protection import checks_noted
 
 CAPTIONS = "../workflow/report"  # as the files of rules see it
 

@@ -84,7 +84,9 @@ class RunGuarantee:
         for name, place in PLACES.items():
             head, _, part = place.rpartition(".")
             parts.setdefault(head, {})[part] = columns[name]
-        return cls(**parts.pop(""), **{head: Promise(**one) for head, one in parts.items()})
+        own = parts.pop("")
+        promises: dict[str, Any] = {head: Promise(**one) for head, one in parts.items()}
+        return cls(**own, **promises)
 
     @classmethod
     def weakest(cls, rows: pd.DataFrame) -> RunGuarantee:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dpgraph.reporting.relational_bounds import DELTA, THEOREM_3, THEOREM_C1
 from pydantic import ValidationError
 
 from dpgraph.config.config import Config
