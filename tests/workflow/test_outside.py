@@ -1,4 +1,4 @@
-"""docs/extend-from-outside.md, walked: an own method and data set, to the table, the leaderboard and the first page."""
+"""The guide docs/how-to/extend-from-outside.md, followed: an own method and data set, up to the first page."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import pytest
 
 from tests.workflow.conftest import ROOT
 
-PAGE = (ROOT / "docs/extend-from-outside.md").read_text()
+PAGE = (ROOT / "docs/how-to/extend-from-outside.md").read_text()
 
 
 def dpgraph(folder, *arguments):

@@ -1,4 +1,4 @@
-"""Claims of a paper. A claim has named parts, premises and readings; a paper names what is its own (docs/claims.md)."""
+"""Claims of a paper: their parts, premises and readings, and what is the paper's own (docs/reference/claims.md)."""
 
 from __future__ import annotations
 

@@ -31,4 +31,4 @@ def how_to_run(plan: Plan, artefact_id: str, table: pd.DataFrame) -> list[str]:
 def with_files(artefacts: Iterable[str], suite: str) -> str:
     """The command that runs them where the data are."""
     command = f"dpgraph run {' '.join(artefacts)} --suite {suite} --set 'mirrors=[FOLDER]'"
-    return f"With their files in FOLDER (docs/datasets.md): {command}"
+    return f"With their files in FOLDER (docs/reference/datasets.md): {command}"
