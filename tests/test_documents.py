@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import pytest
 import yaml
 
+from dpgraph.cli import main
 from dpgraph.reporting.verify import unlike_pages, unlike_statements
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,6 +56,23 @@ def test_container_copies_files_that_exist() -> None:
 
 def test_readme_and_docs_print_what_the_kept_rows_say() -> None:
     assert list(unlike_statements(ROOT)) == []
+
+
+def test_readme_is_for_two_minutes() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
+
+
+SMALLEST = 7_650  # nodes of README's smallest graph, Amazon Photo, whose default delta is the largest
+
+
+def test_readme_says_what_its_epsilons_risk(capsys: pytest.CaptureFixture[str]) -> None:
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for epsilon, said in ((8, "advantage of up to {}"), (1, "the advantage is at most {}")):
+        afford = f"afford --nodes {SMALLEST} --classes 8 --labelled 5355 --epsilon {epsilon}"
+        assert main(afford.split()) == 0
+        found = re.search(r"advantage of at most ([0-9.]+)", capsys.readouterr().out)
+        assert found
+        assert said.format(math.ceil(100 * float(found[1])) / 100) in text
 
 
 @pytest.mark.slow

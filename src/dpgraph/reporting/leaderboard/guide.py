@@ -130,42 +130,9 @@ def _protects(relation: str, scope: str) -> str:
     return f"{whom} {'; '.join(WHERE.get(name, name) for name in scope.split(' / '))}"
 
 
-def answers(folder: Path, dataset: str, split: str) -> list[str]:
-    """README's first table: for each promise, the best proved row of a data set at `SHORT`, its suite and its cell."""
-    rows = _rows(folder)
-    own = rows[
-        (rows["dataset"] == dataset) & (rows["split"] == split) & (rows["setting"] == PLAIN_SETTING)
-        & (rows["metric"] == ACCURACY)
-    ]  # fmt: skip
-    proved = own[(own["kind"] == PROVED) & (own["budget"] == SHORT)]
-    best = [_top(proved[_of(proved, *one)]) for one in _promised(proved)]
-    lines = [
-        f"| what ε = {significant(SHORT)} protects | best method | test accuracy (%) | cell, commit |",
-        "|:--|:--|--:|:--|",
-    ]
-    for one in sorted(best, key=lambda found: -float(found.row["mean"])):
-        promise = f"{one.row['relation']}; {one.row['scope']}"
-        protected = (
-            f"{_protects(one.row['relation'], one.row['scope'])} (*{promise}*; δ = {power_of_ten(one.row['delta'])})"
-        )
-        more = f" (+{one.tied} not told apart)" if one.tied else ""
-        lines.append(f"| {protected} | {_named(one.row)}{more} | {_traced(one.row)} |")
-    public = own[own["kind"] == PUBLIC]
-    top = public.loc[public["mean"].astype(float).idxmax()].to_dict()
-    return [*lines, f"| nothing: no privacy | {_named(top)} | {_traced(top)} |"]
-
-
 def _named(row: Mapping[str, Any]) -> str:
     """The label, with the marks of what no epsilon covers and of a method that fell back to another one."""
     return markdown(str(row["label"])) + "†" * bool(row.get("uncovered")) + f" {FALLS_BACK}" * bool(row.get("fallback"))
-
-
-def _traced(row: dict[str, Any]) -> str:
-    """Mean and half of the 95 % interval; where the row stands, its cell and its commit."""
-    value = f"{float(row['mean']):.1f}\u00a0±\u00a0{(float(row['high']) - float(row['low'])) / 2:.1f}"
-    return (
-        f"{value} | [{row['suite']}](docs/results/{row['suite']}/README.md): `{row['cell']}`, {str(row['commit'])[:7]}"
-    )
 
 
 def _words(text: str, known: type[Relation] | type[Scope]) -> str:
