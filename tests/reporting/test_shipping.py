@@ -3,6 +3,7 @@
 import math
 import re
 import shutil
+from io import StringIO
 from pathlib import Path
 
 import pandas as pd
@@ -13,11 +14,12 @@ from dpgraph.config.config import Config
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
+from dpgraph.privacy.relation import Relation
 from dpgraph.reporting import shipping
 from dpgraph.reporting.inputs import artefact_outputs
 from dpgraph.reporting.kept_galleries import keep_galleries
 from dpgraph.reporting.leaderboard.finding import overview
-from dpgraph.reporting.leaderboard.guide import VALUES, guide
+from dpgraph.reporting.leaderboard.guide import VALUES, guide, guide_data
 from dpgraph.reporting.leaderboard.page import shared_files
 from dpgraph.reporting.leaderboard.standings import (
     COLUMNS,
@@ -32,7 +34,7 @@ from dpgraph.reporting.leaderboard.standings import (
 from dpgraph.reporting.ranking import PROVED, PUBLIC
 from dpgraph.reporting.render import ROWS, drawn, held_back, render
 from dpgraph.reporting.results import write_csv
-from dpgraph.reporting.shipping import GUIDE, ship
+from dpgraph.reporting.shipping import GUIDE, GUIDE_DATA, ship
 from tests.browser import CHROMIUM, visit
 from tests.reporting.conftest import WORKFLOW
 from tests.reporting.leaderboard.test_page import PROBE
@@ -166,6 +168,7 @@ KEPT = Path(__file__).parents[2] / "docs/results"
 
 def test_which_method_is_what_the_kept_results_say():
     assert (KEPT.parent / GUIDE).read_text(encoding="utf-8") == guide(KEPT)
+    assert (KEPT.parent / GUIDE_DATA).read_text(encoding="utf-8") == guide_data(KEPT)
 
 
 def test_the_kept_page_reads_the_files_beside_it():
@@ -215,66 +218,33 @@ def test_which_method_by_size_epsilon_and_promise(tmp_path):
     kept(tmp_path, "one", rows)
     kept(tmp_path, "demo", [("cora", "D", "node-null", 1.0, 99.0, 5, True, False)], demonstration=True)
     kept(tmp_path, "two", [("cora", "E", "node-null", 1.0, 60.0, 5, True, False)])
-    text = guide(tmp_path)
-    assert "[99.0]" not in text
-    lines = text.splitlines()
-    assert "| cora | 2,708 | 10⁻⁵ | 80.0 | ε ≤ 1: [60.0](results/two/README.md) E |" in lines  # the best of all suites
-    assert "| pubmed | 19,717 | 10⁻⁵ | – | ε ≤ 1: [80.0](results/one/README.md) B |" in lines
-    assert "- Below 5,000 records (cora):" in lines
-    assert "  - ε ≤ 1: E is best. Against the best row without privacy: 20.0 points lower." in lines
-    assert "  - ε ≤ 1: B is best. What privacy costs is not known: no row without privacy." in lines
-    assert "  - 1 < ε ≤ 4: A is best. Against the best row without privacy: 1.0 points higher." in lines
-    assert any(line.startswith("- edge; joint: no row for below 5,000 records: ε ≤ 1, 4 < ε ≤ 15") for line in lines)
-    assert "node-remove (one node leaves or joins with all its edges)" in text
-    assert "- 1 of 6 proved rows have fewer than three seeds, and tell nothing apart." in lines
+    assert guide(tmp_path).splitlines().count("- `node-null`: " + Relation.NODE_NULL.short + ".") == 0  # two data sets
+    data = pd.read_csv(StringIO(guide_data(tmp_path))).set_index(["relation", "data", "budget"])
+    assert list(data["label"]) == ["A", "E", "B"]  # the best of all suites but demonstrations
+    assert data.loc[("node-null", "cora", 1.0), ["mean", "no_privacy", "not_told_apart"]].tolist() == [60, 80, 0]
+    assert data.loc[("edge", "cora", 4.0), "suite"] == "one"
+    assert pd.isna(data.loc[("node-null", "pubmed", 1.0), "no_privacy"])
     (tmp_path / "two" / VALUES).unlink()
-    assert "| cora | 2,708 | 10⁻⁵ | 80.0 | ε ≤ 1: [50.0](results/one/README.md) A +1 |" in guide(tmp_path).splitlines()
+    data = pd.read_csv(StringIO(guide_data(tmp_path))).set_index(["relation", "data", "budget"])
+    assert data.loc[("node-null", "cora", 1.0), ["mean", "not_told_apart"]].tolist() == [50, 1]
 
 
-def test_the_guide_begins_with_the_best_at_epsilon_1(tmp_path):
-    rows = [
-        ("cora", name, "node-null", 1.0, mean, 5, name == "A", name == "B") for name, mean in (("A", 50.0), ("B", 49.0))
-    ]
-    rows += [("cora", "E", "edge", 1.0, 81.0, 5, True, False), ("pubmed", "A", "node-null", 1.0, 80.0, 5, True, False)]
+def test_the_guide_counts_on_how_many_data_sets_a_method_is_best(tmp_path):
+    rows = [(name, label, "node-null", 1.0, 50.0, 5, True, False) for name, label in
+            (("cora", "A"), ("pubmed", "A"), ("cora-ml", "B"), ("demo-words-degree-4", "C"))]  # fmt: skip
+    rows += [("cora", "A", "node-null", at, 60.0 + at, 5, True, False) for at in (2.0, 4.0, 32.0)]
     rows += [("cora", "GCN", "", math.inf, 88.0, 5, True, False)]
-    plain = {"setting": "transductive", "split": "public", "low": 1.0, "high": 2.0, "commit": "0123456789ab"}
-    marks = {"uncovered": ["degrees", "", "", "", ""], "fallback": ["", "", "", "nobody votes", ""]}
-    kept(tmp_path, "one", rows, **plain, **marks)
-    short = guide(tmp_path).split("## First: what must ε protect?")[0].splitlines()
-    assert "| data | node-null; joint | no privacy |" in short  # edges are protected on one data set only
-    assert "| cora | [50.0](results/one/README.md) A† +1 | 88.0 |" in short
-    assert "| pubmed | [80.0](results/one/README.md) A ‡ | – |" in short
-
-
-def test_budgets_of_one_range_share_a_column(tmp_path):
-    rows = [("cora", "A", "node-null", at, 50.0 + at, 5, True, False) for at in (1.0, 2.0, 4.0, 12.0, 32.0, 100.0)]
-    kept(tmp_path, "one", rows)
-    lines = guide(tmp_path).splitlines()
-    head = "| data | records (nodes, images) | δ | no privacy | ε ≤ 1 | 1 < ε ≤ 4 | 4 < ε ≤ 15 | ε > 15 |"
-    line = lines[lines.index(head) + 2]
-    assert line.count("|") == head.count("|")
-    assert " | ε ≤ 2: [52.0](results/one/README.md) A<br>ε ≤ 4: [54.0](results/one/README.md) A | " in line
-    assert line.endswith("| ε ≤ 32: [82.0](results/one/README.md) A<br>ε ≤ 100: [150.0](results/one/README.md) A |")
-
-
-def test_graphs_that_were_made_are_apart_from_those_that_were_found(tmp_path):
-    """By what the registry says of the data set, and by the word constructed in any suite's label."""
-    names = ("cora", "demo-words-degree-4", "ogbn-arxiv-text-half")
-    rows = [(name, "A", "node-null", 1.0, 50.0, 5, True, False) for name in names]
-    kept(tmp_path, "one", rows)
-    kept(tmp_path, "two", rows[2:], data="half (constructed)")
-    found, made = guide(tmp_path).split("## Generated and constructed graphs")
-    assert "| cora |" in found
-    assert "| cora |" not in made
-    for name in names[1:]:
-        assert f"| {name} |" not in found
-        assert f"| {name} |" in made
-    assert "Below 5,000 records (cora):" in found
-    assert "no row for" in made.split("## What is not known")[1]
+    kept(tmp_path, "one", rows, setting="transductive")
+    text = guide(tmp_path)
+    line = "| `node-null`; joint | 3 | A (2 of 3) | A (1 of 1) | – | 38.0 to 38.0 points |"
+    assert line in text.splitlines()  # without graphs that were made
+    assert f"- `node-null`: {Relation.NODE_NULL.short}." in text.splitlines()
+    assert "C" in set(pd.read_csv(StringIO(guide_data(tmp_path)))["label"])
 
 
 def test_which_method_without_any_row(tmp_path):
-    assert "No proved row at all" in guide(tmp_path)
+    assert "| data sets |" in guide(tmp_path)
+    assert len(guide_data(tmp_path).splitlines()) == 1
 
 
 def test_galleries_of_digits_are_kept_and_those_of_persons_are_not(tmp_path):

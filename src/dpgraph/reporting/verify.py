@@ -20,10 +20,10 @@ from dpgraph.core.errors import invalid
 from dpgraph.planning.plan import WORKFLOW, load_plan
 from dpgraph.reporting.chance import METRIC as CHANCE
 from dpgraph.reporting.claims.table import read_claims, write_claims
-from dpgraph.reporting.leaderboard.guide import VALUES, guide
+from dpgraph.reporting.leaderboard.guide import VALUES, guide, guide_data
 from dpgraph.reporting.leaderboard.standings import read_values, standings, standings_of
 from dpgraph.reporting.render import ROWS, read_rows
-from dpgraph.reporting.shipping import CLAIMS, FOLDER, GUIDE, claims_of_all, readme_before_figures
+from dpgraph.reporting.shipping import CLAIMS, FOLDER, GUIDE, GUIDE_DATA, claims_of_all, readme_before_figures
 
 NUMBERS = Path("docs/numbers.yaml")
 LARGEST_CLASS = "largest class"
@@ -116,8 +116,9 @@ def unlike_pages(root: Path = Path(), claims: bool = True) -> Iterator[str]:
                     yield f"{path.with_name('claims.csv')}: expected the verdicts of {ROWS}"
     if claims and claims_of_all(folder, root / WORKFLOW)[1] != (folder / CLAIMS).read_text(encoding="utf-8"):
         yield f"{folder / CLAIMS}: expected what claims.csv of the suites gives: run `dpgraph ship` for one of them"
-    if guide(folder) != (folder.parent / GUIDE).read_text(encoding="utf-8"):
-        yield f"{folder.parent / GUIDE}: expected what docs/results gives: run `dpgraph ship` for one of its suites"
+    for name, made in ((GUIDE, guide(folder)), (GUIDE_DATA, guide_data(folder))):
+        if made != (folder.parent / name).read_text(encoding="utf-8"):
+            yield f"{folder.parent / name}: expected what docs/results gives: run `dpgraph ship` for one of its suites"
 
 
 def without_rows(root: Path = Path()) -> list[str]:
