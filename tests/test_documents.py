@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import math
 import re
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dpgraph import PUBLIC
+from dpgraph import PUBLIC, __version__
 from dpgraph.cli import main
 from dpgraph.cli.app import COMMANDS
 from dpgraph.privacy.relation import Relation, Scope
@@ -147,3 +148,16 @@ def test_no_command_of_readme_is_explained_twice() -> None:
     commands = [line.split("#")[0].strip() for line in lines]
     assert "make test" in commands
     assert len(commands) == len(set(commands))
+
+
+def test_a_release_has_one_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"]
+    archived = json.loads((ROOT / ".zenodo.json").read_text(encoding="utf-8"))["version"]
+    assert cited == archived == __version__
+    assert f"## {__version__} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_catalogue_of_workflows_finds_every_key_of_the_config() -> None:
+    page = (ROOT / "config/README.md").read_text(encoding="utf-8")
+    keys = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    assert [key for key in keys if f"`{key}`" not in page] == []
