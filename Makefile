@@ -4,6 +4,7 @@
 # make test-mutants: planted privacy bugs, each of which a test must notice.
 # make test-record: predictions and epsilons of the recorded commit and of this tree, on this machine. make test-all: these
 # five. make test-slurm: the tests that need a Slurm, on one of their own (as root, on Debian).
+# make docs: the docs as a site, site/index.html; a link that leads nowhere is an error.
 # make test-matrix: each Python that is found, with the newest dependencies, and the oldest with the lowest (an hour, gigabytes).
 # DEVICE=cuda, with any of these: PyTorch's CUDA build. It stays until DEVICE=cpu. TORCH_INDEX=URL: an index of CPU builds.
 CORES ?= $(shell nproc)
@@ -16,7 +17,7 @@ RUN = .venv/bin/dpgraph run --cores $(CORES)
 # each of some hundred processes would compile the sources again
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo cpu paper test test-slow test-fuzz test-mutants test-record test-all test-slurm test-matrix lint clean setup
+.PHONY: demo cpu paper test test-slow test-fuzz test-mutants test-record test-all test-slurm test-matrix docs lint clean setup
 demo: setup
 	$(RUN) --suite demo
 	@echo "$(CURDIR)/results/demo/index.html"
@@ -53,6 +54,11 @@ test-slurm: setup
 
 test-matrix:
 	$(PYTHON3) envs/matrix.py
+
+docs: setup
+	$(PIP) -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict
+	@echo "$(CURDIR)/site/index.html"
 
 lint: setup
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .

@@ -2,29 +2,96 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import math
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 import yaml
 
+from dpgraph import PUBLIC, __version__
+from dpgraph.cli import main
+from dpgraph.cli.app import COMMANDS
+from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.verify import unlike_pages, unlike_statements
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
-LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+DOCS = ROOT / "docs"
+TUTORIAL = DOCS / "tutorial/private-model.ipynb"
+PAGES = sorted([*ROOT.glob("*.md"), *(page for page in DOCS.rglob("*.md") if DOCS / "results" not in page.parents)])
+LINK = re.compile(r"\]\(([^)#\s]*)(#[^)\s]*)?\)")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_files(page: Path) -> None:
-    targets = [match[1] for match in LINK.finditer(page.read_text(encoding="utf-8"))]
-    assert [t for t in targets if "://" not in t and not (page.parent / t).exists()] == []
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    broken = []
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        path = page.parent / target if target else page
+        if "://" not in target and not (path.exists() and (not anchor or anchor[1:] in anchors(path))):
+            broken.append(target + anchor)
+    assert broken == []
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and mkdocs make them."""
+    headings = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def site() -> ModuleType:
+    """Return the hooks of mkdocs.yml."""
+    spec = importlib.util.spec_from_file_location("site_of_docs", ROOT / "envs/site.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def pages_in(nav: list[Any]) -> Iterator[str]:
+    for entry in nav:
+        yield from (entry,) if isinstance(entry, str) else pages_in(next(iter(entry.values())))
+
+
+def test_the_site_has_each_page_once() -> None:
+    hooks = site()
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    listed = list(pages_in(hooks.expanded(nav)))
+    written = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} - hooks.MOVED.keys()
+    assert len(listed) == len(set(listed))
+    assert set(listed) == written | hooks.generated().keys()
+
+
+def test_the_site_lists_every_command_and_function() -> None:
+    made = site().generated()
+    assert [name for name in COMMANDS if f"### dpgraph {name}\n" not in made["reference/cli.md"]] == []
+    assert [name for name in PUBLIC if f"## dpgraph.{name}\n" not in made["reference/api.md"]] == []
+    assert "| `eps_rigorous` |" in made["reference/results-columns.md"]
+
+
+def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="make docs installs mkdocs")
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", tmp_path]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_glossary_has_every_relation_and_scope() -> None:
+    terms = re.findall(r"`([^`]+)`", (DOCS / "reference/glossary.md").read_text(encoding="utf-8"))
+    assert {*map(str, Relation), *map(str, Scope)} - {*terms} == set()
 
 
 SETTINGS = sorted((ROOT / "workflow/settings").glob("*.yaml"))  # whose headers say how they were made
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "docs/tutorial.ipynb", *SETTINGS], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, TUTORIAL, *SETTINGS], ids=lambda page: page.name)
 def test_pages_call_the_console_script(page: Path) -> None:
     """`python -m dpgraph NAME` is what rules call, with the interpreter of the workflow."""
     assert re.findall(r"python -m dpgraph [a-z][a-z-]*", page.read_text(encoding="utf-8")) == []
@@ -54,6 +121,23 @@ def test_readme_and_docs_print_what_the_kept_rows_say() -> None:
     assert list(unlike_statements(ROOT)) == []
 
 
+def test_readme_is_for_two_minutes() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
+
+
+SMALLEST = 7_650  # nodes of README's smallest graph, Amazon Photo, whose default delta is the largest
+
+
+def test_readme_says_what_its_epsilons_risk(capsys: pytest.CaptureFixture[str]) -> None:
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    for epsilon, said in ((8, "advantage of up to {}"), (1, "the advantage is at most {}")):
+        afford = f"afford --nodes {SMALLEST} --classes 8 --labelled 5355 --epsilon {epsilon}"
+        assert main(afford.split()) == 0
+        found = re.search(r"advantage of at most ([0-9.]+)", capsys.readouterr().out)
+        assert found
+        assert said.format(math.ceil(100 * float(found[1])) / 100) in text
+
+
 @pytest.mark.slow
 def test_pages_of_results_print_what_the_kept_rows_say() -> None:
     assert list(unlike_pages(ROOT, claims=False)) == []
@@ -64,3 +148,16 @@ def test_no_command_of_readme_is_explained_twice() -> None:
     commands = [line.split("#")[0].strip() for line in lines]
     assert "make test" in commands
     assert len(commands) == len(set(commands))
+
+
+def test_a_release_has_one_version() -> None:
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"]
+    archived = json.loads((ROOT / ".zenodo.json").read_text(encoding="utf-8"))["version"]
+    assert cited == archived == __version__
+    assert f"## {__version__} " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_catalogue_of_workflows_finds_every_key_of_the_config() -> None:
+    page = (ROOT / "config/README.md").read_text(encoding="utf-8")
+    keys = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    assert [key for key in keys if f"`{key}`" not in page] == []

@@ -1,4 +1,4 @@
-"""The order of the packages, and what must stay light: docs/architecture.md."""
+"""The order of the packages, and what must stay light: docs/reference/architecture.md."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""docs/tutorial.ipynb runs from top to bottom and says what the outputs in the file say.
+"""docs/tutorial/private-model.ipynb runs from top to bottom and says what the outputs in the file say.
 
 `python -m tests.test_tutorial` runs it and writes the new outputs into the file.
 """
@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOK = ROOT / "docs/tutorial.ipynb"
+NOTEBOOK = ROOT / "docs/tutorial/private-model.ipynb"
 # audits of a card take seconds: tests/own_graph/test_audited.py
 QUICK = """import dpgraph.own_graph.audited as audited
 audited.STEPS = audited.VOTES = audited.REMOVED = (("lists", 4),)"""

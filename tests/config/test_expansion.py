@@ -211,7 +211,7 @@ def test_an_error_of_a_file_is_one_line(tmp_path):
         parse(Experiment, {**rest, "methods": {"a": {"label": "l", "method": "gnn", "published_as": "x"}}}, "here")
 
 
-PAGE = WORKFLOW.parent / "docs/workflow-files.md"
+PAGE = WORKFLOW.parent / "docs/reference/workflow-files.md"
 
 
 def test_the_examples_of_the_page():

@@ -187,7 +187,7 @@ def test_guessed_classes_of_arxiv(raw_dir, arxiv, arxiv_text):
     kept = half.features.any(axis=1)
     assert 169343 // 2 - 36 <= (named & ~kept).sum() <= 169343 // 2
     assert np.array_equal(half.features[kept], arxiv_text.features[kept])
-    # what docs/datasets.md says of both, without training
+    # what docs/reference/datasets.md says of both, without training
     assert largest_column_is_the_class(arxiv_text) == pytest.approx((0.744, 0.727), abs=5e-4)
     assert largest_column_is_the_class(half) == pytest.approx((0.370, 0.681), abs=5e-4)
     # the choice knows neither split nor labels: each split loses about a half

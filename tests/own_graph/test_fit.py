@@ -464,7 +464,7 @@ def test_the_documented_commands_work(tmp_path, monkeypatch, capsys):
     (tmp_path / "new.csv").write_text("id,a,b,c\nnew1,1,0,0\nnew2,0,1,0\n")
     (tmp_path / "new-edges.csv").write_text("source,target\nnew1,n1\nnew1,n2\n")
     monkeypatch.chdir(tmp_path)
-    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/own-graph.md")]
+    pages = [(ROOT / name).read_text() for name in ("README.md", "docs/reference/own-graph.md")]
     commands = [
         line for page in pages for line in page.splitlines() if re.match(r"dpgraph (fit|predict) .*--out", line)
     ]

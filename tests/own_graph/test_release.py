@@ -127,8 +127,8 @@ def released(folder):
 
 
 def documented():
-    """{file: {field: kind}} and {beginning of a line: kind}, as docs/own-graph.md lists them."""
-    page = (Path(__file__).resolve().parents[2] / "docs/own-graph.md").read_text()
+    """{file: {field: kind}} and {beginning of a line: kind}, as docs/reference/own-graph.md lists them."""
+    page = (Path(__file__).resolve().parents[2] / "docs/reference/own-graph.md").read_text()
     page = page.partition("### Every field of a release")[2].partition("\n## ")[0]
     fields, lines = {}, {}
     for *named, kind in (row.strip("| ").split(" | ") for row in page.splitlines() if row.startswith("| `")):

@@ -13,7 +13,7 @@ from dpgraph.cli import main
 from dpgraph.core import outside
 from dpgraph.privacy.accountants import evaluate
 
-DOCS = Path(__file__).resolve().parents[2] / "docs/extend-from-outside.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs/how-to/extend-from-outside.md"
 TOY = DOCS.read_text().partition("## An accountant of your own")[2].split("```")[1].removeprefix("python\n")
 
 

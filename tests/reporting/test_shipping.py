@@ -3,6 +3,7 @@
 import math
 import re
 import shutil
+from io import StringIO
 from pathlib import Path
 
 import pandas as pd
@@ -13,11 +14,12 @@ from dpgraph.config.config import Config
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
+from dpgraph.privacy.relation import Relation
 from dpgraph.reporting import shipping
 from dpgraph.reporting.guarantee import unpacked
 from dpgraph.reporting.inputs import artefact_outputs
 from dpgraph.reporting.leaderboard.finding import overview
-from dpgraph.reporting.leaderboard.guide import VALUES, answers, guide
+from dpgraph.reporting.leaderboard.guide import VALUES, guide, guide_data
 from dpgraph.reporting.leaderboard.page import shared_files
 from dpgraph.reporting.leaderboard.standings import (
     COLUMNS,
@@ -32,7 +34,7 @@ from dpgraph.reporting.leaderboard.standings import (
 from dpgraph.reporting.ranking import PROVED, PUBLIC
 from dpgraph.reporting.render import ROWS, drawn, held_back, render
 from dpgraph.reporting.results import write_csv
-from dpgraph.reporting.shipping import GUIDE, keep_galleries, ship
+from dpgraph.reporting.shipping import GUIDE, GUIDE_DATA, keep_galleries, ship
 from tests.browser import CHROMIUM, visit
 from tests.reporting.conftest import WORKFLOW
 from tests.reporting.leaderboard.test_page import PROBE
@@ -166,6 +168,7 @@ KEPT = Path(__file__).parents[2] / "docs/results"
 
 def test_which_method_is_what_the_kept_results_say():
     assert (KEPT.parent / GUIDE).read_text(encoding="utf-8") == guide(KEPT)
+    assert (KEPT.parent / GUIDE_DATA).read_text(encoding="utf-8") == guide_data(KEPT)
 
 
 def test_the_kept_page_reads_the_files_beside_it():
@@ -212,54 +215,36 @@ def test_which_method_by_promise(tmp_path):
         ("cora", "A", "edge", 4.0, 81.0, 5, True, False),
         ("cora", "GCN", "", math.inf, 80.0, 5, True, False),
     ]
-    plain = {"setting": "transductive", "split": "public"}
-    kept(tmp_path, "one", rows, **plain)
-    kept(tmp_path, "demo", [("cora", "D", "node-null", 1.0, 99.0, 5, True, False)], demonstration=True, **plain)
-    kept(tmp_path, "two", [("cora", "E", "node-null", 1.0, 60.0, 5, True, False)], **plain)
-    text = guide(tmp_path)
-    assert "[99.0]" not in text
-    assert "| cora | [60.0](results/two/README.md) E | 80.0 |" in text.splitlines()  # the best of all suites
-    assert "- **edge**: one edge appears or disappears." in text.splitlines()
+    kept(tmp_path, "one", rows)
+    kept(tmp_path, "demo", [("cora", "D", "node-null", 1.0, 99.0, 5, True, False)], demonstration=True)
+    kept(tmp_path, "two", [("cora", "E", "node-null", 1.0, 60.0, 5, True, False)])
+    assert guide(tmp_path).splitlines().count("- `node-null`: " + Relation.NODE_NULL.short + ".") == 0  # two data sets
+    data = pd.read_csv(StringIO(guide_data(tmp_path))).set_index(["relation", "data", "budget"])
+    assert list(data["label"]) == ["A", "E", "B"]  # the best of all suites but demonstrations
+    assert data.loc[("node-null", "cora", 1.0), ["mean", "no_privacy", "not_told_apart"]].tolist() == [60, 80, 0]
+    assert data.loc[("edge", "cora", 4.0), "suite"] == "one"
+    assert pd.isna(data.loc[("node-null", "pubmed", 1.0), "no_privacy"])
     (tmp_path / "two" / VALUES).unlink()
-    assert "| cora | [50.0](results/one/README.md) A +1 | 80.0 |" in guide(tmp_path).splitlines()
+    data = pd.read_csv(StringIO(guide_data(tmp_path))).set_index(["relation", "data", "budget"])
+    assert data.loc[("node-null", "cora", 1.0), ["mean", "not_told_apart"]].tolist() == [50, 1]
 
 
-def test_the_guide_begins_with_the_best_at_epsilon_1(tmp_path):
-    rows = [
-        ("cora", name, "node-null", 1.0, mean, 5, name == "A", name == "B") for name, mean in (("A", 50.0), ("B", 49.0))
-    ]
-    rows += [("cora", "E", "edge", 1.0, 81.0, 5, True, False), ("pubmed", "A", "node-null", 1.0, 80.0, 5, True, False)]
+def test_the_guide_counts_on_how_many_data_sets_a_method_is_best(tmp_path):
+    rows = [(name, label, "node-null", 1.0, 50.0, 5, True, False) for name, label in
+            (("cora", "A"), ("pubmed", "A"), ("cora-ml", "B"), ("demo-words-degree-4", "C"))]  # fmt: skip
+    rows += [("cora", "A", "node-null", at, 60.0 + at, 5, True, False) for at in (2.0, 4.0, 32.0)]
     rows += [("cora", "GCN", "", math.inf, 88.0, 5, True, False)]
-    plain = {"setting": "transductive", "split": "public", "low": 1.0, "high": 2.0, "commit": "0123456789ab"}
-    marks = {"uncovered": ["degrees", "", "", "", ""], "fallback": ["", "", "", "nobody votes", ""]}
-    kept(tmp_path, "one", rows, **plain, **marks)
-    short = guide(tmp_path).splitlines()
-    assert "| test accuracy (%) | node-null; joint | no privacy |" in short  # edges are protected on one data set only
-    assert "| cora | [50.0](results/one/README.md) A† +1 | 88.0 |" in short
-    assert "| pubmed | [80.0](results/one/README.md) A ‡ | – |" in short
-    lines = answers(tmp_path, "cora", "public")
-    assert len(lines) == 5
-    assert lines[2].startswith("| an edge in the model")
-    assert "| A† (+1 not told apart) | 50.0\u00a0±\u00a00.5 | [one](docs/results/one/README.md): `" in lines[3]
-    assert lines[3].endswith("`, 0123456 |")
-    assert lines[4].startswith("| nothing: no privacy | GCN | 88.0")
-
-
-def test_graphs_that_were_made_are_left_out(tmp_path):
-    """By what the registry says of the data set, and by the word constructed in any suite's label."""
-    names = ("cora", "demo-words-degree-4", "ogbn-arxiv-text-half")
-    rows = [(name, "A", "node-null", 1.0, 50.0, 5, True, False) for name in names]
-    plain = {"setting": "transductive", "split": "public"}
-    kept(tmp_path, "one", rows, **plain)
-    kept(tmp_path, "two", rows[2:], data="half (constructed)", **plain)
+    kept(tmp_path, "one", rows, setting="transductive")
     text = guide(tmp_path)
-    assert "| cora |" in text
-    for name in names[1:]:
-        assert f"| {name} |" not in text
+    line = "| `node-null`; joint | 3 | A (2 of 3) | A (1 of 1) | – | 38.0 to 38.0 points |"
+    assert line in text.splitlines()  # without graphs that were made
+    assert f"- `node-null`: {Relation.NODE_NULL.short}." in text.splitlines()
+    assert "C" in set(pd.read_csv(StringIO(guide_data(tmp_path)))["label"])
 
 
 def test_which_method_without_any_row(tmp_path):
-    assert "| test accuracy" not in guide(tmp_path)
+    assert "| data sets |" in guide(tmp_path)
+    assert len(guide_data(tmp_path).splitlines()) == 1
 
 
 def test_galleries_of_digits_are_kept_and_those_of_persons_are_not(tmp_path):

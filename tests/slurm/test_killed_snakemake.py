@@ -7,7 +7,7 @@ import subprocess
 from tests.slurm.cluster import DIGITS, wait_for
 from tests.slurm.ends import nothing_lost, states
 
-# as docs/cluster.md has it: the jobs that were submitted from this folder
+# as docs/how-to/slurm.md has it: the jobs that were submitted from this folder
 CANCEL_ORPHANS = """
 squeue --me --noheader --format "%i %Z" | awk -v here="$(pwd -P)" '$2 == here {print $1}' | xargs -r scancel
 """

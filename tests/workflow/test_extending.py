@@ -1,4 +1,4 @@
-"""docs/add-a-method.md, walked; and what a new method, mechanism, problem or setting leaves alone."""
+"""docs/how-to/add-a-method.md, walked; and what a new method, mechanism, problem or setting leaves alone."""
 
 import json
 import re
@@ -12,7 +12,7 @@ import yaml
 
 from tests.workflow.conftest import ROOT
 
-PAGE = (ROOT / "docs/add-a-method.md").read_text()
+PAGE = (ROOT / "docs/how-to/add-a-method.md").read_text()
 FILES = ("spec", "variants", "train")
 
 

@@ -1,4 +1,4 @@
-"""docs/extend-from-outside.md, walked: an own method and data set, to the table, the leaderboard and the first page."""
+"""The guide docs/how-to/extend-from-outside.md, followed: an own method and data set, up to the first page."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 from dpgraph.reporting.results import read_results
 from tests.workflow.conftest import ROOT
 
-PAGE = (ROOT / "docs/extend-from-outside.md").read_text()
+PAGE = (ROOT / "docs/how-to/extend-from-outside.md").read_text()
 
 
 def dpgraph(folder, *arguments):

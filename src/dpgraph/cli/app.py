@@ -17,10 +17,13 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from dpgraph import __version__
 from dpgraph.core.errors import Invalid, UserError, invalid, meant, one_line, shown
+
+if TYPE_CHECKING:
+    from cyclopts import App
 
 
 class CommandGroup(NamedTuple):
@@ -99,7 +102,27 @@ def call(name: str, words: Sequence[str]) -> int:
 
     Raises UserError for words that the command does not take.
     """
-    from cyclopts import App, CycloptsError, Parameter
+    from cyclopts import CycloptsError
+
+    app = parser(name)
+    try:
+        function, bound, _ = app.parse_args(words)
+    except CycloptsError as error:
+        raise UserError(f"{_line(error, app, words)} (dpgraph {name} --help)") from None
+    if not any(word.startswith("--config") for word in words):
+        _name_outside()
+    try:
+        return function(*bound.args, **bound.kwargs) or 0
+    except Invalid as error:  # what the package knows as `delta` the user called --delta
+        option = f"--{error.name.replace('_', '-')}"
+        if any(word == option or word.startswith(f"{option}=") for word in words):
+            raise error.called(option) from None
+        raise
+
+
+def parser(name: str) -> App:
+    """Return the parser of a command, which has its help, too."""
+    from cyclopts import App, Parameter
 
     app = App(
         name=f"dpgraph {name}",
@@ -115,19 +138,7 @@ def call(name: str, words: Sequence[str]) -> int:
     )
     app.default(command(name))
     app["--help"].show = False
-    try:
-        function, bound, _ = app.parse_args(words)
-    except CycloptsError as error:
-        raise UserError(f"{_line(error, app, words)} (dpgraph {name} --help)") from None
-    if not any(word.startswith("--config") for word in words):
-        _name_outside()
-    try:
-        return function(*bound.args, **bound.kwargs) or 0
-    except Invalid as error:  # what the package knows as `delta` the user called --delta
-        option = f"--{error.name.replace('_', '-')}"
-        if any(word == option or word.startswith(f"{option}=") for word in words):
-            raise error.called(option) from None
-        raise
+    return app
 
 
 def overview() -> str:

@@ -34,7 +34,7 @@ def fit(
 ) -> None:
     """Train a private model on your own graph, with a privacy card.
 
-    Formats: docs/own-graph.md.
+    Formats: docs/reference/own-graph.md.
 
     Example: dpgraph fit --edges edges.csv --nodes nodes.csv --classes chess,hiking,music --epsilon 4 --out mine
 

@@ -18,7 +18,7 @@ NODES = 200  # of the example's graph
 def new_project(folder: Path, /) -> None:
     """Write a folder in which `dpgraph run` works: a small graph of your own, a suite, and the package's workflow.
 
-    Example: dpgraph new-project club. Then as it says; docs/extend-from-outside.md.
+    Example: dpgraph new-project club. Then as it says; docs/how-to/extend-from-outside.md.
 
     Args:
         folder: Folder, new or empty.
@@ -37,7 +37,7 @@ def new_project(folder: Path, /) -> None:
 def new(what: Literal["method", "dataset"], name: str, /, *, out: Path = Path("own")) -> None:
     """Write the skeleton of a method or a data set of your own, which runs as it is.
 
-    Example: dpgraph new method mine. Then as it says; docs/extend-from-outside.md.
+    Example: dpgraph new method mine. Then as it says; docs/how-to/extend-from-outside.md.
 
     Args:
         what: What to write.

@@ -40,7 +40,7 @@ def run(
         suite: Suite (default: that of config.yaml).
         changes: NAME=VALUE: override config.yaml; may be repeated.
         cores: Jobs at a time (default: all cores; with --profile: the profile's).
-        profile: How to run, e.g. slurm (docs/cluster.md).
+        profile: How to run, e.g. slurm (docs/how-to/slurm.md).
         dry_run: Only list the jobs.
         keep_going: Go on with independent jobs when one fails.
         unlock: Only remove the lock that a run on another host left when it was killed there.

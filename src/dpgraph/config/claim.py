@@ -1,4 +1,4 @@
-"""Claims of a paper. A claim has named parts, premises and readings; a paper names its own data (docs/claims.md)."""
+"""Claims of a paper: their parts, premises and readings, and what is the paper's own (docs/reference/claims.md)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class OwnResults(Finite):
     """A paper's own data and mechanisms; all that is not named here is a substitute, and decides no claim of it."""
 
     data: tuple[dict[str, str], ...] = Field(
-        min_length=1, description="Parts of a task: {dataset: cora, split: train-rest}; others may be any"
+        min_length=1, description="Parts of a task: {dataset: cora, split: train-rest}; what is not named may be any"
     )
     mechanisms: tuple[str, ...] = Field(
         min_length=1,
@@ -88,7 +88,7 @@ class Claim(Finite):
     @model_validator(mode="before")
     @classmethod
     def _kinds_are_names(cls, value: Any) -> Any:
-        """Refuse a kind that is no text before pydantic does, which would print a number of thousands of digits."""
+        """Before pydantic looks a kind up: it would write a number of thousands of digits to stderr."""
         test = value.get("test") if isinstance(value, Mapping) else None
         parts = test.get("tests") if isinstance(test, Mapping) else None
         for one in (test, *(parts if isinstance(parts, list | tuple) else ())):
@@ -98,7 +98,7 @@ class Claim(Finite):
 
     @property
     def tests(self) -> tuple[SimpleTest | OtherTest, ...]:
-        """Return every test of the sentence."""
+        """All tests of the sentence."""
         return self.test.tests if isinstance(self.test, AllOf) else (self.test,)
 
     @property

@@ -42,7 +42,8 @@ class Config(Finite):
     )
     results: Folder = Field(default="results", description="A suite writes below results/<suite>/")
     registry: tuple[Folder, ...] = Field(
-        default=(), description="Your own data sets and methods: YAML files and folders (docs/extend-from-outside.md)"
+        default=(),
+        description="Files and folders of your own data sets and methods (docs/how-to/extend-from-outside.md)",
     )
     minutes_per_job: Annotated[float, Field(gt=0)] | None = Field(
         default=None,

@@ -1,6 +1,6 @@
 """Write out what workflow files say once for many entries: `define:`, `matrix:` and `$name`, before validation.
 
-Plain data to plain data; docs/workflow-files.md describes it to its users. A file without these three words is left as
+Plain data to plain data; docs/reference/workflow-files.md describes it. A file without these three words is left as
 it is.
 """
 

@@ -1,4 +1,4 @@
-"""The choice of classes that the user does not state: noisy counts above a threshold (docs/own-graph.md).
+"""The choice of classes that the user does not state: noisy counts above a threshold (docs/reference/own-graph.md).
 
 A class that no label names gets no noise, so one whose only label leaves may be told by its name alone: the threshold
 bounds the probability of that (Korolova et al. 2009). Noise is two-sided geometric, sampled exactly with integers

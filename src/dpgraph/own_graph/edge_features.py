@@ -16,7 +16,7 @@ from dpgraph.core.errors import UserError, invalid, shown
 from dpgraph.own_graph.graph import OwnGraph
 from dpgraph.privacy.relation import Relation
 
-MOST_HONEST = 0.7  # score from which a column is refused (docs/own-graph.md has measured ones)
+MOST_HONEST = 0.7  # score from which a column is refused (docs/reference/own-graph.md has measured ones)
 MOST_NODES = 5_000  # that the test looks at, evenly spaced
 # what Gephi, NetworkX and igraph call columns that they compute from edges
 COMPUTED = re.compile(

@@ -1,4 +1,4 @@
-"""Risk in words: what an attacker tells of one record, and the epsilon of an advantage (docs/own-graph.md)."""
+"""Risk in words: what an attacker tells of one record, the epsilon of an advantage (docs/reference/own-graph.md)."""
 
 from __future__ import annotations
 

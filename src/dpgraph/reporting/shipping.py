@@ -34,7 +34,7 @@ from dpgraph.reporting.figures import figure_html, read_caption, write_figure
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.guarantee import packed
 from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
-from dpgraph.reporting.leaderboard.guide import VALUES, guide
+from dpgraph.reporting.leaderboard.guide import VALUES, guide, guide_data
 from dpgraph.reporting.leaderboard.page import Links, page_values, template, write_page_of_all
 from dpgraph.reporting.leaderboard.standings import read_values, standings, write_values
 from dpgraph.reporting.quantities import quantity
@@ -44,7 +44,7 @@ from dpgraph.reporting.tables import as_html, displayed
 from dpgraph.reporting.views.registry import inputs_of, views_with
 
 FOLDER = Path("docs/results")
-GUIDE = "which-method.md"
+GUIDE, GUIDE_DATA = "which-method.md", "which-method.csv"
 CLAIMS = Path("claims.md")
 LIMIT = 10_000_000  # bytes of all that is in the folder
 PICTURES = 3  # figures of a suite that are kept, the first ones
@@ -95,6 +95,7 @@ def write_common(out: Path, workflow: Path = WORKFLOW) -> None:
     write_page_of_all(known, out / "index.html")
     write_text(out / "README.md", _contents(out, known))
     write_text(out.parent / GUIDE, guide(out))
+    write_text(out.parent / GUIDE_DATA, guide_data(out))
     table, text = claims_of_all(out, workflow)
     write_csv(table, out / CLAIMS.with_suffix(".csv"))
     write_text(out / CLAIMS, text)

@@ -75,4 +75,4 @@ def how_to_run(plan: Plan, artefact_id: str, table: pd.DataFrame) -> list[str]:
 def with_files(artefacts: Iterable[str], suite: str) -> str:
     """Return the command that runs artefacts where the data are."""
     command = f"dpgraph run {' '.join(artefacts)} --suite {suite} --set 'mirrors=[FOLDER]'"
-    return f"With their files in FOLDER (docs/datasets.md): {command}"
+    return f"With their files in FOLDER (docs/reference/datasets.md): {command}"

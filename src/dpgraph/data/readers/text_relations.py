@@ -1,8 +1,8 @@
 """Graphs of texts, one or two of them: entities with a text each, and the relations between them.
 
 Of two graphs the first is trained on and the second tested on: an entity's part is the graph that it comes from. Three
-layouts of a graph's folder: `csv` (docs/datasets.md), the files of CANE (Tu et al., 2017) and those of TriDNR (Pan et
-al., 2016).
+layouts of a graph's folder: `csv` (docs/reference/datasets.md), the files of CANE (Tu et al., 2017) and those of TriDNR
+(Pan et al., 2016).
 """
 
 from __future__ import annotations

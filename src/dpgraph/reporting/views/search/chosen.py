@@ -26,7 +26,7 @@ def write_settings(plan: Plan, path: Path) -> ChosenSettings:
     """Write the settings that the plan's searches choose. A trial that failed on a data set is not chosen for it."""
     chosen = chosen_settings(plan)
     text = yaml.safe_dump(chosen.model_dump(mode="json"), sort_keys=False, default_flow_style=None, width=110)
-    head = f"# Made by `dpgraph settings --suite {plan.suite.name}`; docs/hyperparameter-search.md\n"
+    head = f"# Made by `dpgraph settings --suite {plan.suite.name}`; docs/how-to/search.md\n"
     write_text(path, head + text)
     return chosen
 
