@@ -40,7 +40,7 @@ def guide(folder: Path) -> str:
     data = best_rows(folder)
     usual = data[~data["made"] & (data["metric"] == ACCURACY) & (data["setting"] == PLAIN_SETTING)]
     sizes = usual.groupby(["relation", "scope"])["dataset"].nunique().sort_values(ascending=False, kind="stable")
-    promises = [one for one, size in sizes.items() if size >= COMMON_PROMISE]
+    promises = [(str(one[0]), str(one[1])) for one in sizes.index[sizes >= COMMON_PROMISE]]
     lines = [_line(*one, usual[(usual["relation"] == one[0]) & (usual["scope"] == one[1])]) for one in promises]
     named = [{name for text in texts for name in text.split(" / ")} for texts in zip(*promises, strict=True)]
     relations, scopes = named or (set(), set())
