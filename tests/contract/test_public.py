@@ -132,7 +132,7 @@ def test_an_epsilon_under_a_relation_that_a_number_may_differ_in_is_refused():
 
 
 def public_table() -> str:
-    """Return the table of docs/privacy.md: a row for each fact, with the relations under which it is public."""
+    """Return the table of docs/privacy/index.md: a row for each fact, with the relations under which it is public."""
     protecting = [one for one in PUBLIC if one is not Relation.NONE]
     rows = ["| fact | equal on both neighbours under |", "|---|---|"]
     for fact in DataFact:
@@ -145,5 +145,5 @@ def public_table() -> str:
 
 
 def test_the_table_says_what_the_documentation_says():
-    assert public_table() in Path("docs/privacy.md").read_text()
+    assert public_table() in Path("docs/privacy/index.md").read_text()
     assert set(PUBLIC) == set(Relation)

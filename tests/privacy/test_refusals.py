@@ -1,4 +1,5 @@
-"""There is no configuration that gives a rigorous epsilon where no theorem holds (docs/privacy.md, section 7)."""
+"""There is no configuration that gives a rigorous epsilon where no theorem holds
+(docs/privacy/checks.md#what-the-code-refuses)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Copies of the graph on which one record changes as many trees as Lemma 1 of docs/privacy.md allows, in one run.
+"""Copies of the graph on which one record changes as many trees as Theorem 3 of docs/privacy/trees.md allows, in one
+run.
 
 Of each copy: v is the record that changes. K roots w list it, each listed by K roots z where there are two hops. v
 lists D hubs u, each of which K rivals x list, too, so that without v's list the hub lets in one x that it had refused

@@ -122,7 +122,7 @@ def canary_graph(size: int, listed: int) -> Graph:
 
 
 def claim_of(kind: Kind, settings: Settings, share: float) -> np.ndarray:
-    """Return delta at EPSILONS as docs/privacy.md has it, for noise over `share`; votes have half of the squared mu."""
+    """Return delta at EPSILONS as docs/privacy has it, for noise over `share`; votes have half of the squared mu."""
     votes = _votes_mu(settings) if kind.votes else 0.0
     if settings.rate == 1:
         return theory.gaussian_delta(share * math.hypot(math.sqrt(settings.steps) / settings.noise, votes), EPSILONS)

@@ -1,4 +1,4 @@
-"""The requirements of docs/privacy.md, derived once more from (q, K, D, r, C, noise multiplier) alone.
+"""The requirements of docs/privacy, derived once more from (q, K, D, r, C, noise multiplier) alone.
 
 This module calls no mechanism and no accountant of `dpgraph.privacy`. A wrong number there that the prepared steps
 share shows only in a comparison with numbers of another origin. The code is slow and for small numbers.
@@ -26,7 +26,7 @@ def tree_size(degree: int, depth: int) -> int:
 
 
 def affected_roots(degree: int, cap: int, hops: int, num_roots: int) -> int:
-    """Return R = N(K, r) + D N(K, r - 1) (Lemma 1), at most one more than there are roots."""
+    """Return R = N(K, r) + D N(K, r - 1) (Theorem 3), at most one more than there are roots."""
     return min(tree_size(degree, hops) + cap * tree_size(degree, hops - 1), num_roots + 1) if hops else 1
 
 
@@ -82,12 +82,12 @@ class MixtureClaim:
 
 
 def poisson(roots: int, rate: float, noise: float, steps: int, mu: float = 0.0) -> MixtureClaim:
-    """Return the claim of Theorem 2: R affected roots at rate q, R - 1 on the side without the record."""
+    """Return the claim of Theorem 4: R affected roots at rate q, R - 1 on the side without the record."""
     return MixtureClaim(binomial(roots, rate), binomial(roots - 1, rate), noise, steps, mu)
 
 
 def residual(roots: int, first: float, second: float, ratio: float, noise: float, steps: int) -> MixtureClaim:
-    """Return the claim of Theorem 3: an own term at rate q1, neighbour terms of norm C_n / C_s at rate q2."""
+    """Return the claim of Theorem 7: an own term at rate q1, neighbour terms of norm C_n / C_s at rate q2."""
     weights, counts = binomial(roots, second)
     left = added(binomial(1, first), (weights, ratio * counts))
     weights, counts = binomial(roots - 1, second)
@@ -118,7 +118,7 @@ ORDERS = 1 + np.geomspace(1e-2, 1e4, 4000)
 
 
 def fixed_size_divergence(num_roots: int, size: int, roots: int, noise: float, moved: float) -> np.ndarray:
-    """Return the Renyi divergences of one step at `ORDERS` (Theorem 2').
+    """Return the Renyi divergences of one step at `ORDERS` (Theorem 6).
 
     A hypergeometric number of the affected roots is drawn, and each moves the sum by `moved` C.
     """

@@ -5,7 +5,7 @@ initialisation s. In a crossed design (`Cell.seeds_per_split` = n) it has split 
 
 Cells that are compared share public inputs, and those independent of privacy (data, split, initial parameters, keys of
 samplers), so that they are paired by seed. Everything else belongs to one cell: two runs that shared their noise would
-together release the difference of two gradients, and no epsilon covers that (docs/privacy.md, section 1).
+together release the difference of two gradients, and no epsilon covers that (docs/privacy/index.md).
 """
 
 from __future__ import annotations

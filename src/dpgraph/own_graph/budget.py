@@ -36,7 +36,7 @@ from dpgraph.problems.base import Size
 KINDS = ("votes", "own")  # private votes, or their first stage alone
 LEARNT = "votes-learnt"  # votes, read by what labels of training nodes taught: on demand alone
 METHODS = (*KINDS, LEARNT)
-READER_SHARE = 0.03  # of the squared mu, for steps of that reader (docs/privacy.md, 12.13)
+READER_SHARE = 0.03  # of the squared mu, for steps of that reader (docs/privacy/votes.md#a-learnt-reader)
 RELATIONS = (Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE)
 MEAN_DEGREE = 10.0  # assumed by settings where no mean degree is stated
 LARGE_DELTA = 1e-3  # above it a promise that may fail is weak for a single node, too, however few there are
@@ -329,7 +329,7 @@ Rule = Callable[[float], dict[str, Any]]  # settings at an epsilon
 
 
 def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bool) -> Rule:
-    """Return the public rule of the mechanism for these numbers (docs/privacy.md, 12.9).
+    """Return the public rule of the mechanism for these numbers (docs/privacy/votes.md#public-rules).
 
     It leaves out a choice that would cost more than it brings: for an edge, which moves the utilities of both its
     ends, and where rows read one bucket, whose order of classes no reader changes.

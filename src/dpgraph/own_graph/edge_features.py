@@ -1,7 +1,8 @@
 """Columns of features that are made from edges: what a release assumes of them, and a test that finds degrees.
 
-No theorem covers a feature that changes with an edge or with another node's record (docs/privacy.md, 3.2 and 12.4).
-The test reads private data. It may only refuse, on the curator's screen: no setting, no card and no release reads it.
+No theorem covers a feature that changes with an edge or with another node's record
+(docs/privacy/trees.md#poisson-batches and docs/privacy/votes.md#conditions-and-what-holds-them). The test reads private
+data. It may only refuse, on the curator's screen: no setting, no card and no release reads it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ class Guarantee(Frozen):
     """One (epsilon, delta) under one accountant, or the reason why there is none.
 
     `mode` is "published" (the paper's formula and relation, kept even where they are wrong) or "rigorous" (proved in
-    docs/privacy.md). `epsilon` is inf without privacy and None where none is proved; then `reason` states why, and
+    docs/privacy). `epsilon` is inf without privacy and None where none is proved; then `reason` states why, and
     relation and scope are none.
     """
 

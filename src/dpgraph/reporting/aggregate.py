@@ -40,7 +40,7 @@ COLUMNS: dict[str, str] = {name: column.kind for name, column in dictionary.COLU
 NAN = float("nan")
 BY_METRIC = ("metric", "class_id", "value")  # all other columns are the same in all rows of a seed and step
 ROWS_AT_A_TIME = 2**17
-# docs/privacy.md, 12.4: what no statement of a mechanism knows
+# docs/privacy/votes.md#conditions-and-what-holds-them: what no statement of a mechanism knows
 RULED = "settings by a public rule of the registry's mean degree and words, counted on the same files"
 
 

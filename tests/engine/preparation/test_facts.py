@@ -103,7 +103,7 @@ def test_poisson_batches_have_their_rate_and_are_independent(name):
 
 
 def test_the_two_batches_of_residual_clipping_are_independent():
-    """Theorem 3 is false for one batch: who is in the first reveals nothing about who is in the second."""
+    """Theorem 7 is false for one batch: who is in the first reveals nothing about who is in the second."""
     first, second = prepared_of("dp-residual-1-rigorous").terms
     drawn = np.zeros((2, 3000, 40))
     for step in range(3000):
@@ -200,7 +200,7 @@ def test_differences_are_named_with_both_values():
 
 @pytest.mark.parametrize("name", ["dp-subgraph-1-rigorous", "dp-subgraph-1-cut"])
 def test_a_null_record_is_drawn_and_not_read(name):
-    """Theorem 5: the place of an absent node stays in the schedule, and moves neither messages nor the divisor."""
+    """Theorem 22: the place of an absent node stays in the schedule, and moves neither messages nor the divisor."""
     gone = int(prepared_of(name).schedule.nodes(0)[0])
     labels = GRAPH.labels.copy()
     labels[gone] = -1

@@ -135,7 +135,7 @@ def rounded(values: torch.Tensor, precision: str = "tf32", nearest: bool = True)
 def test_a_clipped_contribution_of_rounded_operands_stays_within_the_clip_norm(
     size, cancel, in_norms, nearest, precision, monkeypatch
 ):
-    """Lemma R: products of rounded operands, whether norms are products of rounded ones or not."""
+    """Theorem 2: products of rounded operands, whether norms are products of rounded ones or not."""
     real = torch.matmul
     if in_norms:
         monkeypatch.setattr(

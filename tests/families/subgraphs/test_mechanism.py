@@ -1,4 +1,4 @@
-"""Graph splits: Table 3, the tables of docs/privacy.md section 6, calibration, refusals."""
+"""Graph splits: Table 3, the tables of docs/privacy/subgraphs.md, calibration, refusals."""
 
 import math
 

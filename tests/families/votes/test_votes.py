@@ -228,7 +228,7 @@ class _Watched:
 @pytest.mark.parametrize("one_hop", [False, True])
 @pytest.mark.parametrize("name", list(cases()))
 def test_given_what_was_released_a_record_moves_every_round_by_its_own_votes(name: str, one_hop: bool) -> None:
-    """Theorem V for several rounds: with the same releases on both sides all others vote alike in each round."""
+    """Theorem 12 for several rounds: with the same releases on both sides all others vote alike in each round."""
     graph, chances = cases()[name], predictions(cases()[name])
     random = np.random.default_rng(3)
     given = [random.normal(0, 2, (graph.num_nodes, 4)) for _ in range(3)]
@@ -327,7 +327,8 @@ def test_of_few_features_a_mean_is_taken_off_where_most_of_a_row_is_along_it() -
 
 
 def test_one_full_step_from_zero_is_the_sum_of_each_class() -> None:
-    """The class sums of docs/privacy.md, 12.1: what one clipped step releases, without noise, less the bias."""
+    """The class sums of docs/privacy/votes.md#mechanism: what one clipped step releases, without noise, less the
+    bias."""
     graph = homophilous(120)
     graph = replace(graph, labels=(np.arange(120) % 4 == 0).astype(np.int64))  # a bias would say so
     found = cell({"epsilon": None, "noise_multiplier": 1e-6, "votes_share": 0.0, "delta": 1e-4, "clip_norm": 2.0},

@@ -45,7 +45,7 @@ class CanarySettings:
 class AttackCase:
     """One cell of a variant that all general audits attack, with the requirements of its theorem.
 
-    The requirements are written by hand from the paper or from docs/privacy.md. They are not read from the mechanism
+    The requirements are written by hand from the paper or from docs/privacy. They are not read from the mechanism
     that runs, because an audit would then share its mistakes.
 
     Attributes:

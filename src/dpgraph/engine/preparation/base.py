@@ -39,7 +39,7 @@ from dpgraph.privacy.relation import Relation
 
 STEPS = ("noise", "batches")  # streams of which every step draws; an earlier process had its part
 
-# the relations that docs/privacy.md proves for terms of this kind; no relation is proved for any other combination
+# the relations that docs/privacy proves for terms of this kind; no relation is proved for any other combination
 PROVED: dict[tuple[Lists, Batches, Clipped], frozenset[Relation]] = {
     (Lists.STABLE, Batches.POISSON, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
     (Lists.STABLE, Batches.FIXED_SIZE, Clipped.ROOT): frozenset({Relation.NODE_NULL}),
@@ -260,7 +260,7 @@ def procedure(
     resumed_at: int,
     releases: Sequence[Release] = (),
 ) -> Procedure:
-    """Return what ran, with the relation that docs/privacy.md proves for such terms.
+    """Return what ran, with the relation that docs/privacy proves for such terms.
 
     Args:
         mechanism: The mechanism of the run.

@@ -2,7 +2,8 @@
 
 Two samplers bound how many lists a node occurs in by K. `sample_edge_lists` is Algorithm 1 of Daigavane et al. (2022)
 as published. It is not stable: one node's edges set the keep-probabilities in the lists of others, so the number of
-training subgraphs that change with one node has no bound (docs/privacy.md). `stable_edge_lists` has a proved bound.
+training subgraphs that change with one node has no bound (docs/privacy/trees.md). `stable_edge_lists` has a proved
+bound.
 
 Both are written with array operations; where the roots have at least `WORTH` entries, compiled loops (list_loops.py)
 choose the same ones.
@@ -131,8 +132,9 @@ def stable_edge_lists(graph: Graph, roots: np.ndarray, max_degree: int, list_cap
     1. *Propose*: P_v is the `list_cap` = D members of root v's own list with the smallest priorities. 2. *Accept*: u
     accepts the `max_degree` = K roots v with the smallest priorities among those with u in P_v.
 
-    A priority is a pseudorandom function of (key, owner, member), never of edges or degrees. Lemma 1 of
-    docs/privacy.md: a node occurs in at most K lists, a list has at most D entries, and at most R = N(K, r) + D N(K, r
+    A priority is a pseudorandom function of (key, owner, member), never of edges or degrees. Theorem 3 of
+    docs/privacy/trees.md: a node occurs in at most K lists, a list has at most D entries, and at most R = N(K, r) + D
+    N(K, r
     - 1) roots' trees of depth r change when one record becomes null. A null record has no list, features or label;
     pointers to it stay, and it sends no message. The same holds when a node is removed and no list was longer than D.
 

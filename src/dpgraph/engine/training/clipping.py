@@ -6,10 +6,10 @@ Guarantees, for every batch, features, labels and parameters:
 parameters only. 2. c_v = min(1, C / n_v), for all parameters jointly or for each group with its own C, where n_v is
 ||grad_v|| enlarged by more than its own rounding error (`training.precision.enlarged_norms`), so that a contribution
 does not exceed C where the rows of a tree cancel. Where matrices are multiplied with rounded operands (tf32, bf16), it
-is enlarged by what that can add to a contribution, too (docs/privacy.md, Lemma R). Rounding of the sum itself is
-outside of this. 3. A root whose gradient is not finite, or whose squared norm overflows, contributes exactly 0 to every
-group and is counted (`dropped`). So the bound holds for any input, and one root cannot poison the sum. The count is
-private.
+is enlarged by what that can add to a contribution, too (docs/privacy/shared.md, Theorem 2). Rounding of the sum itself
+is outside of this. 3. A root whose gradient is not finite, or whose squared norm overflows, contributes exactly 0 to
+every group and is counted (`dropped`). So the bound holds for any input, and one root cannot poison the sum. The count
+is private.
 
 Norms, losses and counts are computed from private data: diagnostics for research, outside of every epsilon.
 """

@@ -11,7 +11,7 @@ from torch import Tensor
 
 COARSER = {"tf32": 2.0**-10, "bf16": 2.0**-7}  # spacing of 1 and the next number in the format of rounded operands
 ROUNDING = 16.0  # unit roundoffs of sums in the numbers' own type; errors measured on ogbn-arxiv's size stay below 5
-OPERANDS = 3.25  # unit roundoffs of rounded operands: Lemma R of docs/privacy.md
+OPERANDS = 3.25  # unit roundoffs of rounded operands: Theorem 2 of docs/privacy/shared.md
 
 
 def operand_eps(like: Tensor) -> float:
@@ -31,7 +31,7 @@ def enlarged_norms(squared: Tensor, scale: Tensor) -> Tensor:
     """Return norms that a contribution does not exceed, whatever rounding did to squared norms and contribution.
 
     `scale` is s^2 of `training.ghost.RootGradients`, of the same shape. The result may be infinite or not a number. The
-    enlargement for rounded operands is Lemma R of docs/privacy.md.
+    enlargement for rounded operands is Theorem 2 of docs/privacy/shared.md.
     """
     sums = squared + ROUNDING * torch.finfo(squared.dtype).eps * scale
     slack = OPERANDS * operand_eps(squared)

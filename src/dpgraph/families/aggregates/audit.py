@@ -1,8 +1,8 @@
-"""Audits of noisy sums over neighbours (Theorem A), and of learnt vectors of nodes (Theorem A').
+"""Audits of noisy sums over neighbours (Theorem 20), and of learnt vectors of nodes (Theorem 21).
 
 Sums, rows, clipping and noise are those that dp-gap and dp-dgc prepare for their cells. Graphs and noise are the only
 random part. The spread of the noise is measured, and movements between neighbouring graphs are compared with what
-docs/privacy.md, section 15, states.
+docs/privacy/aggregates.md states.
 """
 
 from __future__ import annotations

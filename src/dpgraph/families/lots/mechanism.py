@@ -35,7 +35,7 @@ class ComponentLots(PoissonLots):
     The matrix is the sum of x x' over the training records x, each scaled to length 1, plus N(0, components_noise^2) on
     every entry. A record that becomes null moves it by 1 (Frobenius norm): one Gaussian mechanism with mu = 1 /
     components_noise. Symmetrising it and its eigenvectors are post-processing, and the projection of a record is a
-    function of that record. Given the release, steps are those of Theorem 2.
+    function of that record. Given the release, steps are those of Theorem 4.
 
     Guarantee: record-remove (epsilon, delta)-DP of components and parameters.
     """
@@ -63,7 +63,7 @@ class ComponentLots(PoissonLots):
         return gaussian_epsilon(mu=self.release_mu, delta=self.delta) if mode == "rigorous" else 0.0
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee of Theorem 2, composed with the Gaussian release of the matrix."""
+        """Return the guarantee of Theorem 4, composed with the Gaussian release of the matrix."""
         stated = poisson_gaussian.statement.filled({"q": f"{self.sampling_rate:.6g}"})
         stated = replace(stated, method=f"{stated.method}, composed with a Gaussian release")
         released = f"components of a matrix that one record moves by 1, noise std {self.components_noise:g}"

@@ -125,9 +125,9 @@ def appr_training(
     *, rows: Rows, sigma_over_clip: par.OverClip,
     column_support: ColumnSupport, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, delta: float,
 ) -> float:  # fmt: skip
-    """Return the epsilon of M non-negative rows as one Gaussian release, then Theorem 2 with R = column support + 1.
+    """Return the epsilon of M non-negative rows as one Gaussian release, then Theorem 4 with R = column support + 1.
 
-    Capping the columns of the released rows is post-processing: docs/privacy.md, section 6.
+    Capping the columns of the released rows is post-processing: docs/privacy/accountants.md.
     """
     from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
     from dpgraph.privacy.accountants.double_mixture import affected_roots_pair

@@ -1,6 +1,6 @@
 """DP-APPR (Zhang, chapter 5): rows of PageRank released once, then DP-SGD that reads them; as published and as proved.
 
-The rows are those of M public roots, the training those roots' losses. Proofs: docs/privacy.md, section 11.
+The rows are those of M public roots, the training those roots' losses. Proofs: docs/privacy/pagerank.md.
 """
 
 from __future__ import annotations
@@ -197,8 +197,9 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
     """DP-APPR repaired: columns of the released matrix keep at most K_col entries, roots are drawn by Poisson sampling.
 
     Given the released rows, a node is in the loss of at most K_col roots and of itself, so that each step is a
-    double mixture with R = K_col + 1 (Lemma 2 of docs/privacy.md); the release composes with the steps. The cap reads
-    released values only. A node that is no root changes K_col terms and has none of its own, which the pair dominates.
+    double mixture with R = K_col + 1 (Theorem 25 of docs/privacy/pagerank.md); the release composes with the steps. The
+    cap reads released values only. A node that is no root changes K_col terms and has none of its own, which the pair
+    dominates.
     """
 
     kind: Literal["poisson-pagerank"] = "poisson-pagerank"

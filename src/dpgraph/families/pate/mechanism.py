@@ -1,6 +1,6 @@
 """Confident-GNMax: labels for public images from the noisy votes of teachers (Papernot et al. 2018; Zhang, chapter 3).
 
-All that reads private records is released before the student's first step. Proofs: docs/privacy.md, section 14.
+All that reads private records is released before the student's first step. Proofs: docs/privacy/pate.md.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class ConfidentGnmax(NoisySteps):
     `noise_multiplier` is the noise std on a count of a histogram, in votes; a check has `check_ratio` times as much.
     Teachers have disjoint parts of the N records by public ids. So one record moves one vote of every histogram: the
     largest count by at most 1, the histogram by at most sqrt(2). All checks are one Gaussian mechanism and so, given
-    their outcomes, are the answers: mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 (Theorem G of
-    docs/privacy.md).
+    their outcomes, are the answers: mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 (Theorem 27 of
+    docs/privacy/pate.md).
     """
 
     stated: ClassVar[Statement] = GNMAX
@@ -98,7 +98,7 @@ class ConfidentGnmax(NoisySteps):
         )
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee by Theorem G: Gaussian differential privacy of the capped checks and answers."""
+        """Return the guarantee by Theorem 27: Gaussian differential privacy of the capped checks and answers."""
         return self._proved(self._stated(self.stated.method), capped_epsilon(**self._spent()))
 
     def _stated(self, method: str) -> Statement:
@@ -119,7 +119,7 @@ class ConfidentGnmax(NoisySteps):
 
 
 class NodeGnmax(ConfidentGnmax):
-    """Confident-GNMax whose teachers have parts of the training nodes and label public validation nodes (Theorem N).
+    """Confident-GNMax whose teachers have parts of the training nodes and label public validation nodes (Theorem 28).
 
     A teacher reads its part's subgraph and the public nodes, so one training node moves one vote of every histogram.
     """

@@ -1,4 +1,4 @@
-"""Specification of residual clipping (ours, docs/privacy.md, Theorem 3)."""
+"""Specification of residual clipping (ours, docs/privacy/residual.md, Theorem 7)."""
 
 from __future__ import annotations
 

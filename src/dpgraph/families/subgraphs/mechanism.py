@@ -3,7 +3,7 @@
 x_i of their Eq. 5 is a whole subgraph, or a node. In the first reading every step clips one vector, the gradient of the
 mean loss of a whole subgraph, to C and adds N(0, (noise_multiplier C)^2). One node may turn that vector around, so it
 moves by up to 2 C, not C. In the second (`NodeClippedSubgraphs`) it clips the gradient of each node's loss, and one
-node may turn all of them around. Proofs: docs/privacy.md, section 10.
+node may turn all of them around. Proofs: docs/privacy/subgraphs.md.
 """
 
 from __future__ import annotations

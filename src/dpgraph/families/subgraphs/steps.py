@@ -106,7 +106,7 @@ class GraphSource:
     """The source of a step's gradient: a schedule of nodes, and a function that makes a block of them.
 
     A node that is not `present` (N,), a null record, keeps its place in the schedule and is read by no step. So it
-    moves neither messages nor the mean's divisor: Theorem 5 calls it an absent node. None: all are present.
+    moves neither messages nor the mean's divisor: Theorem 22 calls it an absent node. None: all are present.
     """
 
     schedule: Schedule
@@ -147,8 +147,8 @@ class NodeClipping:
 def node_norms(found: NodeErrors) -> Tensor:
     """Return the (n,) norms of the nodes' gradients, enlarged by what rounding may have taken from them.
 
-    Rounding is relative to s = sum |g_i| |a_i| (docs/privacy.md, Lemma R): here at most the largest slope times |W2|
-    |e_v| times the lengths of all records that are added up.
+    Rounding is relative to s = sum |g_i| |a_i| (docs/privacy/shared.md, Theorem 2): here at most the largest slope
+    times |W2| |e_v| times the lengths of all records that are added up.
     """
     last = found.errors.square().sum(0) * (found.mixed.square().sum(1) + 1)
     squared, reach = torch.zeros_like(last), torch.zeros_like(last)

@@ -37,7 +37,7 @@ def double_mixture(
     *, affected_roots: Roots, q: par.Rate, sigma_over_clip: par.OverClip, steps: par.Steps, delta: float,
     own_root_removed: OwnRootRemoved = True,
 ) -> float:  # fmt: skip
-    """Return the epsilon of T steps in which a record changes R roots, by Theorem 2 (docs/privacy.md, 3.2)."""
+    """Return the epsilon of T steps in which a record changes R roots, by Theorem 4 (docs/privacy/trees.md)."""
     return epsilon_on_roots(
         roots=affected_roots, rate=q, noise=sigma_over_clip, steps=steps, delta=delta,
         own_root_removed=own_root_removed,
@@ -59,7 +59,8 @@ def private_quantile(
     eps_quantile: Annotated[float, par.price("price of the privately chosen clip norm, pure DP")], delta: float,
     own_root_removed: OwnRootRemoved = True,
 ) -> float:  # fmt: skip
-    """Return the epsilon of Theorem 2 composed with a privately chosen clip norm (docs/privacy.md, 7.1)."""
+    """Return the epsilon of Theorem 4 composed with a privately chosen clip norm
+    (docs/privacy/choices.md#clip-norm-by-a-private-quantile)."""
     return epsilon_on_roots(
         roots=affected_roots, rate=q, noise=sigma_over_clip, steps=steps, delta=delta,
         own_root_removed=own_root_removed, choice=eps_quantile,
@@ -81,7 +82,7 @@ def residual_clipping(
     neighbour_to_self_clip: ClipRatio, sigma_over_self_clip: OverSelfClip, steps: par.Steps, delta: float,
     q_neighbour: Annotated[float, par.rate("Poisson rate of the neighbour terms (default: q_self)")] | None = None,
 ) -> float:  # fmt: skip
-    """Return the epsilon of residual clipping with two independent batches, by Theorem 3 (docs/privacy.md, 4)."""
+    """Return the epsilon of residual clipping with two independent batches, by Theorem 7 (docs/privacy/residual.md)."""
     from dpgraph.privacy.accountants.composition import composed_epsilon
     from dpgraph.privacy.accountants.double_mixture import residual_pair
 
@@ -104,7 +105,8 @@ def residual_one_batch(
     *, affected_roots: Roots, q: par.Rate, neighbour_to_self_clip: ClipRatio, sigma_over_self_clip: OverSelfClip,
     steps: par.Steps, delta: float,
 ) -> float:  # fmt: skip
-    """Return the epsilon of residual clipping with one batch for both terms, draws revealed (docs/privacy.md, 4)."""
+    """Return the epsilon of residual clipping with one batch for both terms, draws revealed
+    (docs/privacy/residual.md)."""
     from dpgraph.privacy.accountants.composition import composed_epsilon
     from dpgraph.privacy.accountants.double_mixture import residual_one_batch_pair
 

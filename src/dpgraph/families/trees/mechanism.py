@@ -1,7 +1,7 @@
 """Mechanisms on bounded trees with a proof: Poisson batches, residual clipping, batches of fixed size, records alone.
 
-All of them take their trees from the stable sampler (docs/privacy.md, Lemma 1) and clip at public norms. The proofs are
-Theorem 2, Theorem 3 and, at the number of roots that do change, Theorem 1 of Daigavane et al.
+All of them take their trees from the stable sampler (docs/privacy/trees.md, Theorem 3) and clip at public norms. The
+proofs are Theorem 4, Theorem 3 and, at the number of roots that do change, Theorem 1 of Daigavane et al.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class StableTrees(base.NoisySteps):
 
 
 class PoissonTrees(PoissonBatches, StableTrees):
-    """Poisson batches of bounded trees, one joint clip norm: the proved DP-GNN, and with hops=0 DP-MLP (Theorem 2).
+    """Poisson batches of bounded trees, one joint clip norm: the proved DP-GNN, and with hops=0 DP-MLP (Theorem 4).
 
     Each step takes every root with probability `sampling_rate` and clips each root's whole gradient to the public norm
     C. It adds N(0, (noise_multiplier * C)^2) to their sum and divides by sampling_rate * num_roots. By Lemma 1, with
@@ -143,7 +143,7 @@ class PoissonTrees(PoissonBatches, StableTrees):
         return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee of Theorem 2."""
+        """Return the guarantee of Theorem 4."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
 
         steps, _ = self.closed()
@@ -249,8 +249,8 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
 
     `noise_multiplier` is lambda = noise std / (2 C R), R = `affected_roots`. Theorem 1 of Daigavane et al. holds at
     this R under node-null, where N and the law of the batches are the same on both sides. It reveals how many affected
-    roots are drawn, so it is loose (docs/privacy.md, 3.3). Without hops only the own term changes, and null is a zero:
-    the sum moves by C, not 2C.
+    roots are drawn, so it is loose (docs/privacy/trees.md#batches-of-fixed-size). Without hops only the own term
+    changes, and null is a zero: the sum moves by C, not 2C.
 
     Guarantee: node-null (epsilon, delta)-DP of all parameters ever released.
     """
@@ -317,8 +317,8 @@ class RemovedRecords(PoissonTrees):
 
     A node that leaves takes its record and all its edges. The place of its id stays empty; it counts in `num_roots`,
     batches and divisor as a null record does. No other record is read through an edge, so both sides of a step are
-    those of node-null: the Poisson-subsampled Gaussian, Theorem 2 with R = 1 (docs/privacy.md, 3.2, removal without
-    hops).
+    those of node-null: the Poisson-subsampled Gaussian, Theorem 4 with R = 1 (docs/privacy/trees.md#poisson-batches,
+    removal without hops).
 
     Guarantee: node-remove (epsilon, delta)-DP of all parameters ever released, and of the predictions of others. Raises
     UserError with hops, or where predictions read the graph.

@@ -48,7 +48,7 @@ class PoissonLots(PoissonBatches, Lots):
     """Poisson lots, each record's whole gradient clipped to C: DP-SGD as Abadi et al. analyse it.
 
     A null record contributes 0, so a step is the Gaussian mechanism of sensitivity C on a Poisson sample. The pair of
-    laws ((1 - q) N(0) + q N(1), N(0)) in units of C dominates it (docs/privacy.md, Theorem 2 with R = 1).
+    laws ((1 - q) N(0) + q N(1), N(0)) in units of C dominates it (docs/privacy/trees.md, Theorem 4 with R = 1).
 
     Guarantee: record-remove (epsilon, delta)-DP of all parameters ever released.
     """
@@ -76,7 +76,7 @@ class PoissonLots(PoissonBatches, Lots):
         return steps * pair_rdp(self._pair(1, noise), orders) + np.asarray(orders) * self.release_mu**2 / 2
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee of Theorem 2 with R = 1."""
+        """Return the guarantee of Theorem 4 with R = 1."""
         return self._proved(poisson_gaussian.statement.filled({"q": f"{self.sampling_rate:.6g}"}), self._epsilon())
 
     def _epsilon(self) -> float:

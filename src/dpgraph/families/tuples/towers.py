@@ -167,7 +167,8 @@ class TowerModel:
 
     @staticmethod
     def _scales(layer: nn.Module, inputs: Tensor, slopes: Tensor) -> Tensor:
-        """Return the (b,) squared norms if no two rows of a tuple cancelled: what rounding is relative to (Lemma R)."""
+        """Return the (b,) squared norms if no two rows of a tuple cancelled: what rounding is relative to (Theorem
+        2)."""
         lengths = slopes.norm(dim=2)
         scales = (lengths * inputs.norm(dim=2)).sum(dim=1).square()
         return scales if layer.bias is None else scales + lengths.sum(dim=1).square()

@@ -1,7 +1,6 @@
 """DP-SGD whose protected unit is an image, a class or a subclass of it (Zhang 2021, chapter 4, Algorithm 5).
 
-`noise_multiplier` is noise std / clip norm S, q the rate at which units enter a batch. Proofs: docs/privacy.md,
-section 16.
+`noise_multiplier` is noise std / clip norm S, q the rate at which units enter a batch. Proofs: docs/privacy/units.md.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class ClassUnits(PoissonBatches):
 
     N = K: the roots are classes, and `num_roots` counts them. All images of one class are replaced by any others, any
     number of them, so its vector of norm at most S becomes another one: the pair ((1 - q) N(0) + q N(1), (1 - q) N(0) +
-    q N(-1)) in units of S dominates a step (Theorem H of docs/privacy.md).
+    q N(-1)) in units of S dominates a step (Theorem 30 of docs/privacy/units.md).
     """
 
     relation: ClassVar[Relation] = CLASSES.relation
@@ -92,7 +91,7 @@ class ClassUnits(PoissonBatches):
         return statement.filled({"q": f"{self.sampling_rate:.6g}", "K": self.num_roots})
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee by Theorem H: a class is replaced, Poisson batches of classes."""
+        """Return the guarantee by Theorem 30: a class is replaced, Poisson batches of classes."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 

@@ -1,7 +1,7 @@
 """Audit of votes with noisy caps under node-remove: noisy degrees, their caps, and what a node that leaves moves.
 
-Prepared runs with the same noise are compared with and without a voter and a receiver of small graphs (Theorem R,
-docs/privacy.md, 12.7). Noisy numbers of others may move by what is charged for them, and votes, given these, by B or S
+Prepared runs with the same noise are compared with and without a voter and a receiver of small graphs (Theorem 16,
+docs/privacy/votes.md). Noisy numbers of others may move by what is charged for them, and votes, given these, by B or S
 B. The audit also counts how often a degree exceeds its cap.
 """
 

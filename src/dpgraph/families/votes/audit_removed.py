@@ -1,8 +1,8 @@
 """Audits of votes under node-remove with a schema, read over one hop and over two (Theorems R1 and R4).
 
 Graphs are the only random part: sums before noise are compared, and readings of one and the same release. Read over two
-hops, all whom the stated scope covers must read the same, with and without a node or its record (docs/privacy.md,
-12.11). Noise is the same on both sides, since the names of its streams are.
+hops, all whom the stated scope covers must read the same, with and without a node or its record
+(docs/privacy/votes.md#theorem-17). Noise is the same on both sides, since the names of its streams are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Epsilon of DP-Votes: steps on own records, Gaussian releases and one choice (docs/privacy.md, 12); and its trade-off.
+"""Epsilon of DP-Votes: steps on own records, Gaussian releases and one choice (docs/privacy/votes.md); and its
+trade-off.
 
 The trade-off curve bounds every test for one record, with two of its numbers (12.14).
 """

@@ -1,7 +1,7 @@
 """Public rules: steps, rates, shares of the budget and readers, from declared numbers of a data set and epsilon.
 
 No record is read, so a rule costs no privacy: nodes, training nodes, classes and mean degree are those that the
-registry declares. Where the constants come from is in docs/privacy.md, 12.9.
+registry declares. Where the constants come from is in docs/privacy/votes.md#public-rules.
 """
 
 from __future__ import annotations

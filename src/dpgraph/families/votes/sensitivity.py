@@ -1,4 +1,4 @@
-"""Sensitivities of the buckets of votes to a record, an edge or a leaving node, in units of B (docs/privacy.md, 12).
+"""Sensitivities of the buckets of votes to a record, an edge or a leaving node, in units of B (docs/privacy/votes.md).
 
 A vote is V = (l - 1 / C, a) for a probability vector l of C classes. A node with d ids in its list adds V / sqrt(max(d
 + 1, m)) to the bucket of each of them and to its own.
@@ -13,7 +13,7 @@ import numpy as np
 
 Numbers = float | np.ndarray
 VotesRelation = Literal["node-null", "record-replace", "edge"]
-UNLIKELY = 1 / 20  # share of delta for each event that Theorem R leaves out
+UNLIKELY = 1 / 20  # share of delta for each event that Theorem 16 leaves out
 FEWEST_CLASSES = 2  # bounds that depend on the number of classes are taken where they are largest
 
 
@@ -36,7 +36,8 @@ def replaced_votes(mass: float) -> float:
 
 
 def edge_votes(*, mass: float, degree_floor: int) -> float:
-    """Return the sensitivity of the buckets, in B, to an edge in both ends' lists (Lemma E, docs/privacy.md, 12.3)."""
+    """Return the sensitivity of the buckets, in B, to an edge in both ends' lists (Theorem 14,
+    docs/privacy/votes.md)."""
     floor, apart = degree_floor, opposed(mass)
     weight = 1 / math.sqrt(floor + 1)  # in a list of `floor` ids, the shortest that the floor leaves as it is
     less = 1 / math.sqrt(floor) - weight
@@ -53,7 +54,7 @@ def bounded_edge_votes(*, degree_bound: int, taper: float) -> float:
 
 
 def bounded_null_votes(taper: float) -> float:
-    """Return the sensitivity of the buckets, in B, to a record that becomes null, under a degree bound (Theorem R4).
+    """Return the sensitivity of the buckets, in B, to a record that becomes null, under a degree bound (Theorem 17).
 
     It is the maximum of tau (1 + kappa (1 - 2 tau)) over tau = sqrt(d / D) in [0, 1].
     """
@@ -76,7 +77,7 @@ def most_voters(*, hub_limit: float, hubs_noise: float, failure: float, most: in
 
 
 def capped_receiver_votes(*, degree_bound: Numbers, margin: Numbers, degree_floor: Numbers, failure: float) -> Any:
-    """Return S, the sensitivity of the buckets, in B, to a receiver that leaves, given noisy degrees (Theorem R).
+    """Return S, the sensitivity of the buckets, in B, to a receiver that leaves, given noisy degrees (Theorem 16).
 
     It holds except with probability `failure`: at most X of the receiver's voters have a degree above their caps, and
     each of these moves its other votes by 1 / (2 m).

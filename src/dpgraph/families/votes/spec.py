@@ -1,4 +1,5 @@
-"""Specification of DP-Votes (ours, docs/privacy.md, Theorem V): training on own records, then votes of neighbours."""
+"""Specification of DP-Votes (ours, docs/privacy/votes.md, Theorem 12): training on own records, then votes of
+neighbours."""
 
 from __future__ import annotations
 

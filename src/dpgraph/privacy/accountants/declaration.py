@@ -1,7 +1,8 @@
 """Declare an accountant: one function with its theorem in its docstring, and one decorator.
 
 The function's parameters are annotated with their ranges: `q: Annotated[float, Parameter("rate", least=0, most=1)]`.
-Every list, evaluation, solution, check and statement of an accountant reads its declaration (docs/privacy.md, 6).
+Every list, evaluation, solution, check and statement of an accountant reads its declaration
+(docs/privacy/accountants.md).
 """
 
 from __future__ import annotations

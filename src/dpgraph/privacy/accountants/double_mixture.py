@@ -1,8 +1,9 @@
 """Privacy loss of two mixtures of Gaussians whose means are on opposite sides of zero.
 
-Double-mixture theorem (docs/privacy.md): let P = sum_i p_i N(a_i, s^2 I), Q = sum_j q_j N(b_j, s^2 I) with norms
-|a_i| <= A_i and |b_j| <= B_j. Then for every kappa >= 0 the hockey-stick divergence H_kappa(P || Q) is at most that of
-the scalar pair sum_i p_i N(A_i, s^2), sum_j q_j N(-B_j, s^2). The scalar pair dominates, hence composes adaptively.
+Double-mixture theorem (docs/privacy/shared.md, Theorem 1): let P = sum_i p_i N(a_i, s^2 I), Q = sum_j q_j N(b_j, s^2 I)
+with norms |a_i| <= A_i and |b_j| <= B_j. Then for every kappa >= 0 the hockey-stick divergence H_kappa(P || Q) is at
+most that of the scalar pair sum_i p_i N(A_i, s^2), sum_j q_j N(-B_j, s^2). The scalar pair dominates, hence composes
+adaptively.
 """
 
 from __future__ import annotations
@@ -262,8 +263,8 @@ def residual_pair(
 ) -> MixturePair:
     """Return the pair of one step of residual clipping with two independent Poisson batches.
 
-    With one batch for both terms the pair is false (docs/privacy.md); see `residual_one_batch_pair`. The unit is the
-    clip norm of the self terms.
+    With one batch for both terms the pair is false (docs/privacy/residual.md); see `residual_one_batch_pair`. The unit
+    is the clip norm of the self terms.
 
     Args:
         affected_roots: R, the changed neighbour terms.
@@ -287,7 +288,7 @@ def residual_one_batch_pair(
 
     The unit is the clip norm of the self terms. The unchanged self terms of affected roots reveal which of them were
     drawn, so their number i ~ Bin(R - 1, rate) is revealed: (1 - q) N(i C_n) + q N(i C_n + C_s + C_n) against N(-i
-    C_n), averaged over i (docs/privacy.md, section 4). Of more than MOST_REVEALED numbers, neighbouring ones count as
+    C_n), averaged over i (docs/privacy/residual.md). Of more than MOST_REVEALED numbers, neighbouring ones count as
     the largest of them, which moves both sides apart.
     """
     revealed = Mixture.binomial(count=affected_roots - 1, rate=rate)

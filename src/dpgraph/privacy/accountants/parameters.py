@@ -103,7 +103,7 @@ Moments = Annotated[int, count("largest moment", most=512)]
 
 @dataclass(frozen=True)
 class Premise:
-    """A premise of a theorem that a caller may state otherwise, with the reason of the refusal (docs/privacy.md)."""
+    """A premise of a theorem that a caller may state otherwise, with the reason of the refusal (docs/privacy)."""
 
     name: str
     holds: Any

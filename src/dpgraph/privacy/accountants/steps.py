@@ -78,7 +78,7 @@ def poisson_gaussian(
     *, q: par.Rate, noise_multiplier: par.NoiseMultiplier, steps: par.Steps, delta: float,
     relation: Annotated[Literal["add_or_remove_one", "replace_one"], par.Parameter("adjacency")] = "add_or_remove_one",
 ) -> float:  # fmt: skip
-    """Return the epsilon of T steps on Poisson batches: docs/privacy.md, Theorem 2 with R = 1."""
+    """Return the epsilon of T steps on Poisson batches: docs/privacy/trees.md, Theorem 4 with R = 1."""
     return epsilon_on_roots(
         roots=1, rate=q, noise=noise_multiplier, steps=steps, delta=delta,
         own_root_removed=relation == "add_or_remove_one",
@@ -112,7 +112,8 @@ def paid_tuning(
     runs: Annotated[Literal["geometric", "poisson"], par.Parameter("law of the number of runs")],
     mean_runs: MeanRuns, delta: float,
 ) -> float:  # fmt: skip
-    """Return the epsilon of the best of a random number of runs: docs/privacy.md, 7.2 (Papernot & Steinke 2022)."""
+    """Return the epsilon of the best of a random number of runs: docs/privacy/choices.md#hyper-parameter-search
+    (Papernot & Steinke 2022)."""
     from dpgraph.privacy.accountants.composition import pair_rdp
     from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
     from dpgraph.privacy.accountants.tuning import ORDERS, best_of_runs

@@ -1,7 +1,8 @@
 """Hyper-parameter tuning that is charged to the budget (Liu & Talwar 2019; Papernot & Steinke 2022).
 
 The number of runs is random, and only the best run by its score is released: neither the other runs nor their number. A
-run *with its score* must have the guarantee, so the score must not read protected records (docs/privacy.md, 7.2).
+run *with its score* must have the guarantee, so the score must not read protected records
+(docs/privacy/choices.md#hyper-parameter-search).
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class Mechanism(Frozen):
     """One frozen object per way to touch the data: it states sampling, sensitivity and relation once.
 
     The prepared step that runs is built from it, calibration solves it and the accountants evaluate it; proofs are in
-    docs/privacy.md. `kind` identifies the class in files.
+    docs/privacy. `kind` identifies the class in files.
     """
 
     kind: str

@@ -202,7 +202,7 @@ def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: T
     """Yield the batch in pieces. Sizes and nodes decide which of them share nodes.
 
     Pieces do not share where operands are rounded: the sum over trees would be rounded, and what that adds to one
-    root's contribution is not bounded by its norm (Lemma R of docs/privacy.md).
+    root's contribution is not bounded by its norm (Theorem 2 of docs/privacy/shared.md).
     """
     if not len(network.encoder.layers) or not trees.hops or features.is_cuda or operand_eps(features):
         yield Group(trees.chunks(positions), len(positions))

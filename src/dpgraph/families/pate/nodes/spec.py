@@ -115,7 +115,7 @@ def by_noise(size: Size, epsilon: float | None) -> Mapping[str, Any]:
     """Return teachers, caps and threshold for a target epsilon, from declared numbers of the data set alone.
 
     A part has as many nodes as the noise allows, and as many queries are answered. The constants were fixed on four
-    synthetic graphs (docs/privacy.md, 14.1).
+    synthetic graphs (docs/privacy/pate.md#graphs).
 
     Raises:
         UserError: Without a target.
