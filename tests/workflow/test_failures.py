@@ -23,13 +23,11 @@ from tests.contract.cells import pagerank_cell, split_cell
 from tests.contract.conftest import toy_graph
 
 STEPS = 40
-DEEPER = {"encoder_layers": 2}  # no closed form
 CELLS = {
     "dp-gnn": toy_cell("dp-gnn", 1, "rigorous", steps=STEPS, evaluations=4),
     "dp-residual": toy_cell("dp-residual", 1, "rigorous", steps=STEPS, evaluations=4),
     "dp-subgraph": split_cell("dp-subgraph", "rigorous", 3, steps=STEPS, evaluations=4),
     "dp-appr": pagerank_cell("dp-appr", "rigorous", "gaussian", training={"steps": STEPS}),
-    "dp-appr, deeper": pagerank_cell("dp-appr", "rigorous", "gaussian", model=DEEPER, training={"steps": STEPS}),
 }
 CELLS = {name: cell.model_copy(update={"seeds": (0, 1)}) for name, cell in CELLS.items()}
 
