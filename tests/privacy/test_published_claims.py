@@ -44,7 +44,7 @@ def fan(spokes: int, with_hub: bool) -> Graph:
 
 
 def changed(before: EdgeLists, after: EdgeLists, nodes: range) -> int:
-    return sum(not np.array_equal(before.of(v), after.of(v)) for v in nodes)
+    return sum(not np.array_equal(before.members(v), after.members(v)) for v in nodes)
 
 
 @pytest.mark.parametrize(("spokes", "least"), [(100, 30), (1000, 440)])

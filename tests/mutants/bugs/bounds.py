@@ -43,8 +43,8 @@ BUGS = (
     edit(
         "nobody is refused by the sampler",
         EDGE_LISTS + "_stable",
-        "_pack(graph.num_nodes, owners[accepted], members[accepted])",
-        "_pack(graph.num_nodes, owners, members)",
+        "pack_lists(graph.num_nodes, owners[accepted], members[accepted])",
+        "pack_lists(graph.num_nodes, owners, members)",
         ran("dp-gnn-1-rigorous-fixed-size"),
     ),
     edit(

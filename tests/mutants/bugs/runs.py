@@ -126,7 +126,7 @@ BUGS = (
     edit(
         "an edited calibration is believed",
         CALIBRATION + "check_calibration",
-        "asked.items()",
+        "wanted.items()",
         "()",
         OF_SOUNDNESS + "test_an_edited_calibration_is_refused[noise]",
     ),

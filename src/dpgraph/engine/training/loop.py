@@ -47,9 +47,7 @@ class TrainingRecord:
     """The measurements of a run. Rates count the steps of this process only, not restored ones."""
 
     rows: list[Row]
-    steps: int
     resumed_at: int
-    seconds: float  # of this process, observations included
     steps_per_second: float  # observations excluded; no rate of records, which would tell how many were read
     peak_memory_bytes: int  # of the whole process on a CPU, of the allocator on a CUDA device
     device: str
@@ -113,13 +111,10 @@ def train(
             bar.update()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-    seconds = time.monotonic() - start
-    busy = max(seconds - observing, 1e-9)
+    busy = max(time.monotonic() - start - observing, 1e-9)
     return TrainingRecord(
         rows=rows,
-        steps=steps,
         resumed_at=resumed_at,
-        seconds=seconds,
         steps_per_second=(steps - resumed_at) / busy,
         peak_memory_bytes=_peak_memory(device),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
