@@ -453,7 +453,7 @@ def test_own_records_cost_the_same_when_a_node_leaves_with_its_edges() -> None:
     ("changes", "message"),
     [
         ({"hops": 1, "max_degree": 7, "list_cap": 7}, "hops=1: expected 0: with hops an edge is read"),
-        ({"inference": PredictionInput.RAW_GRAPH}, "inference=the raw graph: expected its own record or nothing"),
+        ({"inference": PredictionInput.RAW_GRAPH}, "inference=the raw graph: expected its own record or no record"),
         ({"delta": 0.1}, "delta=0.1: expected a number < 1 / num_roots"),
     ],
 )
