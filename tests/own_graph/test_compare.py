@@ -190,7 +190,7 @@ STATED = {"mode": "rigorous", "accountant": "-", "sampling": "-", "delta": 1e-5}
         ({"relation": "edge", "scope": "joint", "epsilon": 1.0}, "promise edge; joint"),
         ({"relation": "node-null", "scope": "joint", "epsilon": 1.1}, "it states epsilon = 1.1: expected at most 1"),
         ({"relation": "node-null", "scope": "joint", "epsilon": 1.0, "delta": 1e-3}, "it states delta = 0.001"),
-        ({"epsilon": None, "reason": "no proof"}, "nothing is guaranteed: no proof"),
+        ({"epsilon": None, "reason": "no proof"}, "no guarantee: no proof"),
     ],
 )
 def test_what_promises_less_than_was_asked_for_is_no_answer(stated, message):

@@ -149,11 +149,11 @@ def _mechanisms() -> list[Row]:
     for mechanism in names():
         known = modes(mechanism)
         for name, parameter in {name: one for each in known.values() for name, one in each.parameters.items()}.items():
-            having = (mode for mode, one in known.items() if name in one.parameters)
+            takers = (mode for mode, one in known.items() if name in one.parameters)
             rows.append({
                 "mechanism": mechanism.replace("_", "-"),
                 "parameter": f"--{name.replace('_', '-')}",
-                "accountants": " and ".join(having),
+                "accountants": " and ".join(takers),
                 "meaning": f"{parameter.text}: {parameter.allowed}",
             })  # fmt: skip
     return rows

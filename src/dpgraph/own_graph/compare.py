@@ -110,7 +110,7 @@ class RequiredPromise:
         if stated.epsilon is None:
             raise UserError(f"no guarantee: {stated.reason}")
         if stated.relation is not self.relation or stated.scope not in (self.scope, Scope.ALL_OUTPUTS):
-            found = "no relation" if stated.relation is Relation.NONE else f"{stated.relation}; {stated.scope}"
+            found = "nothing" if stated.relation is Relation.NONE else f"{stated.relation}; {stated.scope}"
             raise UserError(f"its settings for own graphs promise {found}: expected {self.place}")
         for name in ("epsilon", "delta"):
             promised, most = getattr(stated, name) or 0.0, getattr(self, name)

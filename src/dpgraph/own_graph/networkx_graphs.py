@@ -104,8 +104,8 @@ def _attribute(of: Mapping[Any, list[Any]], name: Any, option: str, where: str) 
 def _columns(of: Mapping[Any, list[Any]], names: Any, others: set[Any], ids: list[str], where: str) -> dict[Any, Any]:
     """Return (N,) or (N, F) numbers by attribute: those of `names`, or all but `others`, texts, ids and row numbers."""
     if names is not None:
-        options = names if isinstance(names, list | tuple) else [names]
-        columns = {name: _numbers(_attribute(of, name, "--features", where), name, ids, where) for name in options}
+        wanted = names if isinstance(names, list | tuple) else [names]
+        columns = {name: _numbers(_attribute(of, name, "--features", where), name, ids, where) for name in wanted}
         for name, row in columns.items():
             if row is None:
                 raise UserError(f"{where}: attribute {shown(name)}: expected a number for each node")

@@ -84,9 +84,8 @@ class RunGuarantee:
         for name, place in PLACES.items():
             head, _, part = place.rpartition(".")
             parts.setdefault(head, {})[part] = columns[name]
-        own = parts.pop("")
-        promises: dict[str, Any] = {head: Promise(**one) for head, one in parts.items()}
-        return cls(**own, **promises)
+        fields: dict[str, Any] = {head: Promise(**one) for head, one in parts.items() if head}
+        return cls(**fields, **parts[""])
 
     @classmethod
     def weakest(cls, rows: pd.DataFrame) -> RunGuarantee:

@@ -124,7 +124,7 @@ BUGS = (
     edit(
         "no cluster is asked",
         START + "check_cluster",
-        "if asked.returncode: ...",
+        "if answer.returncode: ...",
         "if False: ...",
         OF_RUN + "test_programs_without_a_cluster_are_named_with_what_they_say",
     ),

@@ -86,7 +86,7 @@ BUGS = (
     edit(
         "a data set's own split is not read",
         OBJECTS + "_geometric",
-        "asked['split'] is None and hasattr(data, 'get_idx_split')",
+        "options['split'] is None and hasattr(data, 'get_idx_split')",
         "False",
         OF_SHAPES + "test_a_split_is_a_dictionary_too_and_that_of_the_data_set",
     ),

@@ -222,7 +222,7 @@ BUGS: tuple[Bug, ...] = (
     edit(
         "a choice of classes that is charged once it succeeded",
         "dpgraph.own_graph.fit:fit",
-        "charged = charge(own, asked, scope, folder, releases) if seed is None else charged",
+        "charged = charge(own, promise, scope, folder, releases) if seed is None else charged",
         "charged = charged",
         OF_CLASSES + "test_a_choice_that_fails_is_charged",
     ),
