@@ -94,6 +94,7 @@ ACCURACY_COLUMNS = [
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of accuracies."""
     frame = accuracy_table(plan, artefact_id, results)
     shown = chance.shown_as(plan.artefacts[artefact_id])
     return MadeTable(frame, accuracy_display(heading(plan, artefact_id), frame, shown))

@@ -42,6 +42,7 @@ ERROR_HEADS = {
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of variance components."""
     frame = variance_table(plan, artefact_id, results)
     return MadeTable(
         frame, variance_display(heading(plan, artefact_id), frame, quantity(plan.artefacts[artefact_id].metric))
