@@ -112,7 +112,7 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         f"{shown.difference and f', in {shown.difference}'}.",
         *display.reference_remarks(table, shown),
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
-        f"{display.EPSILON_REMARK} Paper’s ε: as printed, for the published relation (and proved).",
+        f"{display.EPSILON_REMARK} Paper’s ε: as printed (in brackets: proved for that run).",
         *([REMARK] if table["rank"].any() else []),
         *protection.remarks(table),
         *[chance.REMARK] * tested,
