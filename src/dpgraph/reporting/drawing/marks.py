@@ -183,6 +183,7 @@ def reference_handle(points: pd.DataFrame, shown: Quantity) -> Mapping[str, Arti
 
 
 def has_reference(points: pd.DataFrame) -> bool:
+    """Return whether the points have a chance baseline."""
     return "reference" in points and bool(points["reference"].notna().any())
 
 

@@ -17,13 +17,13 @@ LABEL_WIDTH = 46
 WITH_DATA = "Runs once a folder has the files: dpgraph run --set 'mirrors=[FOLDER]' (docs/reference/datasets.md)."
 
 
-def label(text: str, width: int = LABEL_WIDTH) -> str:
+def label(text: str) -> str:
     """Return a text of a legend in lines that fit a column; no-break spaces keep an epsilon and its value together.
 
     >>> label("short")
     'short'
     """
-    return fill(text, width)
+    return fill(text, LABEL_WIDTH)
 
 
 def missing_lines(points: pd.DataFrame) -> list[str]:

@@ -67,6 +67,7 @@ def _calibrated(entry: Entry, known: Results) -> dict[str, Any]:
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of noise and epsilons."""
     frame, sweep = accounting_table(plan, artefact_id, results), plan.artefacts[artefact_id].sweep
     return MadeTable(frame, accounting_display(heading(plan, artefact_id), frame, sweep.label if sweep else ""))
 

@@ -119,6 +119,7 @@ def wrong_classes(one: Confusion, true: int) -> float:
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of the largest confusions."""
     made = confusions(plan, artefact_id, results)
     frame = confusion_points(made)
     return MadeTable(frame, confusion_display(plan, artefact_id, heading(plan, artefact_id), made, frame))

@@ -101,6 +101,7 @@ def _same(ours: str, theirs: str) -> bool:
 
 
 def make(plan: Plan, artefact_id: str, _: object) -> MadeTable:
+    """Make the table of hyper-parameters."""
     frame = hyperparameter_table(plan, artefact_id)
     return MadeTable(frame, hyperparameter_display(heading(plan, artefact_id), frame))
 

@@ -98,6 +98,7 @@ MEMBERSHIP = (
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of attacked networks."""
     frame = inversion_rows(plan, artefact_id, results)
     sweep = plan.artefacts[artefact_id].sweep
     shown = quantity(plan.artefacts[artefact_id].metric)

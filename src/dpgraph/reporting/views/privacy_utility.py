@@ -122,6 +122,7 @@ class Style:
 
     @classmethod
     def from_points(cls, plan: Plan, artefact_id: str, points: pd.DataFrame) -> Style:
+        """Choose names and looks for the points of an artefact."""
         entries = plan.entries_of(artefact_id)
         values = list(dict.fromkeys(entry.value for entry in entries if entry.value is not None))
         sweep = plan.artefacts[artefact_id].sweep
@@ -132,7 +133,7 @@ class Style:
         public = frozenset(entry.method_id for entry in entries if entry.cell.privacy is None)
         of_methods |= dashed({method: look for method, look in of_methods.items() if method in public})
         looks = looks_of_values(values) if values else of_methods
-        labels = method_labels(points, modes=modes_of(plan, artefact_id))
+        labels = method_labels(points, modes_of(plan, artefact_id))
         return cls(looks, labels, values, label, public)
 
     def look(self, method: str, value: str) -> Look:
@@ -165,9 +166,7 @@ def modes_of(plan: Plan, artefact_id: str) -> tuple[str, ...]:
     return MODES[:1] if plan.artefacts[artefact_id].proved_only else MODES
 
 
-def method_labels(
-    points: pd.DataFrame, width: int = words.LABEL_WIDTH, modes: tuple[str, ...] = MODES
-) -> dict[str, str]:
+def method_labels(points: pd.DataFrame, modes: tuple[str, ...] = MODES) -> dict[str, str]:
     """Return labels by method; that of a private method says which epsilon it lacks, or has as 0."""
     labels = {}
     for method, rows in points[points["source"] == "ours"].groupby("method", sort=False):
@@ -178,7 +177,7 @@ def method_labels(
             lacking = [mode for mode in modes if good[f"eps_{mode}"].isna().all()]
             text += "".join(f"; {mode}\xa0ε:\xa0none" for mode in lacking)
             text += "".join(f"; {mode}\xa0ε:\xa00" for mode in modes if (good[f"eps_{mode}"] == 0).all())
-        labels[str(method)] = words.label(text, width)
+        labels[str(method)] = words.label(text)
     return labels
 
 

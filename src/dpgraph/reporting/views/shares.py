@@ -62,6 +62,7 @@ REMARKS = [
 
 
 def make(plan: Plan, artefact_id: str, _: object) -> MadeTable:
+    """Make the table of shares of the budget."""
     frame = shares_table(plan, artefact_id)
     return MadeTable(frame, shares_display(heading(plan, artefact_id), frame))
 

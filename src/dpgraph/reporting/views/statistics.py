@@ -83,6 +83,7 @@ STATISTICS_COLUMNS = [
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of data sets."""
     frame = statistics_table(plan, artefact_id, results)
     return MadeTable(frame, statistics_display(heading(plan, artefact_id), frame))
 

@@ -95,6 +95,7 @@ ACCURACY_COLUMNS = [
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of accuracies."""
     frame = accuracy_table(plan, artefact_id, results)
     shown = chance.shown_as(plan.artefacts[artefact_id])
     return MadeTable(frame, accuracy_display(heading(plan, artefact_id), frame, shown))
@@ -112,7 +113,7 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         f"{shown.difference and f', in {shown.difference}'}.",
         *display.reference_remarks(table, shown),
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
-        f"{display.EPSILON_REMARK} Paper’s ε: as printed, for the published relation (and proved).",
+        f"{display.EPSILON_REMARK} Paper’s ε: as printed (in brackets: proved for that run).",
         *([REMARK] if table["rank"].any() else []),
         *protection.remarks(table),
         *[chance.REMARK] * tested,

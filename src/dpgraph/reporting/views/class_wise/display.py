@@ -29,6 +29,7 @@ COLUMNS = [
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of class-wise accuracies."""
     frame = fairness_table(plan, artefact_id, results, class_counts(plan, artefact_id, results))
     return MadeTable(frame, fairness_display(heading(plan, artefact_id), frame))
 

@@ -53,6 +53,7 @@ BOUND = (
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of membership attacks."""
     frame = membership_table(attacks(plan, artefact_id, results))
     return MadeTable(frame, membership_display(heading(plan, artefact_id), frame))
 

@@ -25,6 +25,7 @@ WIDE = 8.0  # largest / smallest value from which the axis is logarithmic, if va
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, remark: str = "") -> Drawn:
+    """Draw the artefact."""
     return drawn_from(plan, artefact_id, sweep_points(plan, artefact_id, results), remark)
 
 

@@ -95,6 +95,7 @@ def sweep_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of a sweep."""
     frame, artefact = sweep_table(plan, artefact_id, results), plan.artefacts[artefact_id]
     parameter = artefact.sweep.label if artefact.sweep is not None else ""
     return MadeTable(frame, sweep_display(heading(plan, artefact_id), frame, chance.shown_as(artefact), parameter))

@@ -42,6 +42,7 @@ ERROR_HEADS = {
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
+    """Make the table of variance components."""
     frame = variance_table(plan, artefact_id, results)
     return MadeTable(
         frame, variance_display(heading(plan, artefact_id), frame, quantity(plan.artefacts[artefact_id].metric))
@@ -141,7 +142,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
         (dots,), (bars,) = grid[2 * index], grid[2 * index + 1]
         canvas.panel_title(dots, tasks[task_id][0].label, plan.suite.demonstration, width)
         canvas.panel_title(bars, "Shares of the variance", plan.suite.demonstration, width)
-        dots.set_xlabel(f"{quantity(plan.artefacts[artefact_id].metric).label}: run minus mean, points")
+        metric = quantity(plan.artefacts[artefact_id].metric).label.removesuffix(" (%)")
+        dots.set_xlabel(f"{metric}, run minus mean (points)")
         bars.set_xlabel("share of the variance (%)")
         for place, one in enumerate(own):
             _dots(dots, place, one, looks)
