@@ -268,12 +268,15 @@ def static_tuples(asked: Asked) -> StaticTuples:
 
 
 def standard_tuples(asked: Asked) -> StandardTuples:
+    """Build the paper's baseline."""
     return StandardTuples(**_fields(asked))
 
 
 def adaptive_tuples(asked: Asked) -> AdaptiveTuples:
+    """Build the paper's mechanism."""
     return AdaptiveTuples(**_fields(asked))
 
 
 def released_tuples(asked: Asked) -> ReleasedTuples:
+    """Build the mechanism of the released code."""
     return ReleasedTuples(**_fields(asked))
