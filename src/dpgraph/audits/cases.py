@@ -45,6 +45,7 @@ class Kind(AttackCase):
 
     @property
     def name(self) -> str:
+        """Return the name of the case in results and errors."""
         parts = [self.method, "" if self.variant == "rigorous" else self.variant, self.release or ""]
         parts += [f"r={self.hops}" if self.hops and self.trees else ""]
         parts += ["" if self.neighbours else "C_n=0"]

@@ -148,6 +148,7 @@ class _LossLaw:
 
     @classmethod
     def of_claim(cls, claim: MixtureClaim, way: int) -> _LossLaw:
+        """Return the loss law of a claim in one direction."""
         low = -claim.right[1].max() - REACH * claim.noise
         high = claim.left[1].max() + REACH * claim.noise
         total = cls(0.0, np.ones(1))
@@ -168,25 +169,30 @@ class _LossLaw:
         return cls(GRID * place.min(), np.bincount(place - place.min(), weights=weights))
 
     def repeated(self, steps: int) -> _LossLaw:
+        """Return the law of the sum of `steps` independent losses."""
         length = next_fast_len(steps * (len(self.mass) - 1) + 1, real=True)
         mass = irfft(rfft(self.mass, length) ** steps, length)
         return _LossLaw(steps * self.first, np.maximum(mass, 0.0))
 
     def with_(self, other: _LossLaw) -> _LossLaw:
+        """Return the law of the sum with another independent loss."""
         length = next_fast_len(len(self.mass) + len(other.mass) - 1, real=True)
         mass = irfft(rfft(self.mass, length) * rfft(other.mass, length), length)
         return _LossLaw(self.first + other.first, np.maximum(mass, 0.0))
 
     def delta(self, epsilons: np.ndarray) -> np.ndarray:
+        """Return delta at these epsilons."""
         losses = self.first + GRID * np.arange(len(self.mass))
         return np.array([-(self.mass * np.expm1(np.minimum(0.0, one - losses))).sum() for one in epsilons])
 
     def divergence(self, orders: np.ndarray) -> np.ndarray:
+        """Return the Renyi divergences at these orders."""
         losses, kept = self.first + GRID * np.arange(len(self.mass)), self.mass > 0
         log_mass = np.log(self.mass[kept])
         return np.array([logsumexp(log_mass + (one - 1) * losses[kept]) / (one - 1) for one in orders])
 
     def epsilon(self, delta: float) -> float:
+        """Return the least epsilon at which delta is at most `delta`."""
         low, high = 0.0, float(self.first + GRID * len(self.mass))
         if self.delta(np.array([0.0]))[0] <= delta:
             return 0.0

@@ -125,7 +125,7 @@ BUGS = (
     ),
     edit(
         "factors of tuples above their limit",
-        TRAINING_TUPLES + "factors",
+        TRAINING_TUPLES + "clip_factors",
         "1 - 1e-06",
         "1 + 0.001",
         OF_TUPLES_TESTS + "test_no_factor_lets_a_tuple_beyond_its_limit",

@@ -78,6 +78,8 @@ class Pagerank(Finite):
 
 
 class PlainPagerank(Pagerank):
+    """Rows that need no private release."""
+
     release: Literal["exact", "identity", "random"]
     epsilon_share: None = None
     training_epsilon: None = None
@@ -91,6 +93,8 @@ class RowModel(UndroppedMlp):
 
 
 class ApprCell(NetworkCell):
+    """The settings of training on rows without privacy."""
+
     model: RowModel
     training: RootBatches
     privacy: None = None
@@ -98,6 +102,8 @@ class ApprCell(NetworkCell):
 
 
 class PagerankPrivacy(Privacy):
+    """The budget of the release of the rows and of training together."""
+
     variant: Literal["rigorous", "published"] = Field(
         default="rigorous",
         description="rigorous (columns of the released rows capped, Poisson batches of roots), published (Theorems 6 "
@@ -106,6 +112,8 @@ class PagerankPrivacy(Privacy):
 
 
 class DpApprCell(NetworkCell):
+    """The settings of private training on rows."""
+
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         **NetworkCell.NOISE_IGNORES,
         "pagerank": ("own_weight", "teleport", "sparsity", "tolerance"),
@@ -185,6 +193,7 @@ def seconds(cell: Any, size: Size) -> float:
 
 
 def inference(cell: Any) -> PredictionInput:
+    """Return what predictions read: the raw graph if power iteration walks it."""
     return PredictionInput.RAW_GRAPH if cell.pagerank.inference_steps > 0 else PredictionInput.OWN_RECORD
 
 

@@ -37,6 +37,7 @@ class Appr:
     """A two-layer perceptron over exact rows of PageRank, without privacy: Vanilla of the thesis."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         return train_rows(job, observe)
 
 
@@ -61,6 +62,7 @@ class Reading:
 
     @classmethod
     def of_job(cls, job: Job, pagerank: Any) -> Reading:
+        """Return the rows and batches of a job."""
         graph = job.graph
         chosen, roots = kept_nodes(graph, pagerank, numpy_generator(*job.names("kept nodes")))
         rows = public_rows(graph, pagerank, chosen, roots, numpy_generator(*job.names("random rows")))

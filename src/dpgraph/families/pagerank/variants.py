@@ -30,6 +30,7 @@ def roots_and_rows(pagerank: Any, num_train: int) -> tuple[int, int | None]:
 
 
 def published_pagerank(asked: MechanismRequest) -> FixedBatchPagerank:
+    """Build the published mechanism."""
     pagerank, training = asked.cell.pagerank, asked.cell.training
     kept, _ = kept_and_roots(pagerank, asked.num_train)
     roots, _ = roots_and_rows(pagerank, asked.num_train)
@@ -43,6 +44,7 @@ def published_pagerank(asked: MechanismRequest) -> FixedBatchPagerank:
 
 
 def poisson_pagerank(asked: MechanismRequest) -> PoissonPagerank:
+    """Build the proved mechanism."""
     pagerank, training = asked.cell.pagerank, asked.cell.training
     roots, _ = roots_and_rows(pagerank, asked.num_train)
     rate = training.sampling_rate if training.batch_size is None else training.batch_size / roots

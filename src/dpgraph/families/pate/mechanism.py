@@ -85,10 +85,12 @@ class ConfidentGnmax(NoisySteps):
 
     @property
     def mu(self) -> float:
+        """Return mu of the Gaussian mechanism that all capped checks and answers are together."""
         _, sigma = self.closed()
         return math.sqrt(self.max_checks / self.check_ratio**2 + 2 * self.max_answers) / sigma
 
     def rdp(self, orders: tuple[float, ...]) -> np.ndarray:
+        """Return the Renyi divergences of the release at these orders."""
         return np.asarray(orders) * self.mu**2 / 2
 
     def published(self) -> Guarantee:
@@ -111,6 +113,7 @@ class ConfidentGnmax(NoisySteps):
 
     @property
     def releases(self) -> tuple[Release, ...]:
+        """Return the two releases, checks and answers, at their public caps."""
         sigma = self.closed()[1]
         return (
             Release(kind=CHECKS, noise=self.check_ratio * sigma, sensitivity=1.0, count=self.max_checks),

@@ -60,6 +60,8 @@ class StudentModel(Finite):
 
 
 class StudentTraining(Training):
+    """Settings of the student and of its teachers."""
+
     student_batch_size: Annotated[
         int, Field(ge=2, le=LARGE, description="B, images of each kind in a student's step")
     ] = 100
@@ -89,10 +91,14 @@ class StudentTraining(Training):
 
 
 class PlainStudentTraining(StudentTraining):
+    """Settings of a student whose labels are noiseless majorities."""
+
     answers: Annotated[int, Field(ge=1, le=LARGE, description="Public images that get a label")] = 2200
 
 
 class PatePrivacy(Privacy):
+    """The budget of a release, its caps and threshold."""
+
     variant: Literal["rigorous", "published"] = Field(
         default="rigorous",
         description="Which epsilon a target is: the proved one under public caps, or Proposition 2 of the thesis; what "
@@ -113,6 +119,8 @@ class PatePrivacy(Privacy):
 
 
 class PateCell(Cell):
+    """The settings of a student whose labels are noiseless majorities."""
+
     model: StudentModel = StudentModel()
     training: PlainStudentTraining
     privacy: None = None
@@ -126,6 +134,8 @@ STUDENTS = tuple(name for name in StudentTraining.model_fields if name != "steps
 
 
 class DpPateCell(PateCell):
+    """The settings of a student whose labels are a private release."""
+
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         "model": ("teaching", "width", "latent", "discriminator", "discriminator_channels"),
         "training": STUDENTS,
@@ -191,6 +201,7 @@ BUDGET = {"epsilon": 6.0, "max_checks": 200, "max_answers": 50, "threshold": -10
 
 
 def small(teaching: str, variant: str | None, deep: bool = False, **told: Any) -> dict[str, Any]:
+    """Return a small cell for the contract of methods."""
     training = SMALL["training"] | told | ({} if variant else {"answers": 50})
     model: dict[str, Any] = {"teaching": teaching, "width": 8, "latent": 4}
     if deep:

@@ -21,7 +21,7 @@ from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork, Read
 from dpgraph.engine.preparation.base import expected
 from dpgraph.families.subgraphs.mechanism import PoissonSubgraphs
 from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
-from dpgraph.families.subgraphs.steps import FixedParts, GraphSource, KipfStep
+from dpgraph.families.subgraphs.steps import GraphSource, KipfStep
 from dpgraph.privacy.accountants.composition import composed_delta, composed_epsilon
 from dpgraph.privacy.auditing import joint_errors, profile_test
 
@@ -82,7 +82,6 @@ class Positions:
         self._found: dict[tuple[int, bool], Tensor] = {}
         self.direction = -self._of(np.arange(1, 8))
         self.direction /= self.direction.norm()
-        self._order = FixedParts([np.arange(1)] * PARTS, ("audits", "fixed"))
 
     def step(self, step: int) -> np.ndarray:
         """Take one step of every seed and return the (S,) positions."""

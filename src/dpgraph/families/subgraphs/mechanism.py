@@ -341,6 +341,7 @@ class NodeNoise(PureNoise):
         return self.num_roots / self.num_splits
 
     def published(self) -> Guarantee:
+        """Return the guarantee that the paper's formula gives the control."""
         return self._moments(MOMENTS_OF_NODES, PRESUMED_OF_NODES)
 
 

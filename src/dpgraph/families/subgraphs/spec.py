@@ -59,31 +59,43 @@ def noise_look(cell: Any) -> Look:
 
 
 class KipfModel(Model):
+    """Kipf and Welling's two-layer GCN."""
+
     architecture: Literal["kipf"]
     hops: Literal[2]
 
 
 class UndroppedModel(KipfModel):
+    """The same network without dropout, which the control has no use for."""
+
     dropout: Annotated[float, Field(ge=0, le=0)] = 0.0
 
 
 class StoppedParts(NodeParts):
+    """Training on parts, with early stopping on validation nodes where `patience` is set."""
+
     patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="Epochs without a better validation loss before stopping; the last parameters count"
     )
 
 
 class PlainPartTraining(StoppedParts):
+    """Training on parts without privacy."""
+
     weight_decay: Annotated[float, Field(ge=0, description="L2 penalty")] = 0.0
 
 
 class KipfGcnCell(NetworkCell):
+    """The settings of the GCN without privacy."""
+
     model: KipfModel
     training: PlainPartTraining
     privacy: None = None
 
 
 class SubgraphPrivacy(Privacy):
+    """The budget of training on subgraphs, and what a step reads and clips."""
+
     variant: Literal["rigorous", "cut", "published", "per-node", "released"] = Field(
         default="rigorous",
         description="rigorous (a fresh Poisson sample of nodes at each step), cut (fixed parts without the edges "
@@ -94,6 +106,8 @@ class SubgraphPrivacy(Privacy):
 
 
 class DpSubgraphCell(NetworkCell):
+    """The settings of private training on subgraphs."""
+
     model: KipfModel
     training: StoppedParts
     privacy: SubgraphPrivacy
@@ -107,10 +121,14 @@ class DpSubgraphCell(NetworkCell):
 
 
 class NoisePrivacy(Privacy):
+    """The budget of the control, whose noise and divisor are those of a variant of dp-subgraph."""
+
     variant: Literal["published", "per-node"] = Field(description="Of dp-subgraph, whose noise and divisor it has")
 
 
 class DpPureNoiseCell(NetworkCell):
+    """The settings of the control."""
+
     model: UndroppedModel
     training: NodeParts
     privacy: NoisePrivacy

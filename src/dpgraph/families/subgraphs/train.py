@@ -27,6 +27,7 @@ class KipfGcn:
     """Kipf and Welling's two-layer GCN without privacy, on the whole graph or on parts of its loss."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         return run_loop(prepared_run(job), observe)
 
 

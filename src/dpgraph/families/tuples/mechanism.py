@@ -267,12 +267,15 @@ def static_tuples(asked: MechanismRequest) -> StaticTuples:
 
 
 def standard_tuples(asked: MechanismRequest) -> StandardTuples:
+    """Build the paper's baseline."""
     return StandardTuples(**_fields(asked))
 
 
 def adaptive_tuples(asked: MechanismRequest) -> AdaptiveTuples:
+    """Build the paper's mechanism."""
     return AdaptiveTuples(**_fields(asked))
 
 
 def released_tuples(asked: MechanismRequest) -> ReleasedTuples:
+    """Build the mechanism of the released code."""
     return ReleasedTuples(**_fields(asked))

@@ -50,6 +50,7 @@ class PreparedRelations(PreparedStep):
         self._step: RelationStep | None = None
 
     def step(self, model: TupleModel, optimizer: torch.optim.Optimizer) -> RelationStep:
+        """Return the private step of a model."""
         self.trains(model.network)
         device = next(model.network.parameters()).device
         self._step = RelationStep(
@@ -58,6 +59,7 @@ class PreparedRelations(PreparedStep):
         return self._step
 
     def ran(self, resumed_at: int = 0) -> Procedure:
+        """Return what ran, read from the objects that drew, clipped and noised."""
         step = self._step
         if step is None:
             return procedure(self.mechanism, (), None, 0.0, 0)

@@ -74,6 +74,8 @@ MLP_WIDTH = 256
 
 
 class TupleTraining(RootBatches):
+    """Batches, negatives and loss of training on tuples."""
+
     negatives: Annotated[int, Field(ge=1, le=LARGE, description="k, negatives of each tuple")] = 4
     temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
     warm_up: Annotated[float, Field(ge=0, lt=1)] | None = Field(
@@ -84,12 +86,16 @@ class TupleTraining(RootBatches):
 
 
 class PlainTupleTraining(TupleTraining):
+    """Training on tuples without privacy, of which a cap may keep some."""
+
     max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="K: tuples capped at both ends, as the paper does; null: all"
     )
 
 
 class TuplePrivacy(Privacy):
+    """The budget of training on tuples, and the caps that bound an entity's tuples."""
+
     variant: Literal["rigorous", "standard", "published", "released"] = Field(
         default="rigorous",
         description="rigorous (stable tuples, each clipped to C, double-mixture accountant), standard (capped as "
@@ -109,12 +115,16 @@ class TuplePrivacy(Privacy):
 
 
 class HeadSettings(Finite):
+    """A head on the entities' fixed vectors."""
+
     head: Literal["diagonal", "symmetric"] = Field(
         default="diagonal", description="Score of two vectors: a weight for each coordinate, or a symmetric matrix"
     )
 
 
 class EncoderSettings(Finite):
+    """The encoder of the entities."""
+
     encoder: str = Field(
         min_length=1,
         description="mlp (a perceptron on dense features), all-MiniLM-L6-v2 (a package), a folder, or a name in "
@@ -131,6 +141,8 @@ class EncoderSettings(Finite):
 
 
 class HeadCell(Cell):
+    """The settings of a head that is trained without privacy."""
+
     model: HeadSettings = HeadSettings()
     training: PlainTupleTraining
     privacy: None = None
@@ -141,6 +153,8 @@ class HeadCell(Cell):
 
 
 class EncoderCell(Cell):
+    """The settings of an encoder that is trained without privacy."""
+
     model: EncoderSettings
     training: PlainTupleTraining
     privacy: None = None
@@ -157,6 +171,8 @@ NOISE_IGNORES = {
 
 
 class BaseEncoderCell(Cell):
+    """The settings of an encoder that is not trained."""
+
     model: EncoderSettings
     training: AnyBatches
     privacy: None = None
@@ -167,26 +183,36 @@ class BaseEncoderCell(Cell):
 
 
 class DpHeadCell(HeadCell):
+    """The settings of a head that is trained privately."""
+
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = NOISE_IGNORES
     training: TupleTraining  # type: ignore[assignment]
     privacy: TuplePrivacy  # type: ignore[assignment]
 
 
 class DpEncoderCell(EncoderCell):
+    """The settings of an encoder that is trained privately."""
+
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = NOISE_IGNORES
     training: TupleTraining  # type: ignore[assignment]
     privacy: TuplePrivacy  # type: ignore[assignment]
 
 
 class LinearMap(Finite):
+    """A linear map of the entities' features."""
+
     width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="d, numbers of an entity's state")] = 256
 
 
 class InfoNce(RootBatches):
+    """Training of a linear map with InfoNCE."""
+
     temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
 
 
 class CosineCell(Cell):
+    """The settings of a ranking by cosines, which trains no parameter."""
+
     training: AnyBatches
     privacy: None = None
 
@@ -196,6 +222,8 @@ class CosineCell(Cell):
 
 
 class LinearRelationCell(Cell):
+    """The settings of a linear map."""
+
     model: LinearMap = LinearMap()
     training: InfoNce
     privacy: None = None
@@ -267,6 +295,7 @@ ENCODER = {"encoder": MLP, "width": 4}
 
 
 def contract(model: dict[str, Any], variants: tuple[str | None, ...]) -> dict[str, dict[str, Any]]:
+    """Return small cells of these variants for the contract of methods."""
     cells: dict[str, dict[str, Any]] = {}
     for variant in variants:
         cells[variant or "none"] = {"task": TASK, "model": model, "training": BATCHES}

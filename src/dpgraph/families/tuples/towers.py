@@ -106,9 +106,11 @@ class TowerModel:
 
     @property
     def numbers(self) -> int:
+        """Return about how many input numbers one pass has."""
         return self.network.numbers if self._numbers is None else self._numbers
 
     def clipped(self, batch: Tensor, limits: Tensor) -> ClippedTuples:
+        """Return the clipped sum of the tuples `batch` (b, 2 + k), each scaled to at most its limit (b,)."""
         parameters = list(self.network.parameters())
         sums, norms = [torch.zeros_like(one) for one in parameters], [limits.new_zeros(0)]
         if not len(batch):
@@ -182,6 +184,7 @@ class TowerModel:
 
     @torch.no_grad()
     def states(self) -> Tensor:
+        """Return the (N, d) states of all entities."""
         device = next(self.network.parameters()).device
         return self.states_of(torch.arange(self.network.num_entities, device=device))
 

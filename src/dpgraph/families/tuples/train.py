@@ -41,6 +41,7 @@ class EntityStates:
 
 
 def loss_of(training: Any) -> TupleLoss:
+    """Return the loss of the cell's training."""
     return TupleLoss(training.temperature)
 
 
@@ -63,6 +64,7 @@ def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, A
 def prepared_step(
     job: Job, model: TupleModel, optimizer: torch.optim.Optimizer
 ) -> tuple[Step, Mapping[str, Generator]]:
+    """Return the private step of a job and its random generators."""
     prepared = expected(job.prepared, PreparedRelations)
     return prepared.step(model, optimizer), prepared.generators
 
@@ -86,6 +88,7 @@ class RelationHead:
     """A head on the entities' vectors of norm 1, which a public encoder or their features give."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         vectors = nn.functional.normalize(torch.from_numpy(np.array(job.shown.features)), dim=1).to(job.device)
         head = Head(job.cell.model.head, vectors.shape[1]).to(job.device)
         return trained(job, HeadModel(head, vectors, loss_of(job.cell.training)), observe)
@@ -95,6 +98,7 @@ class RelationEncoder:
     """The encoder of the entities: one tower for heads, tails and negatives."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         encoder = tower(job)
         return trained(job, TowerModel(encoder, loss_of(job.cell.training)), observe, encoder.counted)
 
@@ -103,10 +107,12 @@ class BaseEncoder:
     """The encoder before its first step, without a head: what fine-tuning starts from."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Return the states before training."""
         return constant_outcome(job, observe, TowerModel(tower(job), TupleLoss()).states().cpu().numpy())
 
 
 def tower(job: Job) -> Tower:
+    """Return the encoder of a job on its device."""
     return tower_of(job.shown, job.cell.model, torch_generator(*job.names("parameters"))).to(job.device)
 
 
@@ -129,6 +135,7 @@ class Cosine:
     """Ranking by the entities' features at norm 1: what a score is worth before any training."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Return the features as states."""
         return constant_outcome(job, observe, unit_rows(np.asarray(job.shown.features)))
 
 
@@ -147,6 +154,7 @@ class LinearRelation:
     """
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
         features = torch.from_numpy(unit_rows(np.asarray(job.shown.features))).to(job.device)
         tuples = torch.from_numpy(job.shown.tuples_of("train").astype(np.int64)).to(job.device)
         network = undrawn(nn.Linear, features.shape[1], job.cell.model.width, bias=False)

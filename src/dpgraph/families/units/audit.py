@@ -64,10 +64,12 @@ def prepared(kind: Kind, value: Images, noise: float, rate: float) -> PreparedUn
 
 
 def parted(kind: Kind) -> bool:
+    """Tell whether the units are parts of classes."""
     return kind.relation is Relation.SUBCLASS or kind.relation is Relation.NONE
 
 
 def units_of(kind: Kind) -> int:
+    """Return the number of units."""
     return RECORDS if kind.relation is Relation.RECORD_REMOVE else CLASSES * (PARTS if parted(kind) else 1)
 
 

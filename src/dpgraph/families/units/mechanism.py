@@ -82,6 +82,7 @@ class ClassUnits(PoissonBatches):
     sampling_rate: Rate = Field(description="q, public: of classes")
 
     def rdp(self, orders: Orders) -> np.ndarray:
+        """Return the Renyi divergences of the run at these orders."""
         from dpgraph.privacy.accountants.composition import pair_rdp
 
         steps, noise = self.closed()
@@ -153,19 +154,23 @@ class ClusterUnits(SubclassUnits):
 
 
 def record_units(asked: MechanismRequest) -> RecordUnits:
+    """Build the mechanism that protects single images."""
     return RecordUnits(**asked.common(asked.num_train), sampling_rate=asked.cell.training.sampling_rate)
 
 
 def class_units(asked: MechanismRequest) -> ClassUnits:
+    """Build the mechanism that protects classes."""
     return ClassUnits(**_common(asked, classes_of(asked)))
 
 
 def subclass_units(asked: MechanismRequest) -> SubclassUnits:
+    """Build the mechanism that protects public parts of classes."""
     parts = asked.privacy.subclasses
     return SubclassUnits(**_common(asked, classes_of(asked) * parts), subclasses=parts)
 
 
 def cluster_units(asked: MechanismRequest) -> ClusterUnits:
+    """Build the published mechanism on clusters of private images."""
     parts = asked.privacy.subclasses
     return ClusterUnits(**_common(asked, classes_of(asked) * parts), subclasses=parts)
 

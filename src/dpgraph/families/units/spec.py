@@ -49,6 +49,8 @@ class ImageModel(Finite):
 
 
 class CnnModel(ImageModel):
+    """A network without privacy; noise on its parameters may stand in for a defence."""
+
     parameter_noise: Annotated[float, Field(ge=0, le=1000)] = Field(
         default=0.0,
         description="Std of normal numbers that are added to the trained parameters, over the root mean square of each "
@@ -76,6 +78,8 @@ class InversionSettings(Finite):
 
 
 class CnnCell(Cell):
+    """The settings of a network without privacy, and of an attack on it."""
+
     model: CnnModel = CnnModel()
     training: RootBatches
     privacy: None = None
@@ -108,6 +112,7 @@ def inversion_seconds(cell: Any, size: Size) -> float:
 
 
 def plain_seconds(cell: Any, size: Size) -> float:
+    """Estimate the seconds of a seed without privacy."""
     forward = forward_flops(cell.model, size)
     step = 6 * forward * cell.training.roots_per_step(size.train_nodes)
     return loop_seconds(cell.training, step, 2 * size.nodes * forward) + inversion_seconds(cell, size)
@@ -117,6 +122,8 @@ PARTED = ("subclass", "kmeans")
 
 
 class UnitTraining(Training):
+    """Batches of units, and the images that a step reads of each."""
+
     sampling_rate: Annotated[float, Field(gt=0, le=1, description="q, at which each unit enters a step")]
     images_per_unit: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None, description="Images of a drawn unit that a step reads, drawn from it with replacement; null: all"
@@ -127,6 +134,8 @@ class UnitTraining(Training):
 
 
 class UnitPrivacy(Privacy):
+    """The budget of training on units, and which units are protected."""
+
     variant: Literal["class", "subclass", "kmeans", "record"] = Field(
         description="What is replaced: all images of a class; of a subclass, whose partition is a public function of "
         "each image; of a k-means cluster of a class's private images, as published and without a proof; one image",
@@ -144,6 +153,8 @@ class UnitPrivacy(Privacy):
 
 
 class DpUnitsCell(Cell):
+    """The settings of private training on units, and of an attack on its result."""
+
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         "model": tuple(ImageModel.model_fields),
         **Cell.NOISE_IGNORES,
@@ -190,6 +201,7 @@ def seconds(cell: Any, size: Size) -> float:
 
 
 def small(variant: str) -> dict[str, Any]:
+    """Return a small cell for the contract of methods."""
     parted = {"subclasses": 2} if variant in PARTED else {}
     return {
         "task": {"dataset": "demo-images", "split": "random-60-15-25"},

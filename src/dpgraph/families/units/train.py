@@ -23,6 +23,7 @@ class DpUnits:
     """The private training of a network on images, by the units, batches, clipping and noise of the prepared step."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed, then attack it if the cell says so."""
         prepared, images = expected(job.prepared, PreparedUnits), job.shown
         generator = torch_generator(*job.names("parameters"))
         network = image_network(job.cell.model, images.shape, images.num_classes, generator).to(job.device)
@@ -68,6 +69,7 @@ class NoisyInference:
 
     @torch.no_grad()
     def noisy(self, network: nn.Module) -> nn.Module:
+        """Return the network with noise on its parameters."""
         if not self.over_rms:
             return network
         changed, generator = copy.deepcopy(network), torch_generator(*self.names)

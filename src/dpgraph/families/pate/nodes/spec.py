@@ -47,6 +47,8 @@ class NodeStudentTraining(Training):
 
 
 class NodePatePrivacy(PatePrivacy):
+    """The budget of a release on a graph, its caps and threshold."""
+
     variant: Literal["rigorous"] = "rigorous"
     max_checks: Annotated[int, Field(ge=1, le=LARGE, description="Public cap on checks")] = 1000
     max_answers: Annotated[int, Field(ge=1, le=LARGE, description="Public cap on labels")] = 300
@@ -55,6 +57,8 @@ class NodePatePrivacy(PatePrivacy):
 
 
 class NodePateCell(Cell):
+    """The settings of a student whose labels are noiseless majorities."""
+
     model: PublicRows = PublicRows()
     training: NodeStudentTraining
     privacy: None = None
@@ -68,6 +72,8 @@ STUDENTS = tuple(name for name in NodeStudentTraining.model_fields if name != "s
 
 
 class DpNodePateCell(NodePateCell):
+    """The settings of a student whose labels are a private release."""
+
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
         "model": ("components",),
         "training": STUDENTS,
@@ -142,6 +148,7 @@ SMALL = {"teachers": 8, "teacher_ridge": 0.1}
 
 
 def small(reads: str, private: bool) -> dict[str, Any]:
+    """Return a small cell for the contract of methods."""
     cell: dict[str, Any] = {"model": {"components": 3}, "training": {**SMALL, "teacher_reads": reads}}
     budget = {"variant": "rigorous", "epsilon": 6.0, "max_checks": 10, "max_answers": 10, "threshold": -10}
     return cell | ({"privacy": budget} if private else {})
