@@ -32,7 +32,7 @@ UNLIKE = "Relation or scope differ between runs: their ε are no common scale, e
 BETWEEN = "; "  # texts of one column
 
 
-class Protected(Protocol):
+class ShownGuarantee(Protocol):
     """A guarantee, as far as it is shown here."""
 
     @property
@@ -43,7 +43,7 @@ class Protected(Protocol):
     def unmet(self) -> tuple[str, ...]: ...
 
 
-def columns(published: Protected, rigorous: Protected, uncovered: Iterable[str]) -> dict[str, str]:
+def columns(published: ShownGuarantee, rigorous: ShownGuarantee, uncovered: Iterable[str]) -> dict[str, str]:
     """Return the `COLUMNS` of a statement; several texts are joined by "; "."""
     return {
         "relation_published": str(published.relation),
@@ -81,7 +81,7 @@ def both(row: Mapping[str, Any], name: str) -> str:
     return shown[0] if shown[0] == shown[1] else " / ".join(shown)
 
 
-def of_epsilon(row: Mapping[str, Any], mode: str) -> str:
+def promise_of(row: Mapping[str, Any], mode: str) -> str:
     """Return e.g. `node-null, parameters`; empty where the epsilon is none or infinite."""
     if not np.isfinite(row[f"eps_{mode}"]):
         return ""
@@ -95,7 +95,7 @@ def kinds(table: pd.DataFrame, mode: str) -> dict[str, list[str]]:
     """
     rows = table.to_dict("records")
     kept = (row for row in rows if row[f"eps_{mode}"] != 0 or row[f"scope_{mode}"] != Scope.ALL_OUTPUTS)
-    return _labels((of_epsilon(row, mode), row["label"]) for row in kept)
+    return _labels((promise_of(row, mode), row["label"]) for row in kept)
 
 
 def unlike(table: pd.DataFrame) -> bool:

@@ -40,7 +40,7 @@ def _description(row: dict[str, Any]) -> list[str]:
     ]
     if row["variant"] != "none":
         shown = {mode: formats.epsilon(row[f"eps_{mode}"]) for mode in protection.MODES}
-        kinds = {mode: protection.of_epsilon(row, mode) for mode in protection.MODES}
+        kinds = {mode: protection.promise_of(row, mode) for mode in protection.MODES}
         both = " and ".join(f"{mode} {shown[mode]}" + (f" ({kind})" if kind else "") for mode, kind in kinds.items())
         paid = row["tuning_reason"] or f"{formats.epsilon(row['tuning_epsilon'])} with the selection"
         lines.append(f"epsilon of the run: {both}; {paid}")
