@@ -53,7 +53,7 @@ class Best:
     """The best row of a ranking: one data set, one relation and scope, one delta and budget, in one suite."""
 
     row: dict[str, Any]
-    tied: int  # other methods that cannot be told apart from it
+    tied: int  # other methods that are not significantly different from it
 
     def text(self) -> str:
         more = f" +{self.tied}" if self.tied else ""
