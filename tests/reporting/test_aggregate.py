@@ -58,7 +58,7 @@ def cells(views_plan):
 
 
 def table(record):
-    metrics = tuple(Metrics.of(metric.model_dump() for metric in seed.metrics) for seed in record.seeds)
+    metrics = tuple(Metrics.from_rows(metric.model_dump() for metric in seed.metrics) for seed in record.seeds)
     rows = rows_of(("daigavane", block) for block in blocks(ParsedRecord(record, metrics, resolve(record.cell))))
     return rows.to_pandas().astype(COLUMNS)
 

@@ -86,7 +86,7 @@ def test_a_record_gives_its_mechanism_to_every_row() -> None:
     seed = SeedRecord(seed=0, status="ok", seconds=1.0)
     statement = {"mechanism": {"kind": "poisson-trees", "num_roots": 77, "noise_multiplier": 2.5}, "steps": 1}
     record = CellRecord(cell=cell, status="ok", statement=statement, seeds=(seed,))
-    read = ParsedRecord(record, (Metrics.of(one.model_dump() for one in metrics),), cell)
+    read = ParsedRecord(record, (Metrics.from_rows(one.model_dump() for one in metrics),), cell)
     frame = rows_of(("p", block) for block in blocks(read)).to_pandas()
     assert frame["mechanism.num_roots"].tolist() == [77, 77]
     assert frame["mechanism.kind"].tolist() == ["poisson-trees"] * 2

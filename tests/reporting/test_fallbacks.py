@@ -31,7 +31,7 @@ def recorded(name: str, mechanism: dict[str, Any]) -> pd.DataFrame:
         cell=CELLS[name], status="ok", statement=statement, seeds=(SeedRecord(seed=0, status="ok", seconds=1.0),)
     )
     metric = {"step": 1, "final": True, "metric": "accuracy/test", "class_id": -1, "value": 0.5}
-    read = ParsedRecord(record, (Metrics.of([metric]),), CELLS[name])
+    read = ParsedRecord(record, (Metrics.from_rows([metric]),), CELLS[name])
     return rows_of(("p", block) for block in blocks(read)).to_pandas()
 
 

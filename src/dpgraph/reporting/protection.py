@@ -50,7 +50,7 @@ def both(row: Mapping[str, Any], name: str) -> str:
     return shown[0] if shown[0] == shown[1] else " / ".join(shown)
 
 
-def of_epsilon(row: Mapping[str, Any], mode: str) -> str:
+def promise_of(row: Mapping[str, Any], mode: str) -> str:
     """Return e.g. `node-null, parameters`; empty where the epsilon is none or infinite."""
     if not np.isfinite(row[f"eps_{mode}"]):
         return ""
@@ -64,7 +64,7 @@ def kinds(table: pd.DataFrame, mode: str) -> dict[str, list[str]]:
     """
     rows = table.to_dict("records")
     kept = (row for row in rows if row[f"eps_{mode}"] != 0 or row[f"scope_{mode}"] != Scope.ALL_OUTPUTS)
-    return _labels((of_epsilon(row, mode), row["label"]) for row in kept)
+    return _labels((promise_of(row, mode), row["label"]) for row in kept)
 
 
 def unlike(table: pd.DataFrame) -> bool:

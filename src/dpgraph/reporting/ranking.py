@@ -25,8 +25,9 @@ FREE = "no record"  # depends on no record: epsilon 0 in every sense
 MODES = {PROVED: "rigorous", CLAIMED: "published", OUTSIDE: "claimed", PUBLIC: "rigorous"}
 Key = tuple[Hashable, ...]
 REMARK = (
-    "Bold: the best of the lines with one relation, scope, δ and budget on a data set, and what a paired t test at 5 % "
-    "does not tell from it. Lines with unlike guarantees do not compete, nor does an ε that is only claimed."
+    "Bold: the best of the lines with one relation, scope, δ and budget on a data set, and those that are not "
+    "significantly different from it (paired t test, 5 %). Lines with unlike guarantees do not compete, nor does an ε "
+    "that is only claimed."
 )
 
 
@@ -110,8 +111,8 @@ def budget(epsilon: float, targets: Iterable[float]) -> float:
 def ranked(keys: Sequence[Key], cells: Sequence[str], values: Sequence[pd.Series]) -> list[str]:
     """Return `BEST`, `TIED` or an empty text for each result; results compete where their keys are equal.
 
-    values: by seed. The best has the largest mean; a cell does not compete with itself, so it is
-    the best in all of its rows. Tied: not told apart from it by a paired two-sided t test over common seeds at 5 %.
+    values: by seed. The best has the largest mean; a cell does not compete with itself, so it is the best in all of its
+    rows. Tied: not significantly different from it (paired two-sided t test over common seeds, 5 %).
     """
     marks = [""] * len(keys)
     rankings: dict[Key, list[int]] = {}

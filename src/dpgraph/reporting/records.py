@@ -32,7 +32,7 @@ class Metrics:
     value: list[float] = field(default_factory=list)
 
     @classmethod
-    def of(cls, rows: Iterable[Mapping[str, Any]]) -> Metrics:
+    def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Metrics:
         rows = list(rows)
         kinds = {"step": int, "final": bool, "metric": str, "class_id": int}
         columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in kinds}
@@ -105,7 +105,7 @@ def read_record(path: Path) -> ParsedRecord:
         for seed in value.get("seeds", ()):
             for name in PRIVATE_COLUMNS:
                 seed.pop(name, None)
-        metrics = tuple(Metrics.of(seed.pop("metrics", ())) for seed in value.get("seeds", ()))
+        metrics = tuple(Metrics.from_rows(seed.pop("metrics", ())) for seed in value.get("seeds", ()))
         record = CellRecord.model_validate(value)
         read = ParsedRecord(record, metrics, resolve(record.cell))
         _check_range("steps", read.statement.steps)

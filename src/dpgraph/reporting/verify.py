@@ -46,7 +46,7 @@ class Numbers(Frozen):
     statements: tuple[PrintedNumbers, ...] = ()
 
 
-class Shown(float):
+class PrintedMean(float):
     """A mean, with half of its 95 % interval where no format is given."""
 
     half: float = math.nan
@@ -62,7 +62,7 @@ class LeaderboardNumbers(dict):
         super().__init__()
         self.statement, self.table, self.data = statement, table, data
 
-    def __missing__(self, place: str) -> Shown:
+    def __missing__(self, place: str) -> PrintedMean:
         name, _, budget = place.partition("@")
         if name not in self.data:
             raise invalid(f"{NUMBERS}: {self.statement.text}", name, f"one of {', '.join(self.data)}")
@@ -71,7 +71,7 @@ class LeaderboardNumbers(dict):
         if len(rows) != 1:
             what = f"one row of “{self.statement.label}” in suite {self.statement.suite}, not {len(rows)}"
             raise invalid(f"{NUMBERS}: {self.statement.text}", place, what)
-        shown = Shown(rows["mean"].iloc[0])
+        shown = PrintedMean(rows["mean"].iloc[0])
         shown.half = float(rows["high"].iloc[0] - rows["low"].iloc[0]) / 2
         return shown
 

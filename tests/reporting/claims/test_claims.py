@@ -208,9 +208,9 @@ def test_a_demonstration_says_that_it_decides_nothing(demo):
     table, page = demo
     tested = table[(table["comparisons"] > 0) & (table["n"] > 0)]
     assert len(tested) >= 3
-    assert tested["scope"].str.startswith("in a demonstration, whose short trainings decide nothing; ").all()
+    assert tested["scope"].str.startswith("in a demonstration, whose short trainings decide no claim; ").all()
     assert re.search(r'class="verdict [a-z]+ elsewhere"', page)
-    assert "whose short trainings decide nothing" in page
+    assert "whose short trainings decide no claim" in page
 
 
 def test_without_results(plan):

@@ -150,7 +150,7 @@ def test_the_finding_is_the_best_of_the_promise_with_the_most_rivals(plan, table
     best = most.loc[most["mean"].idxmax()]
     sentence = finding(plan, table, claims)
     assert sentence.startswith("Demonstration: ")
-    assert f"“{best['label']}”, {best['mean']:.1f} %, is best of {most['label'].nunique()} node-level" in sentence
+    assert f"“{best['label']}”, {best['mean']:.1f} %, best of {most['label'].nunique()} node-level" in sentence
     assert f"({SCOPES[best['scope']]})" in sentence
     assert len(sentence.split()) <= 26  # with the first word of a demonstration
     nothing = finding(plan, table[table["kind"] != PROVED], claims)

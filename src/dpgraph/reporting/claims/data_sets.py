@@ -15,7 +15,7 @@ from dpgraph.config.suite import SuiteTask
 from dpgraph.reporting.claims.comparing import DataSet, Known, Knowns, Place
 from dpgraph.reporting.results import EntryResult
 
-DEMONSTRATION = "in a demonstration, whose short trainings decide nothing"
+DEMONSTRATION = "in a demonstration, whose short trainings decide no claim"
 
 
 @dataclass

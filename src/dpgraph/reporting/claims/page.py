@@ -44,7 +44,7 @@ LONG = 300  # characters of a single sentence that unfolds, too
 def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     more, table = elsewhere(plan, table), held(plan, table)
     counts = table["verdict"].value_counts()
-    where = f"suite {plan.suite.name}" + (", whose short trainings decide nothing" if plan.suite.demonstration else "")
+    where = f"suite {plan.suite.name}" + (", whose short trainings decide no claim" if plan.suite.demonstration else "")
     lead = f"{len(table)} claims on {where}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
     lead = ". ".join(filter(None, [lead, strong_enough(table), more.removesuffix(".")]))
     papers = [
@@ -243,7 +243,7 @@ HEAD = """# The papers' claims
 All {number} claims of the five papers, in their own words: {counts}. {strong}.
 
 What the words mean is in [claims](../reference/claims.md). A verdict is about the paper's own data and its own
-mechanism alone. What other data or mechanisms show stands beside it and decides nothing.
+mechanism alone. What other data or mechanisms show is added, and decides no claim.
 [The same as CSV](claims.csv). It is made of the rows of {suites}; `dpgraph ship` makes it anew.
 """
 

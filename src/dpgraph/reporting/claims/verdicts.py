@@ -157,7 +157,7 @@ def budget(entry: Entry, outcome: EntryResult) -> str:
     name = f"{entry.method_id}{value} on {entry.suite_task.label}"
     shown = {mode: epsilon(getattr(outcome.guarantee, mode).epsilon) for mode in protection.MODES}
     shown["rigorous"] += protection.mark(outcome.privacy)
-    kinds = {mode: protection.of_epsilon(outcome.privacy, mode) for mode in protection.MODES}
+    kinds = {mode: protection.promise_of(outcome.privacy, mode) for mode in protection.MODES}
     both = (f"{mode} {text}" + (f" ({kinds[mode]})" if kinds[mode] else "") for mode, text in shown.items())
     return f"{name}: {', '.join(both)}"
 
@@ -282,6 +282,6 @@ def mechanisms(places: Iterable[Place]) -> str:
     for entry, outcome in places:
         budget = entry.cell.privacy
         name = f"{entry.cell.method} {budget.variant}" if budget is not None else entry.cell.method
-        kinds = {mode: protection.of_epsilon(outcome.privacy, mode) or "none" for mode in protection.MODES}
+        kinds = {mode: protection.promise_of(outcome.privacy, mode) or "none" for mode in protection.MODES}
         found[name] = f"{name} ({'; '.join(f'{mode}: {kind}' for mode, kind in kinds.items())})"
     return "; ".join(found.values())

@@ -125,12 +125,12 @@ def finding(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame) -> str:
     best, rivals = _most_rivals(rows)
     metric = str(best["metric"]).removesuffix(" (%)").removeprefix("test ").removesuffix("accuracy")
     value = f"{best['mean']:.1f} % {metric}".rstrip()
-    among = f"best of {rivals} {_promised(best)} methods" if rivals > 1 else f"the only {_promised(best)} method"
+    among = f"best of {rivals} {_promised(best)} methods" if rivals > 1 else f"only {_promised(best)} method"
     scope = " / ".join(SCOPES.get(name, name) for name in str(best["scope"]).split(" / "))
     place = f"{best['data']}, ε = {significant(float(best['budget']))}"
     public = table[same & (table["kind"] == PUBLIC)]
     without = f"; {float(public['mean'].max()):.1f} % without privacy" if len(public) else ""
-    told = f"{place}: “{best['label']}”, {value}, is {among} ({scope}){without}."
+    told = f"{place}: “{best['label']}”, {value}, {among} ({scope}){without}."
     return "Demonstration: " * plan.suite.demonstration + told
 
 

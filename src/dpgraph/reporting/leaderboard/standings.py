@@ -58,8 +58,8 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     of kind claimed only, the claimed one of a method from outside, infinite without privacy. What depends on no record
     (epsilon 0) is left out, but is a floor of every relation.
 
-    best: the largest mean of its ranking. tied: not told apart from it by a paired two-sided t test over common seeds
-    at 5 %, or by no test since there are fewer than two.
+    best: the largest mean of its ranking. tied: not significantly different from it (paired two-sided t test over
+    common seeds, 5 %), or without a test since there are fewer than two.
     """
     known, commits = Results(frame), _commits(frame)
     rows: dict[tuple[str, str, str, str], dict[str, Any]] = {}
