@@ -40,8 +40,8 @@ def guide(folder: Path) -> str:
     data = best_rows(folder)
     usual = data[~data["made"] & (data["metric"] == ACCURACY) & (data["setting"] == PLAIN_SETTING)]
     sizes = usual.groupby(["relation", "scope"])["dataset"].nunique().sort_values(ascending=False, kind="stable")
-    promises = [one for one, size in sizes.items() if size >= COMMON_PROMISE]
-    lines = [_line(*one, usual[(usual["relation"] == one[0]) & (usual["scope"] == one[1])]) for one in promises]
+    promises = sizes[sizes >= COMMON_PROMISE].index.tolist()
+    lines = [_line(a, b, usual[(usual["relation"] == a) & (usual["scope"] == b)]) for a, b in promises]
     relations, scopes = ([name for one in promises for name in one[part].split(" / ")] for part in (0, 1))
     return template("which-method.md").render(
         relations={name: Relation(name).short for name in relations},
