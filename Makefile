@@ -57,7 +57,7 @@ test-matrix:
 
 docs: setup
 	$(PIP) -e '.[docs]'
-	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
 	@echo "$(CURDIR)/site/index.html"
 
 lint: setup

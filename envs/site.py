@@ -137,7 +137,7 @@ def expanded(entries: list[Any]) -> list[Any]:
     found: list[Any] = []
     for entry in entries:
         if isinstance(entry, dict):
-            found += [{title: expanded(inner)} for title, inner in entry.items()]
+            found += [{title: one if isinstance(one, str) else expanded(one)} for title, one in entry.items()]
         elif "*" in entry:
             pages = (path.relative_to(DOCS).as_posix() for path in sorted(DOCS.glob(entry)))
             found += [page for page in pages if page not in found]

@@ -40,13 +40,12 @@ def guide(folder: Path) -> str:
     data = best_rows(folder)
     usual = data[~data["made"] & (data["metric"] == ACCURACY) & (data["setting"] == PLAIN_SETTING)]
     sizes = usual.groupby(["relation", "scope"])["dataset"].nunique().sort_values(ascending=False, kind="stable")
-    promises = [(str(one[0]), str(one[1])) for one in sizes.index[sizes >= COMMON_PROMISE]]
-    lines = [_line(*one, usual[(usual["relation"] == one[0]) & (usual["scope"] == one[1])]) for one in promises]
-    named = [{name for text in texts for name in text.split(" / ")} for texts in zip(*promises, strict=True)]
-    relations, scopes = named or (set(), set())
+    promises = sizes[sizes >= COMMON_PROMISE].index.tolist()
+    lines = [_line(a, b, usual[(usual["relation"] == a) & (usual["scope"] == b)]) for a, b in promises]
+    relations, scopes = ([name for one in promises for name in one[part].split(" / ")] for part in (0, 1))
     return template("which-method.md").render(
-        relations={one: one.short for one in Relation if one in relations},
-        scopes={one: one.short for one in Scope if one in scopes},
+        relations={name: Relation(name).short for name in relations},
+        scopes={name: Scope(name).short for name in scopes},
         head=["relation; scope", "data sets", *(name for _, name in BUDGETS), "price of privacy at ε ≤ 1"],
         lines=lines,
         common=COMMON_PROMISE,
