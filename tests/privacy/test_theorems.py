@@ -13,7 +13,7 @@ import pytest
 
 import dpgraph
 from dpgraph.audits.registry import AUDITS
-from dpgraph.privacy.accountants.evaluate import accountants
+from dpgraph.privacy.accountants.catalogue import accountants
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.relation import Relation, Scope
 
