@@ -1,4 +1,4 @@
-"""Reference values of Theorem 18 (docs/privacy/votes.md) by ways of their own: nothing of the package is imported.
+"""Reference values of Theorem 17 (docs/privacy/votes.md) by ways of their own: nothing of the package is imported.
 
 `python -m tests.privacy.reference_reader` prints their rows for reference_values.csv. An epsilon is solved for in the
 hockey-stick divergence: of full batches the integral of max(0, P - exp(epsilon) Q) over a Gaussian answer, for each

@@ -200,7 +200,7 @@ def test_differences_are_named_with_both_values():
 
 @pytest.mark.parametrize("name", ["dp-subgraph-1-rigorous", "dp-subgraph-1-cut"])
 def test_a_null_record_is_drawn_and_not_read(name):
-    """Theorem 22: the place of an absent node stays in the schedule, and moves neither messages nor the divisor."""
+    """Theorem 21: the place of an absent node stays in the schedule, and moves neither messages nor the divisor."""
     gone = int(prepared_of(name).schedule.nodes(0)[0])
     labels = GRAPH.labels.copy()
     labels[gone] = -1

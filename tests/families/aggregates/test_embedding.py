@@ -311,7 +311,7 @@ def without_node(lists, node):
 @pytest.mark.parametrize("leaves", [10, 40, 160])
 def test_under_node_remove_no_cap_bounds_how_many_roots_change(leaves):
     """D = 1: each leaf names the hub and a friend of its own, and sends to it once the hub is gone: gradients of
-    about half of the friends change, where Theorem 21 counts two roots under node-null."""
+    about half of the friends change, where Theorem 20 counts two roots under node-null."""
     hub = 2 * leaves
     lists = [[hub, leaves + leaf] for leaf in range(leaves)] + [[leaf] for leaf in range(leaves)] + [[*range(leaves)]]
     less, sends, labels = without_node(lists, hub)
@@ -321,7 +321,7 @@ def test_under_node_remove_no_cap_bounds_how_many_roots_change(leaves):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_where_no_list_is_cut_a_node_that_leaves_changes_its_neighbours_roots_and_its_own(seed):
-    """A public bound D on all lists, edges in both lists: D + 1 roots, as Theorem 21 counts under node-null."""
+    """A public bound D on all lists, edges in both lists: D + 1 roots, as Theorem 20 counts under node-null."""
     random = np.random.default_rng(seed)
     joined = np.triu(random.random((NODES, NODES)) < 0.3, 1)
     lists = [np.flatnonzero(row).tolist() for row in joined | joined.T]

@@ -1,4 +1,4 @@
-"""One step over tuples, enumerated: what the sampler draws with an entity and with a null one (Theorem 29)."""
+"""One step over tuples, enumerated: what the sampler draws with an entity and with a null one (Theorem 28)."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_null_record_is_one_without_text_or_without_features() -> None:
 
 @pytest.mark.parametrize("unaffected", [-1.0, 0.0, 1.0])
 def test_the_production_step_is_dominated(unaffected: float) -> None:
-    """Theorem 29's pair is above the step's divergence at all epsilons, and not far above at 0."""
+    """Theorem 28's pair is above the step's divergence at all epsilons, and not far above at 0."""
     one, other = sides(False, unaffected)
     epsilons = np.linspace(0, 4, 41)
     found = np.array([excess(one, other, epsilon) for epsilon in epsilons])
@@ -181,7 +181,7 @@ def test_a_null_entity_in_the_pool_is_not_covered() -> None:
 
 
 def test_a_pair_with_the_null_entity_in_the_pool_is_another_one() -> None:
-    """K = 1, D = 10, q = .001, a chance of .01, noise .55: total variation .0190, where Theorem 29's pair has .0168."""
+    """K = 1, D = 10, q = .001, a chance of .01, noise .55: total variation .0190, where Theorem 28's pair has .0168."""
 
     def drawn(count: int, rate: float, unit: float = 1.0) -> Mixture:
         return Mixture.binomial(count=count, rate=rate, unit=unit)

@@ -116,7 +116,7 @@ class _Plain:
 
 @pytest.mark.parametrize("name", [*cases(), "mixed"])
 def test_given_what_was_released_a_record_moves_a_step_by_its_own_gradient(name: str) -> None:
-    """Theorem 18: null at most 1, replaced 2, an edge 4."""
+    """Theorem 17: null at most 1, replaced 2, an edge 4."""
     graph = mixed_graph() if name == "mixed" else cases()[name]
     _, steps, _ = learnt_from(graph, 1)
     sizes = []

@@ -111,7 +111,7 @@ def test_an_edge_moves_the_buckets_by_at_most_the_stated_bound(floor: int, mass:
 
 
 def test_a_floor_makes_the_bound_of_an_edge_a_simple_one() -> None:
-    """Theorem 14: sqrt(2 / m) B for m >= 2 at the default mass, and the cited value at m = 1 on Cornell5 or worse."""
+    """Theorem 13: sqrt(2 / m) B for m >= 2 at the default mass, and the cited value at m = 1 on Cornell5 or worse."""
     for floor in (2, 3, 8, 32, 1000):
         assert edge_votes(mass=0.3, degree_floor=floor) == pytest.approx(math.sqrt(2 / floor))
     squared = 4 - 2 * math.sqrt(2) + 2 * (math.sqrt(2) - 1) * 0.41 / 0.59  # in B^2, for two classes
@@ -328,7 +328,7 @@ def test_the_exponential_mechanism_has_its_odds() -> None:
 @pytest.mark.parametrize("taper", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("bound", [5, 13])
 def test_a_node_that_leaves_with_its_edges_moves_all_other_buckets_by_at_most_a_vote(taper: float, bound: int) -> None:
-    """Theorem 15 by brute force: all nodes of graphs of all densities, an edge of each as well."""
+    """Theorem 14 by brute force: all nodes of graphs of all densities, an edge of each as well."""
     random, node_most, edge_most = np.random.default_rng(bound), 0.0, 0.0
     clique = [set(range(bound + 1)) - {node} for node in range(bound + 1)]
     star = [set(range(1, bound + 1)), *({0} for _ in range(bound))]

@@ -1,4 +1,4 @@
-"""Votes under node-remove that are read over two hops: Theorem 17 by brute force, what is stated, what is refused."""
+"""Votes under node-remove that are read over two hops: Theorem 16 by brute force, what is stated, what is refused."""
 
 from __future__ import annotations
 

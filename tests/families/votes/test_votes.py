@@ -228,7 +228,7 @@ class _Watched:
 @pytest.mark.parametrize("one_hop", [False, True])
 @pytest.mark.parametrize("name", list(cases()))
 def test_given_what_was_released_a_record_moves_every_round_by_its_own_votes(name: str, one_hop: bool) -> None:
-    """Theorem 12 for several rounds: with the same releases on both sides all others vote alike in each round."""
+    """Theorem 11 for several rounds: with the same releases on both sides all others vote alike in each round."""
     graph, chances = cases()[name], predictions(cases()[name])
     random = np.random.default_rng(3)
     given = [random.normal(0, 2, (graph.num_nodes, 4)) for _ in range(3)]

@@ -130,7 +130,7 @@ def in_setting(name: str, setting: str) -> Cell:
 def test_every_private_cell_is_paid_or_refused_as_declared(name: str, place: int) -> None:
     """Why the score of each paid one is a function of the release and of data that are equal on both sides.
 
-    The protected one, v, is none of the public validation nodes V in all of these (Theorem 32), or the relation changes
+    The protected one, v, is none of the public validation nodes V in all of these (Theorem 31), or the relation changes
     no record.
 
     dp-gnn, dp-residual, dp-subgraph rigorous and cut, dp-appr with inference steps (disjoint): no path leads from V to

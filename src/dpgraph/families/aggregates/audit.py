@@ -1,4 +1,4 @@
-"""Audits of noisy sums over neighbours (Theorem 20), and of learnt vectors of nodes (Theorem 21).
+"""Audits of noisy sums over neighbours (Theorem 19), and of learnt vectors of nodes (Theorem 20).
 
 Sums, rows, clipping and noise are those that dp-gap and dp-dgc prepare for their cells. Graphs and noise are the only
 random part. The spread of the noise is measured, and movements between neighbouring graphs are compared with what

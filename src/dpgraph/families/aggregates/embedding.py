@@ -1,7 +1,7 @@
-"""The private part of DPDGC: a learnt vector for each node, and the noisy sums of these vectors (Theorem 21).
+"""The private part of DPDGC: a learnt vector for each node, and the noisy sums of these vectors (Theorem 20).
 
 A row of the adjacency matrix holds the ids of a node's senders, which are parts of others' records. So each of D + 1
-rows may change with one record, and all of them are accounted for (docs/privacy/aggregates.md#theorem-21).
+rows may change with one record, and all of them are accounted for (docs/privacy/aggregates.md#theorem-20).
 """
 
 from __future__ import annotations

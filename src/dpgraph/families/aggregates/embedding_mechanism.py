@@ -1,4 +1,4 @@
-"""Mechanism of DPDGC: learnt vectors of nodes, summed over neighbours with noise (Theorem 21,
+"""Mechanism of DPDGC: learnt vectors of nodes, summed over neighbours with noise (Theorem 20,
 docs/privacy/aggregates.md).
 
 Chien et al. (2023). T1 noisy steps learn a vector for each node, from the labels of the nodes that it is summed at. The
@@ -58,7 +58,7 @@ class EmbeddedAggregates(CappedAggregates):
     """T1 steps on senders' ids and labels, one noisy sum of sensitivity sqrt(D), T2 steps on single records.
 
     Under node-null at most R = D + 1 roots of a step of the embedding change: the record's own, whose term vanishes,
-    and the D that it sends to. Theorem 21 applies Theorem 4 with this R.
+    and the D that it sends to. Theorem 20 applies Theorem 4 with this R.
 
     Guarantee: node-null (epsilon, delta)-DP, scope joint.
     """
@@ -104,7 +104,7 @@ class EmbeddedAggregates(CappedAggregates):
         return np.asarray(steps + np.asarray(orders) * self.release_mu**2 / 2)
 
     def _epsilon(self) -> float:
-        """Return the epsilon of Theorem 21 under node-null."""
+        """Return the epsilon of Theorem 20 under node-null."""
         from dpgraph.privacy.accountants.composition import ComposedPair, RepeatedPair, composed_epsilon, gaussian_pair
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 

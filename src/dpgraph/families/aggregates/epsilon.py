@@ -1,7 +1,7 @@
 """Epsilons that GAP, ProGAP and DPDGC claim: the Renyi DP of all parts, added up.
 
 Sajadmanesh et al. (2023), theorems on edge-level and node-level privacy; ProGAP has the same sums, and its stages
-differ in training only. Proofs are in the mechanisms (docs/privacy/aggregates.md, Theorems 20 and 21).
+differ in training only. Proofs are in the mechanisms (docs/privacy/aggregates.md, Theorems 19 and 20).
 """
 
 from __future__ import annotations

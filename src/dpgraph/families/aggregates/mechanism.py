@@ -1,4 +1,4 @@
-"""Mechanisms of GAP and ProGAP: noisy sums over neighbours, and steps on own records and these sums (Theorem 20).
+"""Mechanisms of GAP and ProGAP: noisy sums over neighbours, and steps on own records and these sums (Theorem 19).
 
 Sajadmanesh et al. (2023), Sajadmanesh and Gatica-Perez (2024); docs/privacy/aggregates.md. K times, rows of norm at
 most 1 are summed over a node's senders and released with Gaussian noise. All training before, between and after reads
@@ -88,7 +88,7 @@ class NodeAggregates(PoissonLots):
         return math.sqrt(self.aggregations) / self.sums_noise
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee of Theorem 20."""
+        """Return the guarantee of Theorem 19."""
         return self._proved(self._stated, self._epsilon())
 
     def published(self) -> Guarantee:
@@ -138,7 +138,7 @@ class NodeAggregates(PoissonLots):
 
 
 class CappedAggregates(NodeAggregates):
-    """Sums in which each node's row goes to the D nodes of its list with the smallest public priorities (Theorem 20).
+    """Sums in which each node's row goes to the D nodes of its list with the smallest public priorities (Theorem 19).
 
     Under node-null the record takes its own, at most D, contributions with it and changes no others: sensitivity
     sqrt(D). Under node-remove, the relation of the papers, neighbours send elsewhere instead, and no D bounds what
@@ -164,7 +164,7 @@ class CappedAggregates(NodeAggregates):
 
 
 class BoundedAggregates(NodeAggregates):
-    """Sums over whole lists, which a public schema bounds by D ids; edges in both ends' lists count (Theorem 20).
+    """Sums over whole lists, which a public schema bounds by D ids; edges in both ends' lists count (Theorem 19).
 
     Removing a node takes its at most D contributions with it and changes no other: sensitivity sqrt(D).
 

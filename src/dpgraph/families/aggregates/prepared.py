@@ -1,4 +1,4 @@
-"""The private part of a run of GAP or ProGAP: noisy sums, and steps on own records and released sums (Theorem 20).
+"""The private part of a run of GAP or ProGAP: noisy sums, and steps on own records and released sums (Theorem 19).
 
 A node's list is part of its record: it says to which nodes the node sends. Every row of the arrays here belongs to one
 record; only `Senders.received` mixes records.

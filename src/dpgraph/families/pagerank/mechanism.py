@@ -197,7 +197,7 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
     """DP-APPR repaired: columns of the released matrix keep at most K_col entries, roots are drawn by Poisson sampling.
 
     Given the released rows, a node is in the loss of at most K_col roots and of itself, so that each step is a
-    double mixture with R = K_col + 1 (Theorem 25 of docs/privacy/pagerank.md); the release composes with the steps. The
+    double mixture with R = K_col + 1 (Theorem 24 of docs/privacy/pagerank.md); the release composes with the steps. The
     cap reads released values only. A node that is no root changes K_col terms and has none of its own, which the pair
     dominates.
     """

@@ -47,7 +47,7 @@ def published_epsilon(
 def capped_epsilon(
     *, checks: Checks, answers: Answers, sigma_threshold: CheckNoise, sigma_votes: VoteNoise, delta: float
 ) -> float:
-    """Return the exact epsilon of checks and answers whose numbers have public caps (Theorem 27).
+    """Return the exact epsilon of checks and answers whose numbers have public caps (Theorem 26).
 
     A record moves one vote, so a check has sensitivity 1 and an answer sqrt(2): mu^2 = checks / sigma_1^2 + 2 answers /
     sigma_2^2 (docs/privacy/pate.md).

@@ -126,7 +126,7 @@ def teachers(trials: int) -> AuditResult:
             if (count := taught(kind)) != 1:
                 broken.append(f"{name}: a record moves {count} teachers")
             broken += released(name, partial(_of_images, kind), trials)
-    return judged("teachers", TITLE, f"as Theorem 27 wants, of {len(TEACHER_KINDS)} variants", broken, trials)
+    return judged("teachers", TITLE, f"as Theorem 26 wants, of {len(TEACHER_KINDS)} variants", broken, trials)
 
 
 def judged(audit: str, title: str, claim: str, broken: list[str], trials: int) -> AuditResult:

@@ -52,7 +52,7 @@ class ConfidentGnmax(NoisySteps):
     `noise_multiplier` is the noise std on a count of a histogram, in votes; a check has `check_ratio` times as much.
     Teachers have disjoint parts of the N records by public ids. So one record moves one vote of every histogram: the
     largest count by at most 1, the histogram by at most sqrt(2). All checks are one Gaussian mechanism and so, given
-    their outcomes, are the answers: mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 (Theorem 27 of
+    their outcomes, are the answers: mu^2 = max_checks / sigma_1^2 + 2 max_answers / sigma_2^2 (Theorem 26 of
     docs/privacy/pate.md).
     """
 
@@ -100,7 +100,7 @@ class ConfidentGnmax(NoisySteps):
         )
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee by Theorem 27: Gaussian differential privacy of the capped checks and answers."""
+        """Return the guarantee by Theorem 26: Gaussian differential privacy of the capped checks and answers."""
         return self._proved(self._stated(self.stated.method), capped_epsilon(**self._spent()))
 
     def _stated(self, method: str) -> Statement:
@@ -122,7 +122,7 @@ class ConfidentGnmax(NoisySteps):
 
 
 class NodeGnmax(ConfidentGnmax):
-    """Confident-GNMax whose teachers have parts of the training nodes and label public validation nodes (Theorem 28).
+    """Confident-GNMax whose teachers have parts of the training nodes and label public validation nodes (Theorem 27).
 
     A teacher reads its part's subgraph and the public nodes, so one training node moves one vote of every histogram.
     """

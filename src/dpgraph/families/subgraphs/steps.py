@@ -106,7 +106,7 @@ class GraphSource:
     """The source of a step's gradient: a schedule of nodes, and a function that makes a block of them.
 
     A node that is not `present` (N,), a null record, keeps its place in the schedule and is read by no step. So it
-    moves neither messages nor the mean's divisor: Theorem 22 calls it an absent node. None: all are present.
+    moves neither messages nor the mean's divisor: Theorem 21 calls it an absent node. None: all are present.
     """
 
     schedule: Schedule

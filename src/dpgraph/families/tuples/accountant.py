@@ -83,7 +83,7 @@ def relational_static(
     sigma_over_clip: par.OverClip, steps: par.Steps, delta: float,
     refill: Annotated[int, par.count("D, relations that the stable sampler lets in", least=0, most=100)] = 0,
 ) -> float:  # fmt: skip
-    """Return the epsilon of stable tuples that are clipped one by one: docs/privacy/tuples.md, Theorem 29."""
+    """Return the epsilon of stable tuples that are clipped one by one: docs/privacy/tuples.md, Theorem 28."""
     from dpgraph.families.tuples.epsilon import static_pair
     from dpgraph.privacy.accountants.composition import composed_epsilon
 

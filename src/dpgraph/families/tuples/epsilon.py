@@ -124,7 +124,7 @@ def coupled_rdp(
 def static_pair(
     *, nodes: int, relations: int, max_degree: int, refill: int, negatives: int, rate: float, noise: float
 ) -> RevealedPair:
-    """Return the dominating pair of a step whose tuples are each clipped to norm 1 (Theorem 29).
+    """Return the dominating pair of a step whose tuples are each clipped to norm 1 (Theorem 28).
 
     The batch size l is revealed. Given l unaffected positives, one side shifts by Bin(K + D, q) + 2 Bern(l k / n), the
     other by Bin(D, q); D relations enter through the stable sampler when others leave. Divergences are convex in the

@@ -119,7 +119,7 @@ class TupleSteps(PoissonBatches):
 
 
 class StaticTuples(TupleSteps):
-    """Stable tuples, each clipped to C: docs/privacy/tuples.md, Theorem 29.
+    """Stable tuples, each clipped to C: docs/privacy/tuples.md, Theorem 28.
 
     An entity owns at most D tuples and is accepted by at most K owners, so at most K + D tuples leave with it; those
     that it owned let in at most D others. Given l unaffected tuples of a batch, one of them has the entity among its l
@@ -166,7 +166,7 @@ class StaticTuples(TupleSteps):
         return self._theorem_c1()
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee by Theorem 29 of docs/privacy/tuples.md."""
+        """Return the guarantee by Theorem 28 of docs/privacy/tuples.md."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
 
         steps, _ = self.closed()

@@ -32,7 +32,7 @@ class PreparedRelations(PreparedStep):
             found = f"{len(tuples)} tuples of {len(entities)} entities"
             raise invalid("counts", found, f"at most {mechanism.num_roots} of {mechanism.num_entities}, as accounted")
         if tuples.kind is Lists.STABLE_TUPLES and len(entities) < mechanism.num_entities - 1:
-            # Theorem 29: negatives are drawn from all n entities, or from all but the one that is null
+            # Theorem 28: negatives are drawn from all n entities, or from all but the one that is null
             null = mechanism.num_entities - len(entities)
             raise invalid("null entities", null, "at most 1: leave out the ids of entities without text or features")
         self.noise = order.noise(order.noise_std)

@@ -89,7 +89,7 @@ def standard_grows_with_the_batch() -> Verdict:
         f"batches of {', '.join(map(str, sizes))}: if one entity is a negative of every tuple, {with_repetition[0]} to "
         f"{with_repetition[-1]} C, so it grows with the batch. That needs negatives which repeat: Algorithm 2 draws "
         f"without replacement, where an entity is a negative of at most {max(most)} tuple and the change at most "
-        "(K + 2) C, whatever the batch (docs/privacy/tuples.md, Theorem 29)"
+        "(K + 2) C, whatever the batch (docs/privacy/tuples.md, Theorem 28)"
     )
     return computed(max(most) == 1, text, len(sizes))
 

@@ -71,7 +71,7 @@ class Negatives:
     """k entities for each tuple of a batch, no entity twice in one batch; every ordered choice is equally likely.
 
     They are drawn from the entities that are there. A null one in the pool would move the sums of both neighbours, and
-    Theorem 29 (docs/privacy/tuples.md) has it move one.
+    Theorem 28 (docs/privacy/tuples.md) has it move one.
     """
 
     entities: np.ndarray  # int64 ids: n, or n - 1 where one is null

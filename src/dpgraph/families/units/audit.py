@@ -1,7 +1,7 @@
 """Audit of steps over units of images: which units enter a step, what one unit moves, the noise and the divisor.
 
 Units, batches, clip norm and noise are those that the method prepares for its cells; a softmax regression runs on them.
-The audit compares its measurements with Theorem 30 (docs/privacy/units.md), written once more from C, q, K and the
+The audit compares its measurements with Theorem 29 (docs/privacy/units.md), written once more from C, q, K and the
 noise multiplier.
 """
 

@@ -64,7 +64,7 @@ class ClassUnits(PoissonBatches):
 
     N = K: the roots are classes, and `num_roots` counts them. All images of one class are replaced by any others, any
     number of them, so its vector of norm at most S becomes another one: the pair ((1 - q) N(0) + q N(1), (1 - q) N(0) +
-    q N(-1)) in units of S dominates a step (Theorem 30 of docs/privacy/units.md).
+    q N(-1)) in units of S dominates a step (Theorem 29 of docs/privacy/units.md).
     """
 
     relation: ClassVar[Relation] = CLASSES.relation
@@ -92,7 +92,7 @@ class ClassUnits(PoissonBatches):
         return statement.filled({"q": f"{self.sampling_rate:.6g}", "K": self.num_roots})
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee by Theorem 30: a class is replaced, Poisson batches of classes."""
+        """Return the guarantee by Theorem 29: a class is replaced, Poisson batches of classes."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 

@@ -1,4 +1,4 @@
-"""Accountants of DP-Votes by name: Theorem 12 under node-null, Theorem 16 under node-remove (docs/privacy/votes.md)."""
+"""Accountants of DP-Votes by name: Theorem 11 under node-null, Theorem 15 under node-remove (docs/privacy/votes.md)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HubLimit = Annotated[float, par.Parameter(
     "H: receivers of a larger noisy number of voters receive nothing", least=1, most=par.MOST_COUNT)]  # fmt: skip
 DegreeFloor = Annotated[int, par.count("m: votes weigh 1 / sqrt(max(d + 1, m))")]
 _RUN: dict[str, Any] = {"q": 1, "noise_multiplier": 20, "steps": 40, "sigma_votes_over_norm": 6, "sigma_mean": 30}
-_FORMULA = "Theorem 16's formula in 40 digits, with a binomial quantile of its own"
+_FORMULA = "Theorem 15's formula in 40 digits, with a binomial quantile of its own"
 
 
 @accountant(
@@ -55,7 +55,7 @@ def private_votes(
     votes_relation: Annotated[VotesRelation, par.Parameter("adjacency")] = "node-null",
     sigma_reader: ReaderNoise | None = None, reader_steps: ReaderSteps | None = None,
 ) -> float:  # fmt: skip
-    """Return the epsilon of DP-Votes by Theorem 12, and by Theorem 18 where a reader is learnt.
+    """Return the epsilon of DP-Votes by Theorem 11, and by Theorem 17 where a reader is learnt.
 
     `votes_relation` selects node-null, a replaced record or an edge: docs/privacy/votes.md.
     """
@@ -90,7 +90,7 @@ def capped_votes(
     most_receivers: Annotated[int, par.count("T_0: receivers of a voter")], eps_choice: Choice, delta: float,
     sigma_mean: MeanNoise | None = None, sigma_hubs: HubsNoise | None = None, hub_limit: HubLimit | None = None,
 ) -> float:  # fmt: skip
-    """Return the epsilon of DP-Votes with noisy caps by Theorem 16: docs/privacy/votes.md#theorem-16.
+    """Return the epsilon of DP-Votes with noisy caps by Theorem 15: docs/privacy/votes.md#theorem-15.
 
     It is the larger one of a voter's and a receiver's side.
     """

@@ -1,6 +1,6 @@
 """Audit of votes with noisy caps under node-remove: noisy degrees, their caps, and what a node that leaves moves.
 
-Prepared runs with the same noise are compared with and without a voter and a receiver of small graphs (Theorem 16,
+Prepared runs with the same noise are compared with and without a voter and a receiver of small graphs (Theorem 15,
 docs/privacy/votes.md). Noisy numbers of others may move by what is charged for them, and votes, given these, by B or S
 B. The audit also counts how often a degree exceeds its cap.
 """

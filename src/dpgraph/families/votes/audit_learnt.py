@@ -1,4 +1,4 @@
-"""Audit of the reader that `dp-votes` may learn from labels of training nodes (docs/privacy/votes.md, Theorem 18).
+"""Audit of the reader that `dp-votes` may learn from labels of training nodes (docs/privacy/votes.md, Theorem 17).
 
 Buckets and noisy sums of every step are fixed, the same with and without a record. The sum of each step is computed
 here a second time, node by node, and the movement by the record is compared with the clip norm.

@@ -2,7 +2,7 @@
 
 Graphs are the only random part: sums before noise are compared, and readings of one and the same release. Read over two
 hops, all whom the stated scope covers must read the same, with and without a node or its record
-(docs/privacy/votes.md#theorem-17). Noise is the same on both sides, since the names of its streams are.
+(docs/privacy/votes.md#theorem-16). Noise is the same on both sides, since the names of its streams are.
 """
 
 from __future__ import annotations

@@ -189,7 +189,7 @@ class BoundedBallots(OneHopBallots):
 
 @dataclass(frozen=True)
 class CappedBallots(BoundedBallots):
-    """Votes of training nodes to all others, one way, with weights capped by noisy degrees (Theorem 16).
+    """Votes of training nodes to all others, one way, with weights capped by noisy degrees (Theorem 15).
 
     `lists` holds the rows of voters and the columns of receivers: d counts a voter's receivers. The public split says
     which node is which.

@@ -24,7 +24,7 @@ FLOORS = (8, 16, 32, 64, 128, 256, 512, 1024)
 HUB_SHARES, HUB_LIMITS = (0.02, 0.05, 0.1, 0.2), (2.0, 3.0, 4.0, 6.0, 8.0, 12.0)
 SPENT = 0.97  # share of a receiver's squared mu; the rest pays for the mean of the rows
 LEAST_DEGREES = 0.05  # least share of noisy degrees
-UNLIKELY = 20  # delta over the probability of each event that Theorem 16 leaves out
+UNLIKELY = 20  # delta over the probability of each event that Theorem 15 leaves out
 
 
 @dataclass(frozen=True)

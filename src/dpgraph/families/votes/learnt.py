@@ -1,4 +1,4 @@
-"""A reader of buckets that is learnt from labels of training nodes (docs/privacy/votes.md, Theorem 18).
+"""A reader of buckets that is learnt from labels of training nodes (docs/privacy/votes.md, Theorem 17).
 
 Scores are a log p + r W + b, with p a node's own prediction and r its reading by a public reader. Each training node is
 one example, made of its own record and of releases. Its gradient is clipped alone, and each step's sum gets noise.

@@ -1,6 +1,6 @@
 """Mechanism of DP-Votes under node-null, and the public readers that a choice is made among (docs/privacy/votes.md).
 
-Nodes train on their own records, vote into the buckets of the nodes they list, and read buckets. Theorem 12 accounts
+Nodes train on their own records, vote into the buckets of the nodes they list, and read buckets. Theorem 11 accounts
 for all of it. `noise_multiplier` is the noise std of the steps over the clip norm; the noise of every release is a
 public multiple of it.
 """
@@ -54,11 +54,11 @@ NOISE_READERS = tuple(BucketReader(0.0, strength) for strength in (1.0, 0.5, 1.5
 
 
 class PoissonVotes(PoissonLots):
-    """A noisy mean of the rows, noisy steps on own records, noisy votes and a choice, composed adaptively (Theorem 12).
+    """A noisy mean of the rows, noisy steps on own records, noisy votes and a choice, composed adaptively (Theorem 11).
 
     Under node-null, one record moves the mean by 1 (rows have norm 1), a step by C and the buckets by B. It moves all
     utilities of the choice by at most 1 in one direction, so that drawing with odds exp(choice_epsilon * utility) is
-    choice_epsilon-DP. Steps in which a reader is learnt are further Gaussian releases (Theorem 18).
+    choice_epsilon-DP. Steps in which a reader is learnt are further Gaussian releases (Theorem 17).
 
     Guarantee: node-null (epsilon, delta)-DP, scope joint: the view of everybody else.
     """
@@ -100,7 +100,7 @@ class PoissonVotes(PoissonLots):
 
     @property
     def learns(self) -> bool:
-        """True where Theorem 18 proves that a reader may be learnt: node-null, one round of votes."""
+        """True where Theorem 17 proves that a reader may be learnt: node-null, one round of votes."""
         return self.relation is Relation.NODE_NULL and self.rounds == 1 and self.votes_ratio is not None
 
     def _mu(self, ratio: float | None) -> float:
@@ -139,7 +139,7 @@ class PoissonVotes(PoissonLots):
         return self.choice_epsilon if mode == "rigorous" else 0.0
 
     def rigorous(self) -> Guarantee:
-        """Return the node-null guarantee of Theorem 12, or of Theorem 18 where a reader is learnt."""
+        """Return the node-null guarantee of Theorem 11, or of Theorem 17 where a reader is learnt."""
         return self._proved(self._stated, self._epsilon_under("node-null"), *self._released)
 
     def published(self) -> Guarantee:
@@ -149,7 +149,7 @@ class PoissonVotes(PoissonLots):
     def beside(self) -> tuple[Guarantee, ...]:
         """Return the guarantees of the same run for a replaced record and for an edge in both ends' lists.
 
-        With several rounds no guarantee is stated for an edge: votes of a later round read lists, and Theorem 14 bounds
+        With several rounds no guarantee is stated for an edge: votes of a later round read lists, and Theorem 13 bounds
         weights alone.
         """
         both_ends = "both ends' lists name each other; two utilities move, in either direction"

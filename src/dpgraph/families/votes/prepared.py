@@ -1,4 +1,4 @@
-"""The private part of a run of DP-Votes: rows, steps on own records, one release of buckets, a choice (Theorem 12)."""
+"""The private part of a run of DP-Votes: rows, steps on own records, one release of buckets, a choice (Theorem 11)."""
 
 from __future__ import annotations
 

@@ -79,11 +79,11 @@ CAPPED_STRANGER_VOTES = replace(
 
 
 class BoundedVotes(PoissonVotes):
-    """`PoissonVotes` under node-remove, where a public schema bounds all lists by D ids (Theorem 15).
+    """`PoissonVotes` under node-remove, where a public schema bounds all lists by D ids (Theorem 14).
 
     Only edges in both ends' lists count. Votes weigh g(d) = (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D). No node votes
     for itself, and a node reads its own bucket alone: no list, no degree. Removing a node with all its edges moves all
-    other buckets by at most B (docs/privacy/votes.md#theorem-15). The composition is that of `PoissonVotes`.
+    other buckets by at most B (docs/privacy/votes.md#theorem-14). The composition is that of `PoissonVotes`.
 
     Guarantee: node-remove (epsilon, delta)-DP, scope joint.
     """
@@ -128,7 +128,7 @@ class BoundedVotes(PoissonVotes):
 
 
 class CappedVotes(PoissonVotes):
-    """`PoissonVotes` under node-remove, one way: training nodes vote, all others receive (Theorem 16).
+    """`PoissonVotes` under node-remove, one way: training nodes vote, all others receive (Theorem 15).
 
     d_w counts receivers whose edge to the voter w is in both ends' lists.
 
@@ -290,7 +290,7 @@ class _ForStrangers(PoissonVotes):
 
 
 class BoundedStrangerVotes(BoundedVotes, _ForStrangers):
-    """`BoundedVotes` read over two hops, in the view of strangers (Theorem 17).
+    """`BoundedVotes` read over two hops, in the view of strangers (Theorem 16).
 
     Votes weigh g(d) of the length d of the owner's list. When a node leaves that is in as many lists as it lists, the
     buckets of all others move by at most B. When a record becomes null they move by (1 + kappa)^2 / (8 kappa) B, or (1
@@ -310,7 +310,7 @@ class BoundedStrangerVotes(BoundedVotes, _ForStrangers):
 
 
 class CappedStrangerVotes(CappedVotes, _ForStrangers):
-    """`CappedVotes` read over two hops, in the view of strangers (Theorem 17). Lists need not be mutual.
+    """`CappedVotes` read over two hops, in the view of strangers (Theorem 16). Lists need not be mutual.
 
     A record that becomes null moves training and, if it is a voter's, (a) and its own votes: the voter's part of
     epsilon. Only a receiver itself reads its list; even the count of (a) is over the lists of voters.

@@ -13,7 +13,7 @@ import numpy as np
 
 Numbers = float | np.ndarray
 VotesRelation = Literal["node-null", "record-replace", "edge"]
-UNLIKELY = 1 / 20  # share of delta for each event that Theorem 16 leaves out
+UNLIKELY = 1 / 20  # share of delta for each event that Theorem 15 leaves out
 FEWEST_CLASSES = 2  # bounds that depend on the number of classes are taken where they are largest
 
 
@@ -36,7 +36,7 @@ def replaced_votes(mass: float) -> float:
 
 
 def edge_votes(*, mass: float, degree_floor: int) -> float:
-    """Return the sensitivity of the buckets, in B, to an edge in both ends' lists (Theorem 14,
+    """Return the sensitivity of the buckets, in B, to an edge in both ends' lists (Theorem 13,
     docs/privacy/votes.md)."""
     floor, apart = degree_floor, opposed(mass)
     weight = 1 / math.sqrt(floor + 1)  # in a list of `floor` ids, the shortest that the floor leaves as it is
@@ -54,7 +54,7 @@ def bounded_edge_votes(*, degree_bound: int, taper: float) -> float:
 
 
 def bounded_null_votes(taper: float) -> float:
-    """Return the sensitivity of the buckets, in B, to a record that becomes null, under a degree bound (Theorem 17).
+    """Return the sensitivity of the buckets, in B, to a record that becomes null, under a degree bound (Theorem 16).
 
     It is the maximum of tau (1 + kappa (1 - 2 tau)) over tau = sqrt(d / D) in [0, 1].
     """
@@ -77,7 +77,7 @@ def most_voters(*, hub_limit: float, hubs_noise: float, failure: float, most: in
 
 
 def capped_receiver_votes(*, degree_bound: Numbers, margin: Numbers, degree_floor: Numbers, failure: float) -> Any:
-    """Return S, the sensitivity of the buckets, in B, to a receiver that leaves, given noisy degrees (Theorem 16).
+    """Return S, the sensitivity of the buckets, in B, to a receiver that leaves, given noisy degrees (Theorem 15).
 
     It holds except with probability `failure`: at most X of the receiver's voters have a degree above their caps, and
     each of these moves its other votes by 1 / (2 m).

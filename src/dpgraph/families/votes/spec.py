@@ -1,4 +1,4 @@
-"""Specification of DP-Votes (ours, docs/privacy/votes.md, Theorem 12): training on own records, then votes of
+"""Specification of DP-Votes (ours, docs/privacy/votes.md, Theorem 11): training on own records, then votes of
 neighbours."""
 
 from __future__ import annotations

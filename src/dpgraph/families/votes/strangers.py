@@ -1,4 +1,4 @@
-"""Ballots that are read over two hops, for the view of strangers under node-remove (docs/privacy/votes.md#theorem-17).
+"""Ballots that are read over two hops, for the view of strangers under node-remove (docs/privacy/votes.md#theorem-16).
 
 Lists are the owners' own, whether or not the named nodes name the owner. So a record that becomes null changes no
 weight, flag or reading of others: the guarantee towards neighbours.

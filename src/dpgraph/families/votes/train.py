@@ -1,4 +1,4 @@
-"""Training and predictions of DP-Votes (ours, docs/privacy/votes.md, Theorem 12)."""
+"""Training and predictions of DP-Votes (ours, docs/privacy/votes.md, Theorem 11)."""
 
 from __future__ import annotations
 

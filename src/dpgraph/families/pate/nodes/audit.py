@@ -95,7 +95,7 @@ def node_teachers(trials: int) -> AuditResult:
             if (count := moved(kind, reads)) != 1:
                 broken.append(f"{name}, {reads}: a node moves {count} teachers")
         broken += released(name, partial(_release, kind), trials)
-    claim = f"as Theorem 28 wants, of {len(NODE_TEACHER_KINDS) * len(READS)} kinds of teachers"
+    claim = f"as Theorem 27 wants, of {len(NODE_TEACHER_KINDS) * len(READS)} kinds of teachers"
     return judged("node-teachers", TITLE, claim, broken, trials)
 
 

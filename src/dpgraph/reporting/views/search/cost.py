@@ -37,7 +37,7 @@ def tuning_cost(search: Search, trials: Sequence[Entry], mechanism: Mapping[str,
     The bound is that of Papernot & Steinke (2022) under the premises that `objections` checks. It covers the selected
     run alone, neither the other trials nor their number. Each seed of a trial is a whole run. The theorem is about
     pairs (run, score): other inputs of the score must be equal in neighbouring data sets (docs/privacy/choices.md,
-    Theorem 32), so validation nodes are public.
+    Theorem 31), so validation nodes are public.
 
     Args:
         search: The search, with the distribution of the number of trials.
