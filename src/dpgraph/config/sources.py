@@ -32,14 +32,17 @@ class Stage:
     files: tuple[str, ...] = ()
     job: bool = False
     numbers: bool = False
+    without: tuple[str, ...] = ()  # modules below the roots that the stage does not run
 
 
-_REPORT = ("reporting.*",)  # drawing is cheap: any change of the package redraws
+_REPORT = ("reporting.*", "families.*.reported")  # drawing is cheap: any change of the package redraws
 STAGES: dict[str, Stage] = {
     # with the data set's entry of the registry; a better way to fetch does not fetch again
     "fetch": Stage(files=("data/fetch.py",), job=True),
     # methods and prepared steps are loaded by their names
-    "audit": Stage(("audits.registry", "families.*", "engine.preparation.*"), job=True),
+    "audit": Stage(
+        ("audits.registry", "families.*", "engine.preparation.*"), job=True, without=("families.*.reported",)
+    ),
     # what views derive is loaded by their names
     "aggregate": Stage(("reporting.aggregate", "reporting.views.derived")),
     "figure": Stage(_REPORT, (PUBLISHED, "reporting/drawing/*.mplstyle")),
@@ -138,7 +141,7 @@ def digest_of(stage: Stage, package: Package) -> str:
 def files_of(stage: Stage, package: Package) -> list[Path]:
     top = package.folder.name
     left_out = NEUTRAL | (PLANNING if stage.job else {}) | (ACCOUNTING if stage.numbers else {})
-    without = {name for pattern in left_out for name in package.matching(f"{top}.{pattern}")}
+    without = {name for pattern in (*left_out, *stage.without) for name in package.matching(f"{top}.{pattern}")}
     modules = package.closure((f"{top}.{root}" for root in stage.roots), without)
     data = (path for pattern in stage.files for path in package.folder.glob(pattern))
     return sorted({*data, *(package.modules[name] for name in modules)})
