@@ -52,18 +52,6 @@ def encoder_look(cell: Any) -> Look:
     return Look(BROWN if variant is None else HEADS[variant].colour, MARKERS[variant], HEADS[variant].line)
 
 
-def base_look(cell: Any) -> Look:
-    return Look(GREY, "+", ":", neutral=True)
-
-
-def zero_shot_look(cell: Any) -> Look:
-    return Look(GREY, "x", ":", neutral=True)
-
-
-def linear_look(cell: Any) -> Look:
-    return Look(BLUE, ">", DASH_DOT)
-
-
 LARGEST_WIDTH = 100_000
 MLP = "mlp"  # in the place of an encoder's name
 # weights of an encoder besides its vocabulary, by a part of its name
@@ -350,7 +338,7 @@ SPECS = (
         f"{TRAIN}:BaseEncoder",
         BaseEncoderCell,
         {"none": {"task": TASK, "model": ENCODER, "training": {"sampling_rate": 0.1}}},
-        look=base_look,
+        look=lambda _: Look(GREY, "+", ":", neutral=True),
         inference=own_record,
         problems=("relations",),
         seconds=base_seconds,
@@ -386,7 +374,7 @@ SPECS = (
         "dpgraph.families.tuples.train:Cosine",
         CosineCell,
         {"none": {"task": TASK, "training": {"sampling_rate": 0.1}}},
-        look=zero_shot_look,
+        look=lambda _: Look(GREY, "x", ":", neutral=True),
         inference=own_record,
         problems=("relations",),
         seconds=no_training,
@@ -399,7 +387,7 @@ SPECS = (
         "dpgraph.families.tuples.train:LinearRelation",
         LinearRelationCell,
         {"none": {"task": TASK, "model": {"width": 4}, "training": {"sampling_rate": 0.01}}},
-        look=linear_look,
+        look=lambda _: Look(BLUE, ">", DASH_DOT),
         inference=own_record,
         problems=("relations",),
         seconds=linear_seconds,
