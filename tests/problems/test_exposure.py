@@ -136,7 +136,7 @@ def test_files_are_read_back_and_damaged_ones_named(tmp_path):
     with pytest.raises(UserError, match="different lengths; delete result"):
         Exposure.load(path)
     np.savez(path, roots=np.arange(3))
-    with pytest.raises(UserError, match=r"exposure\.npz: damaged; delete result\.json beside it and train"):
+    with pytest.raises(UserError, match=r"exposure\.npz: damaged; delete result\.json next to it and train"):
         Exposure.load(path)
     path.write_bytes(b"PK")
     with pytest.raises(UserError, match="damaged"):
