@@ -29,7 +29,7 @@ PUBLISHABLE = {
     "ends)",
     Scope.STRANGERS: "the model and all predictions, seen by everyone except the protected node and its neighbours",
 }
-NOT_COVERED = {Scope.PARAMETERS: " (predictions are not covered)"}
+NOT_COVERED: dict[str, str] = {Scope.PARAMETERS: " (predictions are not covered)"}
 CONSTRUCTED = "constructed"  # in the label of a task that was made so that a graph must help
 PUBLISHED = ["data", "metric", "relation", "scope", "delta", "budget", "label", "mean", "low", "high", "n"]
 
