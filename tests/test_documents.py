@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib.util
 import json
 import math
@@ -123,6 +124,35 @@ def test_container_copies_files_that_exist() -> None:
 
 def test_readme_and_docs_print_what_the_kept_rows_say() -> None:
     assert list(unlike_statements(ROOT)) == []
+
+
+def test_readme_counts_claims_as_the_results_do() -> None:
+    verdicts = [row["verdict"] for row in csv.DictReader((DOCS / "results/claims.csv").open(encoding="utf-8"))]
+    not_run = verdicts.count("not run")
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"Of their {len(verdicts)} claims, the shipped results test {len(verdicts) - not_run};" in text
+    assert f"[{not_run} are not run yet]" in text
+
+
+def test_the_architecture_page_names_every_suite() -> None:
+    page = (DOCS / "reference/architecture.md").read_text(encoding="utf-8")
+    suites = {path.stem for path in (ROOT / "workflow/suites").glob("*.yaml")}
+    assert {name for name in suites if not name.startswith("search-") and f"`{name}`" not in page} == set()
+
+
+def test_the_architecture_page_names_files_that_exist() -> None:
+    page = (DOCS / "reference/architecture.md").read_text(encoding="utf-8").partition("## Top level")[0]
+    package = ROOT / "src/dpgraph"
+    named = re.findall(r"`((?:engine|privacy|own_graph)/[\w/]+\.py)`", page)
+    assert len(named) > 5
+    assert [name for name in named if not (package / name).exists()] == []
+
+
+def test_the_example_of_render_is_a_suite_with_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["render", "--help"]) == 0
+    found = re.search(r"dpgraph render ([a-z-]+)", capsys.readouterr().out)
+    assert found
+    assert (DOCS / f"results/{found[1]}/rows.parquet").exists()
 
 
 def test_readme_is_for_two_minutes() -> None:

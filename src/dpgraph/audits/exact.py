@@ -75,7 +75,7 @@ def _random(size: int, longest: int, index: int) -> Graph:
 
 
 def _shapes() -> list[tuple[Graph, int]]:
-    """Return graphs, each with the node whose record goes: fan (section 3.2a), star, path, random."""
+    """Return graphs, each with the node whose record goes: fan (a list of many proposers), star, path, random."""
     half = 300
     spokes = np.arange(half, 2 * half)
     fan = [np.array([half + i]) for i in range(half)] + [np.zeros(0, int)] * half + [spokes]

@@ -189,7 +189,7 @@ def render(
 
     Run it in the folder of the project.
 
-    Example: dpgraph render cpu
+    Example: dpgraph render votes
 
     Args:
         name: Suite.

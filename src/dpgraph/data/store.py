@@ -29,7 +29,7 @@ Problem = tuple[str, str]  # name of the array, its defect
 
 
 def first_problem(arrays: Arrays, num_classes: int, symmetric: bool) -> Problem | None:
-    """Return the first thing wrong with a stored graph's arrays, or None. Samplers and Lemma 1 rest on what it checks.
+    """Return the first thing wrong with a stored graph's arrays, or None. Samplers and Theorem 3 rest on it.
 
     Reads all but the features. The hash (`stored.read_arrays`) covers what was written; this protects what trusts it.
     """

@@ -227,7 +227,7 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
         return pair_rdp(self.dominating_pair, orders)
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee by Theorem 2 at R = K_col + 1, composed with the release of the rows."""
+        """Return the guarantee of Theorem 24: Theorem 4 at R = K_col + 1, composed with the release of the rows."""
         return self._proved(
             self._stated(self._statement, q=f"{self.sampling_rate:.6g}", R=self.affected_roots), self._epsilon()
         )

@@ -118,8 +118,8 @@ class PoissonTrees(PoissonBatches, StableTrees):
     """Poisson batches of bounded trees, one joint clip norm: the proved DP-GNN, and with hops=0 DP-MLP (Theorem 4).
 
     Each step takes every root with probability `sampling_rate` and clips each root's whole gradient to the public norm
-    C. It adds N(0, (noise_multiplier * C)^2) to their sum and divides by sampling_rate * num_roots. By Lemma 1, with
-    the stable sampler one node changes at most `affected_roots` roots, its own included.
+    C. It adds N(0, (noise_multiplier * C)^2) to their sum and divides by sampling_rate * num_roots. By Theorem 3,
+    with the stable sampler one node changes at most `affected_roots` roots, its own included.
 
     A node that is no root changes one term fewer and has no term of its own. So at most R - 1 roots change on both
     sides, with norms at most those of the pair (R, R - 1), which therefore dominates. The same holds for fewer than R
@@ -168,7 +168,7 @@ class PoissonTrees(PoissonBatches, StableTrees):
 
 
 class ResidualTrees(PoissonBatches, StableTrees):
-    """Residual clipping with two independent Poisson batches per step: only what neighbours add is charged (Theorem 3).
+    """Residual clipping with two independent Poisson batches per step: only what neighbours add is charged (Theorem 7).
 
     Each step draws S1 at rate `sampling_rate` and S2 at rate `neighbour_rate`. It releases the sum over S1 of the self
     gradients clipped at C_s, plus the sum over S2 of what neighbours add, clipped at C_n = neighbour_clip * C_s, plus
@@ -214,7 +214,7 @@ class ResidualTrees(PoissonBatches, StableTrees):
         return self._with(sampling_rate=sampling_rate, neighbour_rate=neighbour_rate)
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee of Theorem 3."""
+        """Return the guarantee of Theorem 7."""
         from dpgraph.privacy.accountants.composition import composed_epsilon
 
         steps, _ = self.closed()
@@ -272,12 +272,12 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
 
     @property
     def proved_multiplier(self) -> float:
-        """The lambda of Theorem 1, whose roots move the sum by 2C each; without hops the only one moves it by C."""
+        """The lambda of Theorem 6: roots move the sum by 2C each; without hops the only one moves it by C."""
         _, noise = self.closed()
         return noise if self.hops else 2 * noise
 
     def rigorous(self) -> Guarantee:
-        """Return the guarantee of Theorem 1 at R."""
+        """Return the guarantee of Theorem 6: the paper's Theorem 1 at the R that holds."""
         from dpgraph.privacy.accountants.renyi import theorem1_least_epsilon
 
         steps, _ = self.closed()
@@ -317,8 +317,7 @@ class RemovedRecords(PoissonTrees):
 
     A node that leaves takes its record and all its edges. The place of its id stays empty; it counts in `num_roots`,
     batches and divisor as a null record does. No other record is read through an edge, so both sides of a step are
-    those of node-null: the Poisson-subsampled Gaussian, Theorem 4 with R = 1 (docs/privacy/trees.md#poisson-batches,
-    removal without hops).
+    those of node-null: the Poisson-subsampled Gaussian (docs/privacy/trees.md, Theorem 5).
 
     Guarantee: node-remove (epsilon, delta)-DP of all parameters ever released, and of the predictions of others. Raises
     UserError with hops, or where predictions read the graph.

@@ -1,4 +1,4 @@
-"""Audits of votes under node-remove with a schema, read over one hop and over two (Theorems R1 and R4).
+"""Audits of votes under node-remove with a schema, read over one hop and over two (Theorems 14 and 16).
 
 Graphs are the only random part: sums before noise are compared, and readings of one and the same release. Read over two
 hops, all whom the stated scope covers must read the same, with and without a node or its record

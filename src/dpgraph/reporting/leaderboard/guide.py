@@ -23,6 +23,13 @@ BUDGETS = ((1.0, "ε ≤ 1"), (4.0, "1 < ε ≤ 4"), (15.0, "4 < ε ≤ 15"))  #
 NO_VALUE = "–"
 ACCURACY = "test accuracy (%)"
 COMMON_PROMISE = 3  # data sets from which a promise has a row in the table
+PUBLISHABLE = {
+    Scope.PARAMETERS: "the model only. Predictions read the raw graph, and no ε covers them",
+    Scope.JOINT: "the model and all predictions, seen by everyone except the protected node (for an edge: except both "
+    "ends)",
+    Scope.STRANGERS: "the model and all predictions, seen by everyone except the protected node and its neighbours",
+}
+NOT_COVERED: dict[str, str] = {Scope.PARAMETERS: " (predictions are not covered)"}
 CONSTRUCTED = "constructed"  # in the label of a task that was made so that a graph must help
 PUBLISHED = ["data", "metric", "relation", "scope", "delta", "budget", "label", "mean", "low", "high", "n"]
 
@@ -45,7 +52,7 @@ def guide(folder: Path) -> str:
     relations, scopes = ([name for one in promises for name in one[part].split(" / ")] for part in (0, 1))
     return template("which-method.md").render(
         relations={name: Relation(name).short for name in relations},
-        scopes={name: Scope(name).short for name in scopes},
+        scopes={name: PUBLISHABLE.get(Scope(name), Scope(name).short) for name in scopes},
         head=["relation; scope", "data sets", *(name for _, name in BUDGETS), "price of privacy at ε ≤ 1"],
         lines=lines,
         common=COMMON_PROMISE,
@@ -119,7 +126,7 @@ def _line(relation: str, scope: str, own: pd.DataFrame) -> list[str]:
         low = high
     first = own[(own["budget"] <= BUDGETS[0][0]) & own["no_privacy"].notna()]
     return [
-        f"`{relation}`; {scope}",
+        f"`{relation}`; {scope}{NOT_COVERED.get(scope, '')}",
         str(own["dataset"].nunique()),
         *cells,
         _price(first["no_privacy"] - first["mean"]),
