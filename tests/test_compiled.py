@@ -126,7 +126,6 @@ def test_loops_are_among_the_sources_of_what_calls_them():
     for caller, loops in {
         "engine.sampling.edge_lists": "engine.sampling.list_loops",
         "engine.sampling.ego": "engine.sampling.tree_loops",
-        "engine.training.fused.activations": "engine.training.fused.row_loops",
         "engine.training.fused.passes": "engine.training.fused.row_loops",
         "engine.training.ghost": "engine.training.fused.row_loops",
         "engine.training.fused.shared": "engine.training.fused.row_loops",

@@ -19,6 +19,7 @@ from dpgraph.core.randomness import numpy_generator
 from dpgraph.planning.resolve import resolve
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.figures import write_figure
+from dpgraph.reporting.guarantee import Promise, RunGuarantee
 from dpgraph.reporting.results import MISSING
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.membership.attacks import (
@@ -207,14 +208,19 @@ def test_exchanging_a_root_takes_one_or_two_steps_of_the_guarantee(run):
     assert {"dp-gnn", "dp-lots", "dp-subgraph"} < {cell.method for cell in others}
     assert {budget_steps(cell) for cell in others} == {None}
     entry = plan.entries_of("zhang/members")[1]
-    proved = dataclasses.replace(MISSING, eps_rigorous=2.0, delta=1e-3, relation_rigorous="node-null")
+
+    def with_proved(**fields):
+        promise = Promise(**{"epsilon": 2.0, "relation": "node-null"} | fields)
+        return dataclasses.replace(MISSING, guarantee=RunGuarantee(rigorous=promise, delta=1e-3))
+
+    proved = with_proved()
     assert bound_of(dataclasses.replace(entry, cell=cell_of("gaussian")), proved) == Bound(2.0, 1e-3)
     two = bound_of(dataclasses.replace(entry, cell=cell_of("identity")), proved)
     assert two == Bound(4.0, pytest.approx(1e-3 * (1 + math.exp(2))))
-    other = dataclasses.replace(proved, relation_rigorous="edge")  # is not about a node's record
+    other = with_proved(relation="edge")  # is not about a node's record
     assert bound_of(dataclasses.replace(entry, cell=cell_of("gaussian")), other) is None
     for epsilon in (math.inf, math.nan):
-        assert bound_of(entry, dataclasses.replace(proved, eps_rigorous=epsilon)) is None
+        assert bound_of(entry, with_proved(epsilon=epsilon)) is None
 
 
 def test_the_attacks_on_each_entry(run):
