@@ -406,7 +406,7 @@ def test_a_record_of_another_mechanism_than_the_cells_is_not_accounted(trials: C
     cost = tuning_cost(PAID_SEARCH, independent(trials("dp-gcn", "cut")), ONCE["dp-appr-gaussian-rigorous"])
     assert math.isnan(cost.epsilon)
     assert cost.reason.startswith("tuning not accounted: ")
-    assert "residual-trees" in cost.reason
+    assert "poisson-pagerank" in cost.reason
     assert "poisson-trees" in cost.reason
 
 
