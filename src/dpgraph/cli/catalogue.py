@@ -27,6 +27,7 @@ def catalogue(what: str, plan: Plan) -> list[Row]:
         "artefacts": _artefacts,
         "claims": _claims,
         "methods": lambda plan: _methods(),
+        "rows": _method_rows,
         "datasets": _datasets,
         "cells": _cells,
     }[what](plan)
@@ -108,6 +109,15 @@ def _claims(plan: Plan) -> list[Row]:
             "readings": "; ".join(claim.readings),
         }
         for name, (paper, claim) in plan.claims().items()
+    ]
+
+
+def _method_rows(plan: Plan) -> list[Row]:
+    """Return each method of the plan's papers as their tables label it."""
+    shown = {(entry.paper, entry.method_id): entry.method for entry in plan.entries}
+    return [
+        {"paper": paper, "row": name, "label": row.label, "method": row.method, "about": row.about or ""}
+        for (paper, name), row in shown.items()
     ]
 
 
