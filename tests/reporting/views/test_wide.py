@@ -155,7 +155,7 @@ def test_both_epsilons_relation_and_scope_of_each_line(wides):
     private = numbers[numbers["block"].str.startswith("DP") & (numbers["line"] != "paper")]
     assert len(private) > 5
     for line in private.to_dict("records"):
-        papers = line["line"].startswith("ours (paper)")
+        papers = line["line"].startswith("ours (paper")
         assert line["eps_rigorous"] == ("none" if papers else "12.0")
         assert line["eps_published"] == ("12.0" if papers else "37.2")
         assert line["relation"] == ("node-remove / none" if papers else "node-remove / node-null")
