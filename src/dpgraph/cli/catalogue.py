@@ -62,8 +62,9 @@ def print_explained(plan: Plan, name: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps(cells, indent=1, ensure_ascii=False))
         return
+    shown = {entry.cell.slug: entry.method for entry in reversed(plan.entries)}  # the first one, as in `explain`
     for slug, rows in cells.items():
-        print(f"\n{slug}")
+        print(f"\n{slug}\n{shown[slug].label}" + (f": {shown[slug].about}" if shown[slug].about else ""))
         print_rows([{**row, "value": "null" if row["value"] is None else row["value"]} for row in rows], as_json=False)
 
 

@@ -50,10 +50,6 @@ def settings(plan: Plan, entry: Entry) -> Iterator[Row]:
     sources["seeds"] = "config: seeds" if plan.config.seeds else f"{suite}: {_seeds_place(plan, entry)}"
     if entry.target_epsilon is not None and "privacy.epsilon" not in sources:
         sources["privacy.epsilon"] = f"{suite}: papers.{paper}.artefacts.{name}.epsilons"
-    method = entry.method
-    for name, text in {"label": method.label, "about": method.about}.items():
-        if text is not None:
-            yield {"setting": name, "value": text, "from": f"experiments/{entry.paper}.yaml: {row}"}
     for path, value in _values(entry.cell):
         yield {"setting": path, "value": value, "from": sources.get(path, f"default of {entry.cell.method}")}
 
