@@ -1,4 +1,4 @@
-"""Readings of the papers in workflow/: where one of them is shown, so are the others, in rows whose `about` names them."""
+"""Readings of the papers in workflow/: where one of them is shown, so are the others; `about` names them."""
 
 from __future__ import annotations
 
