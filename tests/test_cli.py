@@ -28,6 +28,7 @@ def in_the_repository(monkeypatch):
         ("claims", "claim", {f"D{number}" for number in range(1, 15)}),
         ("methods", "method", {"dp-gnn", "dp-mlp", "gnn", "mlp"}),
         ("datasets", "dataset", {"cora", "citeseer", "pubmed", "cora-ml", "coauthor-cs", "ogbn-arxiv", "pokec"}),
+        ("rows", "paper", {"daigavane"}),
         ("cells", "cell", set()),
     ],
 )

@@ -101,8 +101,8 @@ def test_an_unknown_command_is_one_line(capsys):
         (["preprocess"], "error: task: expected this argument (dpgraph preprocess --help)"),
         (["explain", "a", "b"], "error: b: expected no more words (dpgraph explain --help)"),
         (["train", "--workers", "1.5"], "error: --workers=1.5: expected an integer (dpgraph train --help)"),
-        (["list", "cels"], "error: what=cels: expected one of papers, artefacts, claims, methods, datasets, cells, "
-                           "inventory, mechanisms, audits; did you mean cells? (dpgraph list --help)"),
+        (["list", "cels"], "error: what=cels: expected one of papers, artefacts, claims, methods, rows, datasets, "
+                           "cells, inventory, mechanisms, audits; did you mean cells? (dpgraph list --help)"),
         (["train", "--cell", "{}", "--device", "gpu"],
          "error: --device=gpu: expected one of auto, cpu, cuda; did you mean cpu? (dpgraph train --help)"),
         (["noise", "gaussian", "--detla", "1"],

@@ -1,4 +1,4 @@
-"""Readings of the papers in workflow/: where one of them is shown, so are the others, under labels that name them."""
+"""Readings of the papers in workflow/: where one of them is shown, so are the others; `about` names them."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_the_clipped_readings_stand_beside_the_released_code(paper: Plan, name: 
             wanted |= noise if released and "confusion" not in artefact_id and artefact_id != "table4" else set()
             assert wanted <= set(artefact.methods), artefact_id
     said = {
-        "released": "nothing clipped",
-        "published": "one clipped gradient",
-        "per-node": "each node's gradient clipped",
+        "released": "clips nothing",
+        "published": "One clipped gradient",
+        "per-node": "Each node's gradient is clipped",
     }
     for method, row in experiment.methods.items():
         for reading, words in said.items():
             if method.startswith(("dp-gcn-sgd", "dp-gcn-adam", "dp-split-")) and reading in method:
-                assert words in row.label, method
+                assert words in str(row.about), method
 
 
 def test_dp_mlp_has_both_readings_of_its_noise(paper: Plan) -> None:
@@ -53,9 +53,9 @@ def test_dp_mlp_has_both_readings_of_its_noise(paper: Plan) -> None:
     shown = ["table1", "table2", "table3", "table4", "fig2", "table9", "table10", "table11", "table12"]
     for artefact in shown:
         assert {"dp-mlp-published", "dp-mlp-published-text"} <= set(experiment.artefacts[artefact].methods), artefact
-    labels = [experiment.methods[one].label for one in ("dp-mlp-published", "dp-mlp-published-text")]
-    assert "std λC" in labels[0]
-    assert "std 2λC" in labels[1]
+    abouts = [experiment.methods[one].about for one in ("dp-mlp-published", "dp-mlp-published-text")]
+    assert "std λC" in abouts[0]
+    assert "std 2λC" in abouts[1]
     both = [
         {entry.task_id: entry.cell for entry in paper.entries_of("daigavane/table1") if entry.method_id == method}
         for method in ("dp-mlp-published", "dp-mlp-published-text")

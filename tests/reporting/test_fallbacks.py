@@ -72,12 +72,10 @@ def results(shown: list[Entry]) -> pd.DataFrame:
 def test_tables_number_it_as_a_note(plan: Plan, results: pd.DataFrame, shown: list[Entry]) -> None:
     """Of the label in the long form, of the value in the wide one, whose lines have several data sets."""
     long = accuracy_table(plan, ACCURACY, results)
-    assert long[long["fallback"] == TEXT][["label", "epsilon_target"]].values.tolist() == [
-        ["Votes, node-remove, no schema", 1.0]
-    ]
+    assert long[long["fallback"] == TEXT][["label", "epsilon_target"]].values.tolist() == [["Votes (node-remove)", 1.0]]
     table = accuracy_display("title", long, quantity("accuracy/test"))
     marked = [row for block in table.blocks for row in block.rows if row[0].notes]
-    assert [[row[0].value, row[1].value] for row in marked] == [["Votes, node-remove, no schema", "1"]]
+    assert [[row[0].value, row[1].value] for row in marked] == [["Votes (node-remove)", "1"]]
     assert table.footnotes[marked[0][0].notes[0] - 1] == TEXT
     _, wide = forms(plan, ACCURACY, long)
     values = [cell for block in wide.blocks for row in block.rows for cell in row[3:] if cell.value[:1].isdigit()]
@@ -90,7 +88,7 @@ def test_the_first_page_marks_the_value_and_explains_the_mark(plan: Plan, result
     claims = pd.DataFrame(columns=["paper", "claim", "verdict", "statement", "reason", "evidence", "source"])
     text = page(plan, standings(plan, results), claims, Links())
     assert text.count(f' {FALLS_BACK}"') == 1
-    assert f"<dt>{FALLS_BACK}</dt><dd>{TEXT} (Votes, node-remove, no schema)</dd>" in text
+    assert f"<dt>{FALLS_BACK}</dt><dd>{TEXT} (Votes (node-remove))</dd>" in text
     plain = page(plan, standings(plan, results.assign(fallback="")), claims, Links())
     assert FALLS_BACK not in plain
 

@@ -79,7 +79,7 @@ def test_published_epsilon_never_without_its_twin(plan, results, tmp_path):
     for row in rows:
         assert re.fullmatch(r" \d[\d.]* ", row[5])
         assert re.fullmatch(r" (\d[\d.]*|none<sup>1</sup>) ", row[6])
-    assert markdown.read_text().count("<sup>1</sup>") == 1 + sum("paper's mechanism" in row[1] for row in rows)
+    assert markdown.read_text().count("<sup>1</sup>") == 1 + sum("(paper" in row[1] for row in rows)
     assert "<sup>1</sup> Lemma 2 is false" in markdown.read_text()
     papers_own = sum(entry.cell.privacy.variant.startswith("published") for entry in private)
     assert latex.read_text().count(r"none\textsuperscript{1}") == papers_own > 0
@@ -178,3 +178,17 @@ def test_statistics_of_one_task_are_enough(paper_plan):
 def test_only_tables_of_the_plan(plan, results, tmp_path, artefact):
     with pytest.raises(UserError, match=f"table={artefact}: expected one of daigavane/table1"):
         write_table(plan, artefact, results, tmp_path / "x")
+
+
+def test_what_a_label_leaves_out_is_a_footnote_of_its_rows(paper_plan, paper_results, tmp_path):
+    write_table(paper_plan, "daigavane/table1", paper_results, tmp_path / "table1")
+    text = (tmp_path / "table1.md").read_text(encoding="utf-8")
+    about = paper_plan.experiments["daigavane"].methods["dp-gcn-1"].about
+    (number,) = re.findall(rf"<sup>(\d+)</sup> {re.escape(about)}", text)
+    rows = [line for line in text.splitlines() if line.startswith("| DP-GCN-1 (proved)")]
+    assert rows
+    assert all(re.match(rf"\| DP-GCN-1 \(proved\)<sup>(\d+,)*{number}</sup> ", row) for row in rows)
+    assert paper_plan.experiments["daigavane"].methods["dp-gcn-1-fixed-size"].about not in text
+    write_table(paper_plan, "daigavane/table1", paper_results, tmp_path / "table1", wide=True)
+    wide = (tmp_path / "table1.wide.md").read_text(encoding="utf-8")
+    assert f"DP-GCN-1 (proved), DP-GCN-1 SGD (proved), DP-MLP (proved): {about}" in wide

@@ -27,6 +27,7 @@ def catalogue(what: str, plan: Plan) -> list[Row]:
         "artefacts": _artefacts,
         "claims": _claims,
         "methods": lambda plan: _methods(),
+        "rows": _method_rows,
         "datasets": _datasets,
         "cells": _cells,
     }[what](plan)
@@ -61,8 +62,9 @@ def print_explained(plan: Plan, name: str, as_json: bool) -> None:
     if as_json:
         print(json.dumps(cells, indent=1, ensure_ascii=False))
         return
+    shown = {entry.cell.slug: entry.method for entry in reversed(plan.entries)}  # the first one, as in `explain`
     for slug, rows in cells.items():
-        print(f"\n{slug}")
+        print(f"\n{slug}\n{shown[slug].label}" + (f": {shown[slug].about}" if shown[slug].about else ""))
         print_rows([{**row, "value": "null" if row["value"] is None else row["value"]} for row in rows], as_json=False)
 
 
@@ -108,6 +110,15 @@ def _claims(plan: Plan) -> list[Row]:
             "readings": "; ".join(claim.readings),
         }
         for name, (paper, claim) in plan.claims().items()
+    ]
+
+
+def _method_rows(plan: Plan) -> list[Row]:
+    """Return each method of the plan's papers as their tables label it."""
+    shown = {(entry.paper, entry.method_id): entry.method for entry in plan.entries}
+    return [
+        {"paper": paper, "row": name, "label": row.label, "method": row.method, "about": row.about or ""}
+        for (paper, name), row in shown.items()
     ]
 
 

@@ -14,7 +14,9 @@ from cyclopts import Parameter
 from dpgraph.cli.options import ANY_SUITE, Json, PlanOptions, Whole
 from dpgraph.core.errors import UserError, invalid
 
-Listing = Literal["papers", "artefacts", "claims", "methods", "datasets", "cells", "inventory", "mechanisms", "audits"]
+Listing = Literal[
+    "papers", "artefacts", "claims", "methods", "rows", "datasets", "cells", "inventory", "mechanisms", "audits"
+]
 
 
 def run(
@@ -65,9 +67,9 @@ def run(
 def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
     """List papers, artefacts, claims, methods, data sets, cells and more.
 
-    `inventory` lists every table, figure and claim of the papers, and what shows it or why none does; `mechanisms`
-    lists the parameters of every mechanism, for `dpgraph epsilon` and `dpgraph noise`; `audits` those of `dpgraph
-    audit`.
+    `rows` lists the methods of tables and figures by label, and what a label leaves out; `inventory` lists every
+    table, figure and claim of the papers, and what shows it or why none does; `mechanisms` lists the parameters of
+    every mechanism, for `dpgraph epsilon` and `dpgraph noise`; `audits` those of `dpgraph audit`.
 
     Example: dpgraph list artefacts --suite cpu --paper daigavane
 

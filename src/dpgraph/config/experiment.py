@@ -47,7 +47,8 @@ HARD_CASES = "hard_cases"  # metric of a view of that name, followed by / and th
 class MethodRow(Finite):
     """A row of the paper's tables: a method of the package with what the paper fixes."""
 
-    label: str
+    label: str = Field(description="At most 24 characters, as long as a legend has room for")
+    about: str | None = Field(default=None, description="What the label leaves out, a sentence of at most 25 words")
     method: str = Field(description="A method by its name: gnn, mlp, dp-gnn, dp-mlp")
     set: dict[str, Any] = Field(
         default_factory=dict,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 import pandas as pd
@@ -112,6 +112,23 @@ def own_point(entry: Entry, step: float, outcome: EntryResult) -> dict[str, Any]
 
 def described_rows(runs: Iterable[EntryRun]) -> pd.DataFrame:
     return pd.DataFrame([described(one.entry, one.outcome) for one in runs])
+
+
+def abouts(plan: Plan, artefact_id: str, rows: pd.DataFrame) -> dict[str, str]:
+    """Return what labels of the rows leave out, by label in the file's order; empty for rows without methods."""
+    methods = plan.experiments[artefact_id.split("/")[0]].methods
+    present = set(rows["method"]) if "method" in rows else set()
+    return {row.label: row.about for name, row in methods.items() if name in present and row.about}
+
+
+def described_labels(by_label: Mapping[str, str]) -> list[str]:
+    """Return one sentence for each text, after its labels.
+
+    >>> described_labels({"A (paper)": "As printed.", "B (paper)": "As printed.", "Votes": "Ours."})
+    ['A (paper), B (paper): As printed.', 'Votes: Ours.']
+    """
+    texts = dict.fromkeys(by_label.values())
+    return [f"{', '.join(label for label, own in by_label.items() if own == text)}: {text}" for text in texts]
 
 
 def prepend_columns(head: dict[str, Any], rows: pd.DataFrame) -> pd.DataFrame:

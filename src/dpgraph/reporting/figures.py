@@ -14,7 +14,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
 from dpgraph.engine.methods.looks import BLACK, BLUE, Look
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.artefacts import artefact_of, heading
+from dpgraph.reporting.artefacts import abouts, artefact_of, described_labels, heading
 from dpgraph.reporting.drawing import canvas, marks
 from dpgraph.reporting.drawing.canvas import house_style, panel_title, panels, save_all
 from dpgraph.reporting.formats import html_text, page, template
@@ -34,11 +34,12 @@ def write_figure(plan: Plan, artefact_id: str, given: Any, stem: Path) -> list[P
         files = canvas.save_all(drawn.figure, stem)
     table = stem.with_name(f"{stem.name}.csv")
     write_csv(drawn.points, table)
-    text = write_caption(drawn.caption, stem)
+    lines = [*drawn.caption, *described_labels(abouts(plan, artefact_id, drawn.points))]
+    text = write_caption(lines, stem)
     shown = stem.with_name(f"{stem.name}.html")
     picture = next(path for path in files if path.suffix == ".png")
     data = f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
-    write_text(shown, page(plan.suite, heading(plan, artefact_id), figure_html(data, drawn.caption)))
+    write_text(shown, page(plan.suite, heading(plan, artefact_id), figure_html(data, lines)))
     return [*files, table, text, shown]
 
 

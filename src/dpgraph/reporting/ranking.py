@@ -65,12 +65,12 @@ def with_floors(rows: pd.DataFrame) -> pd.DataFrame:
 def label_of(cell: Cell, label: str) -> str:
     """Return the name of a method in rankings: one mechanism, made of method and settings, has one name in all files.
 
-    Residual clipping with ratio 0 is training on own records, whatever an experiment file calls it.
+    Residual clipping with ratio 0 trains without neighbours, whatever an experiment file calls it.
     """
     if getattr(cell.privacy, "neighbour_clip_ratio", None) != 0:
         return label
     architecture, hops = cell.network
-    return f"DP-{architecture.upper()}-{hops}, own records"
+    return f"DP-{architecture.upper()}-{hops} (MLP-trained)"
 
 
 def kind(outcome: EntryResult) -> str:

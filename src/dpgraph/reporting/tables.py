@@ -5,6 +5,8 @@ Every table has a long form, a row per result; those of accuracies have a wide o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,8 +14,8 @@ import pandas as pd
 from dpgraph.core.files import write_text
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
-from dpgraph.reporting.artefacts import artefact_of, caption
-from dpgraph.reporting.display import MadeTable, Table
+from dpgraph.reporting.artefacts import abouts, artefact_of, caption, described_labels
+from dpgraph.reporting.display import Footnotes, MadeTable, Table
 from dpgraph.reporting.formats import page, template
 from dpgraph.reporting.latex import as_latex, spans
 from dpgraph.reporting.results import write_csv
@@ -66,10 +68,21 @@ def write_table(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, stem: P
 
 
 def _remark(plan: Plan, artefact_id: str, table: Table, frame: pd.DataFrame) -> None:
-    """Add the remarks that stand below every form of the artefact."""
+    """Add what stands below every form of the artefact: remarks, and what labels leave out."""
+    _explain_labels(table, abouts(plan, artefact_id, frame))
     below = plan.artefacts[artefact_id].caption
     first = [*([below] if below else []), *splits.remarks(plan, artefact_id)]
     table.remarks[:0] = first
     if table.brief is not None:
         table.brief[:0] = first
     table.remarks.extend(how_to_run(plan, artefact_id, frame))
+
+
+def _explain_labels(table: Table, by_label: Mapping[str, str]) -> None:
+    """Add a footnote to each label that leaves something out; a remark says it of labels that head no row."""
+    notes, left = Footnotes(table.footnotes), dict(by_label)
+    for row in (row for block in table.blocks for row in block.rows):
+        if (about := by_label.get(row[0].value)) is not None:
+            row[0] = replace(row[0], notes=(*row[0].notes, notes.number(about)))
+            left.pop(row[0].value, None)
+    table.remarks.extend(described_labels(left))

@@ -40,6 +40,11 @@ def test_files_and_size(figure):
     assert image.shape[1] == 1320  # two columns of 3.3 inches at 200 dpi
 
 
+def test_the_caption_says_what_labels_leave_out(plan, figure):
+    caption = next(path for path in figure if path.suffix == ".txt").read_text(encoding="utf-8")
+    assert f"(proved): {plan.experiments['daigavane'].methods['dp-gcn-1'].about}\n" in caption
+
+
 def test_nothing_touches_the_edge(figure):
     """A label that is cut off would leave ink on the image's border."""
     image = imread(figure[2])[:, :, :3]

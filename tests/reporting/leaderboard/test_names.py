@@ -44,10 +44,11 @@ def test_one_mechanism_has_one_name_in_all_files():
             optimizer = entry.method.set.get("training", {}).get("optimizer")
             key = (entry.cell.method, entry.cell.network, settings, optimizer)
             names.setdefault(key, set()).add(label_of(entry.cell, entry.method.label))
+    assert max(len(name) for found in names.values() for name in found) <= 24
     own = {name for key, found in names.items() for name in found if '"neighbour_clip_ratio": 0' in key[2]}
     assert {"daigavane/dp-own-gcn-1", "daigavane/dp-own-gcn-2"} <= ids
     assert "votes/raw-graph" not in ids
-    assert own == {f"DP-GCN-{hops}, own records" for hops in (1, 2)}
+    assert own == {f"DP-GCN-{hops} (MLP-trained)" for hops in (1, 2)}
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_every_graph_has_its_number_where_it_is(
         left, low, right, high = box(text, figure)
         assert min(left, low) >= -0.001
         assert max(right, high) <= 1.001
-    assert "Votes minus that of own records at the same ε" in caption
+    assert "Votes minus that of features only at the same ε" in caption
     assert "95 % confidence interval over 8 seeds" in caption
     assert "a tenth of the labels redrawn" in caption
 

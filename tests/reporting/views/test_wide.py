@@ -63,10 +63,10 @@ def test_methods_by_data_sets_as_in_daigavanes_table_1(wides):
     lines = lines_of(table)
     assert table.columns[3:] == ["ogbn-arxiv", "ogbn-products", "ogbn-mag", "reddit"]
     blocks = list(dict.fromkeys(title for title, _ in lines))
-    assert blocks == ["GCN (1-layer)", "DP-GCN (Adam)", "DP-GCN (SGD)", "MLP", "DP-MLP"]
+    assert blocks == ["GCN-1", "DP-GCN-1", "DP-GCN-1 SGD", "MLP", "DP-MLP"]
     printed = {title: texts[1:] for title, texts in lines if texts[0] == "paper"}
     # the paper's text, Table 1
-    assert printed["GCN (1-layer)"] == [
+    assert printed["GCN-1"] == [
         "–",
         "∞",
         "67.758 ± 0.418",
@@ -76,8 +76,8 @@ def test_methods_by_data_sets_as_in_daigavanes_table_1(wides):
     ]
     assert printed["DP-MLP"][:2] == ["≤ 12", "≤ 12 / none"]
     assert printed["DP-MLP"][2:] == ["52.178 ± 0.158", "56.449 ± 0.105", "25.133 ± 0.149", "69.499 ± 0.104"]
-    ours = [texts[0] for title, texts in lines if title == "DP-GCN (SGD)"]
-    assert ours == ["paper", "ours, paper's mechanism", "ours, rigorous"]
+    ours = [texts[0] for title, texts in lines if title == "DP-GCN-1 SGD"]
+    assert ours == ["paper", "ours (paper)", "ours (proved)"]
 
 
 def test_data_sets_and_epsilons_by_optimiser_as_in_igamberdievs_table_2(wides):
@@ -142,7 +142,7 @@ def test_every_row_of_the_long_form_stands_in_the_wide_one_once(paper, longs, wi
 def test_each_value_is_that_of_its_method_data_set_and_target(longs, wides):
     """Line by line against a look-up in the long form."""
     long, (numbers, _) = longs["daigavane/table2"], wides["daigavane/table2"]
-    line = numbers[(numbers["block"] == "DP-GCN (2-layer)") & (numbers["line"] == "ours, paper's mechanism")].iloc[0]
+    line = numbers[(numbers["block"] == "DP-GCN-2") & (numbers["line"] == "ours (paper)")].iloc[0]
     rows = long[(long["method"] == "dp-gcn-2-published") & (long["epsilon_target"] == float(line["target_epsilon"]))]
     assert len(rows) == 3
     for row in rows.to_dict("records"):
@@ -155,7 +155,7 @@ def test_both_epsilons_relation_and_scope_of_each_line(wides):
     private = numbers[numbers["block"].str.startswith("DP") & (numbers["line"] != "paper")]
     assert len(private) > 5
     for line in private.to_dict("records"):
-        papers = line["line"].startswith("ours, paper's mechanism")
+        papers = line["line"].startswith("ours (paper")
         assert line["eps_rigorous"] == ("none" if papers else "12.0")
         assert line["eps_published"] == ("12.0" if papers else "37.2")
         assert line["relation"] == ("node-remove / none" if papers else "node-remove / node-null")

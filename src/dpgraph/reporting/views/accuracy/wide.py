@@ -6,6 +6,7 @@ The wide form only places rows of the long form, so both give the same numbers.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -71,7 +72,7 @@ def _by_data_set(plan: Plan, artefact_id: str, long: pd.DataFrame) -> Wide:
     lines: list[Line] = []
     for _, rows in groupby(long.to_dict("records"), key=lambda row: _printed_as(plan, artefact_id, row)):
         group = list(rows)
-        title = str(group[0]["label"]).partition(", ")[0]
+        title = _without_variant(str(group[0]["label"]))
         paper = tuple(_first(group, task=task, printed=True) for task in tasks)
         found = any(row is not None for row in paper)
         if found:
@@ -129,11 +130,16 @@ def _first(
 def _below(label: str, title: str) -> str:
     """Return a label without the title of its block.
 
-    >>> _below("DP-GCN, rigorous", "DP-GCN"), _below("GCN", "GCN"), _below("DP-GCN (1-layer), own", "DP-GCN")
-    ('ours, rigorous', 'ours', 'ours: DP-GCN (1-layer), own')
+    >>> _below("DP-GCN-1 (proved)", "DP-GCN-1"), _below("GCN-1", "GCN-1"), _below("DP-GCN-1 SGD (paper)", "DP-GCN-1")
+    ('ours (proved)', 'ours', 'ours: DP-GCN-1 SGD (paper)')
     """
     rest = label.removeprefix(title)
-    return f"ours{rest}" if label.startswith(title) and rest[:1] in ("", ",") else f"ours: {label}"
+    return f"ours{rest}" if _without_variant(label) == title else f"ours: {label}"
+
+
+def _without_variant(label: str) -> str:
+    """Return what stands before a comma or a parenthesis."""
+    return re.split(r", | \(", label, maxsplit=1)[0]
 
 
 def _target(target: float) -> str:
