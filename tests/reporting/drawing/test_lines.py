@@ -57,6 +57,12 @@ def test_six_lines_show_the_best_of_each_family_before_its_second_variant():
     assert chosen(5, of_methods(names), families) == ["paper", "floor", "gap", "ours-1", "ours-2"]
 
 
+def test_what_is_proved_stands_for_its_family_before_what_is_published():
+    names = {"gcn-proved": "rigorous", "mlp-proved": "rigorous", "mlp-paper": "published", "gcn-paper": "published"}
+    families = {"gcn-paper": "dp-gnn", "gcn-proved": "dp-gnn", "mlp-paper": "dp-mlp", "mlp-proved": "dp-mlp"}
+    assert chosen(3, of_methods(names), families) == ["gcn-paper", "gcn-proved", "mlp-proved"]
+
+
 def test_at_most_two_lines_are_without_privacy_those_of_most_data_sets_first():
     names = {"gcn": "none", "mlp": "none", "best": "none", **{f"ours-{place}": "rigorous" for place in range(4)}}
     points = of_methods(names)

@@ -16,8 +16,9 @@ def chosen_methods(entries: Sequence[Entry], drawable: pd.DataFrame, most: int =
     """Return the methods that a figure draws; all of them where they are no more than `most`.
 
     Methods are taken in this order: `PUBLIC_LINES` without privacy (those of most data sets, then the best), the first
-    mechanism as a paper publishes it, the best method of each family, and then the other methods. A method is better
-    the nearer it is, at its largest epsilon, to the best of each data set, on average.
+    mechanism as a paper publishes it, the best method of each family, and then the other methods; in both, what is
+    proved comes before what is published. A method is better the nearer it is, at its largest epsilon, to the best of
+    each data set, on average.
 
     Args:
         entries: Entries of the artefact, in its order.
@@ -37,7 +38,9 @@ def chosen_methods(entries: Sequence[Entry], drawable: pd.DataFrame, most: int =
     public = ranked[ranked["variant"] == "none"].sort_values(["data_sets", "below"], ascending=False, kind="stable")
     private = ranked[ranked["variant"] != "none"]
     published = list(private.index[private["variant"].str.startswith("published")][:1])
-    others = private.drop(published).sort_values("below", ascending=False, kind="stable")
+    others = private.drop(published)
+    claimed = others["variant"].str.startswith("published")
+    others = others.assign(claimed=claimed).sort_values(["claimed", "below"], ascending=[True, False], kind="stable")
     second = others.index.map(families).duplicated()
     order = [*public.index[:PUBLIC_LINES], *published, *others.index[~second], *others.index[second]]
     chosen = order[:most]
