@@ -40,6 +40,7 @@ def test_one_mechanism_has_one_name_in_all_files():
             privacy = entry.cell.privacy
             if getattr(privacy, "neighbour_clip_ratio", None) == 0:
                 ids.add(f"{entry.paper}/{entry.method_id}")
+                assert label_of(entry.cell, "a row's own label").endswith("(MLP-trained)")
             settings = json.dumps(entry.method.set.get("privacy", {}), sort_keys=True)
             optimizer = entry.method.set.get("training", {}).get("optimizer")
             key = (entry.cell.method, entry.cell.network, settings, optimizer)
