@@ -1,4 +1,4 @@
-"""What an epsilon protects: relation, scope, premises of its formula that failed, and reads that no epsilon covers.
+"""The protection that an epsilon states: relation, scope, premises of its formula that failed, and reads that no epsilon covers.
 
 Rows of results and tables carry this as the texts of `guarantee`. Epsilons are compared within one relation and scope
 only: where a table or figure has several, it lists them.

@@ -1,4 +1,4 @@
-"""What reporting shows of units: printed budgets of class- and subclass-DP recomputed, and images of subclasses."""
+"""Claims and views of units: printed budgets of class- and subclass-DP recomputed, and images of subclasses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all kinds of tests share: places of an artefact, comparisons of weighted sums of their means, and phrases."""
+"""Parts that all kinds of tests share: places of an artefact, comparisons of weighted sums of their means, and phrases."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class ClaimKind:
-    """How claims of one kind are decided: a module of `claims/kinds` declares it for a test of `config.claim_tests`."""
+    """A way to decide claims of one kind: a module of `claims/kinds` declares it for a test of `config.claim_tests`."""
 
     test: type
     compare: Callable[[Any, PaperResults, Sequence[DataSet], Comparisons], None]  # adds the test's comparisons

@@ -1,4 +1,4 @@
-"""From comparisons to a verdict on a claim, by its parts, premises and readings (docs/reference/claims.md).
+"""Verdicts on a claim from its comparisons, by its parts, premises and readings (docs/reference/claims.md).
 
 The size of the test of a conjunction is known. *Reproduced*: every part holds, each at 5 %; a claim of which one part
 is false is called so at most once in twenty (intersection-union). *Contradicted*: the opposite of one part is shown at

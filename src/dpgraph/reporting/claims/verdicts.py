@@ -1,4 +1,4 @@
-"""From comparisons to a verdict on a claim that is read in one way."""
+"""Verdicts from comparisons on a claim that is read in one way."""
 
 from __future__ import annotations
 
