@@ -1,4 +1,4 @@
-"""The protection that an epsilon states: relation, scope, premises of its formula that failed, and reads that no epsilon covers.
+"""Protection by an epsilon: relation, scope, premises of its formula that failed, and reads that it does not cover.
 
 Rows of results and tables carry this as the texts of `guarantee`. Epsilons are compared within one relation and scope
 only: where a table or figure has several, it lists them.

@@ -1,4 +1,4 @@
-"""Parts that all kinds of tests share: places of an artefact, comparisons of weighted sums of their means, and phrases."""
+"""Parts of all kinds of tests: places of an artefact, comparisons of weighted sums of their means, and phrases."""
 
 from __future__ import annotations
 
