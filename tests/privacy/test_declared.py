@@ -37,7 +37,7 @@ def test_a_new_accountant_is_listed_evaluated_solved_and_checked(own: Path, caps
     asked = ["toy-laplace", "--steps", "2", "--delta", "1e-6"]
     assert main(["epsilon", *asked, "--scale", "4", "--mode", "rigorous"]) == 0
     shown = capsys.readouterr().out
-    assert "rigorous epsilon: 0.5 at delta 1e-06" in shown
+    assert "proved epsilon: 0.5 at delta 1e-06" in shown
     assert "relation: edge" in shown
     assert "assumes: answers add up" in shown
     assert f"assumes: claimed: {own} is outside of the package" in shown

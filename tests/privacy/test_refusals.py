@@ -1,4 +1,4 @@
-"""There is no configuration that gives a rigorous epsilon where no theorem holds
+"""There is no configuration that gives a proved epsilon where no theorem holds
 (docs/privacy/checks.md#what-the-code-refuses)."""
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def row(**changed: object) -> dict:
 
 
 def changed_by(method: str) -> dict[str, object]:
-    """Two methods of unlike relation; one has unmet premises, the other an uncovered step and no published epsilon."""
+    """Two methods of unlike relation; one has unmet premises, the other an uncovered step and no claimed epsilon."""
     if method not in MIXED:
         return {}
     relation, scope = MIXED[method]
@@ -119,7 +119,7 @@ def test_meanings_premises_and_gaps_stand_below_once() -> None:
     remarks = protection.remarks(pd.DataFrame(rows))
     assert f"Relation node-null: {Relation.NODE_NULL.meaning}." in remarks
     assert f"Scope joint: {Scope.JOINT.meaning}." in remarks
-    premises = [text for text in remarks if text.startswith("Premise of ε published that does not hold")]
+    premises = [text for text in remarks if text.startswith("Premise of ε claimed that does not hold")]
     assert [text.partition(": ")[2] for text in premises] == [f"{text}." for text in PREMISES.split("; ")]
     assert all("(A, B)" in text for text in premises)
     assert remarks[-2:] == [
@@ -142,13 +142,13 @@ def check_remarks(remarks: list[str]) -> None:
     assert protection.UNLIKE in remarks
     assert f"Relation node-remove: {Relation.NODE_REMOVE.meaning}." in remarks
     assert f"Scope joint: {Scope.JOINT.meaning}." in remarks
-    assert text.count("Premise of ε published that does not hold for what ran (DP-GCN, rigorous)") == 2
+    assert text.count("Premise of ε claimed that does not hold for what ran (DP-GCN, rigorous)") == 2
     assert f"† Reads private data, and no ε covers it (DP-GCN, residual clipping): {VOCABULARY}." in remarks
 
 
 @pytest.fixture
 def tables(views_plan: Plan, mixed: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> dict[str, Table]:
-    """Of each view with a column of rigorous epsilons, over methods of unlike relation."""
+    """Of each view with a column of proved epsilons, over methods of unlike relation."""
     methods = ("gcn", "dp-gcn-published", "dp-gcn", "dp-residual")
     entries = tuple(entry for entry in views_plan.entries_of("daigavane/fig2") if entry.method_id in methods)
     counts = {entry.task_id: np.array([30, 20, 10]) for entry in entries}
@@ -161,13 +161,13 @@ def tables(views_plan: Plan, mixed: pd.DataFrame, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("view", ["accuracy", "class-wise"])
 def test_tables_say_relation_scope_and_gaps_row_by_row(tables: dict[str, Table], view: str) -> None:
     table = tables[view]
-    place = table.columns.index("ε rigorous")
-    assert table.columns[place - 1 : place + 3] == ["ε published", "ε rigorous", "Relation", "Scope"]
+    place = table.columns.index("ε proved")
+    assert table.columns[place - 1 : place + 3] == ["ε claimed", "ε proved", "Relation", "Scope"]
     assert cells(table, "DP-GCN, rigorous", "Relation") == ["node-remove / node-null"] * 2
     assert cells(table, "DP-GCN, rigorous", "Scope") == ["parameters"] * 2
     assert cells(table, "DP-GCN, residual", "Relation") == ["none / node-remove"] * 2
-    assert cells(table, "DP-GCN, residual", "ε rigorous") == ["2.00†", "12.0†"]
-    assert cells(table, "DP-GCN, rigorous", "ε rigorous") == ["2.00", "12.0"]
+    assert cells(table, "DP-GCN, residual", "ε proved") == ["2.00†", "12.0†"]
+    assert cells(table, "DP-GCN, rigorous", "ε proved") == ["2.00", "12.0"]
     assert cells(table, "DP-GCN, paper", "Relation") == ["node-remove / none"] * 2
     assert cells(table, "GCN", "Relation") == ["–"]
     check_remarks(table.remarks)
@@ -203,11 +203,11 @@ def test_confusions_and_marks(
     monkeypatch.setattr("dpgraph.reporting.stored.Predictions.predicted", lambda *_: predicted[:9])
     frame = with_derived(splits_run, frame)
     text = write_table(splits_run, "igamberdiev/confused", frame, tmp_path / "t")[1].read_text()
-    assert "| ε published / rigorous |  |  |  | ∞ / ∞ | 2.00 / 3.40† |" in text
+    assert "| ε claimed / proved |  |  |  | ∞ / ∞ | 2.00 / 3.40† |" in text
     assert "† Reads private data" in text
     assert "Relation graph: any other graph" in text
     _, caption = said(splits_run, "igamberdiev/confusion", frame, tmp_path / "f")
-    assert "Published and rigorous ε: graph, parameters." in caption
+    assert "Claimed and proved ε: graph, parameters." in caption
     assert "3.40†" in caption
 
 
@@ -231,7 +231,7 @@ def test_accounting_says_it_too(splits_run: Plan, monkeypatch: pytest.MonkeyPatc
     table = accounting_display("t", accounting_table(splits_run, "igamberdiev/table3", None), "Noise")
     assert [line[-3].value for line in table.blocks[0].rows] == ["2.00†", "2.00"]
     assert [line[-2].value for line in table.blocks[0].rows] == ["subgraph / graph", "subgraph / node-remove"]
-    assert table.columns[-3:] == ["ε rigorous", "Relation", "Scope"]
+    assert table.columns[-3:] == ["ε proved", "Relation", "Scope"]
     assert protection.UNLIKE in table.remarks
 
 
@@ -250,13 +250,13 @@ def test_curves_of_unlike_relation_never_share_an_axis_silently(
     views_plan: Plan, mixed: pd.DataFrame, tmp_path: Path
 ) -> None:
     inside, caption = said(views_plan, "daigavane/fig2", mixed, tmp_path / "fig2")
-    assert "rigorous ε relations differ" in inside
-    assert "published ε node-remove, parameters" in inside
-    both = "Rigorous ε: node-null, parameters (DP-GCN, rigorous); node-remove, joint (DP-GCN, residual clipping)."
+    assert "proved ε relations differ" in inside
+    assert "claimed ε node-remove, parameters" in inside
+    both = "Proved ε: node-null, parameters (DP-GCN, rigorous); node-remove, joint (DP-GCN, residual clipping)."
     assert both in caption
     assert "their ε are no common scale" in caption
-    assert "Published ε with unmet premises (named in the CSV file): DP-GCN, rigorous." in caption
-    assert "DP-GCN, residual clipping†; published ε: none" in inside
+    assert "Claimed ε with unmet premises (named in the CSV file): DP-GCN, rigorous." in caption
+    assert "DP-GCN, residual clipping†; claimed ε: none" in inside
     assert f"† Reads private data, and no ε covers it (DP-GCN, residual clipping): {VOCABULARY}." in caption
     points = pd.read_csv(tmp_path / "fig2.csv")
     assert set(points.loc[points["method"] == "dp-gcn", "published_unmet"].dropna()) == {PREMISES}
@@ -265,7 +265,7 @@ def test_curves_of_unlike_relation_never_share_an_axis_silently(
 def test_one_relation_stands_at_the_axis(views_plan: Plan, mixed: pd.DataFrame, tmp_path: Path) -> None:
     kept = mixed[mixed["method"] != "dp-residual"]
     inside, caption = said(views_plan, "daigavane/fig2", kept, tmp_path / "fig2")
-    assert "rigorous ε node-null, parameters" in inside
+    assert "proved ε node-null, parameters" in inside
     assert "no common scale" not in caption
 
 
@@ -285,9 +285,9 @@ def test_sweeps_and_classes_say_it_in_their_caption(
     marked = mixed.assign(uncovered=mixed["uncovered"].where(mixed["method"] != "dp-gnn", VOCABULARY))
     for name in ("batches", "fig4"):
         _, text = said(views_plan, f"daigavane/{name}", marked, tmp_path / name)
-        assert "Published ε: node-remove, parameters." in text
-        assert "Rigorous ε: node-null, parameters." in text
-        assert "rigorous ε 12.0†" in text
+        assert "Claimed ε: node-remove, parameters." in text
+        assert "Proved ε: node-null, parameters." in text
+        assert "proved ε 12.0†" in text
         assert "† Reads private data" in text
 
 

@@ -71,7 +71,7 @@ def test_demo_has_no_printed_values(plan, results):
 
 
 def test_published_epsilon_never_without_its_twin(plan, results, tmp_path):
-    """In every written form, each row with a finite published epsilon has a rigorous one or the word none."""
+    """In every written form, each row with a finite claimed epsilon has a rigorous one or the word none."""
     _, markdown, latex, page = write_table(plan, "daigavane/table1", results, tmp_path / "table1")
     rows = [line.split("|") for line in markdown.read_text().splitlines() if line.startswith("| DP-")]
     private = [entry for entry in plan.entries_of("daigavane/table1") if entry.cell.privacy is not None]

@@ -1,6 +1,6 @@
 """Audit of what mechanisms state: epsilon, noise and procedure next to numbers from `theory`, which shares no code.
 
-A prepared step that agrees with its mechanism may still be wrong together with it. Here the rigorous epsilon of every
+A prepared step that agrees with its mechanism may still be wrong together with it. Here the proved epsilon of every
 method and variant is worked out a second time from (q, K, D, r, C, noise multiplier, steps).
 """
 
@@ -126,7 +126,7 @@ def accounted(trials: int) -> AuditResult:
     return AuditResult(
         audit="accounted", title="what mechanisms state",
         passed=not broken, trials=len(gaps_of_each),
-        claim="rigorous epsilon, relation and noise as worked out from (q, K, D, r, C, noise multiplier, steps)",
+        claim="proved epsilon, relation and noise as worked out from (q, K, D, r, C, noise multiplier, steps)",
         finding=f"{len(broken)} of {len(gaps_of_each)} differ"
         + (f" (found, expected): {shown[:400]}" if shown else ""),
     )  # fmt: skip

@@ -64,6 +64,7 @@ def epsilon(
         mode: Accountants to ask.
     """
     from dpgraph.privacy.accountants.evaluate import guarantee
+    from dpgraph.privacy.guarantee import MODE_NAMES
 
     if not 0 < delta < 1:
         raise invalid("delta", delta, "a number in (0, 1)")
@@ -79,9 +80,9 @@ def epsilon(
         return
     for one in guarantees:
         if one.epsilon is None:
-            print(f"{one.mode} epsilon: none: {one.reason}")
+            print(f"{MODE_NAMES[one.mode]} epsilon: none: {one.reason}")
             continue
-        print(f"{one.mode} epsilon: {one.epsilon:.6g} at delta {delta:g}")
+        print(f"{MODE_NAMES[one.mode]} epsilon: {one.epsilon:.6g} at delta {delta:g}")
         print(f"  relation: {one.relation} ({one.relation.meaning})\n  scope: {one.scope}\n  sampling: {one.sampling}")
         for assumption in one.assumptions:
             print(f"  assumes: {assumption}")
@@ -113,6 +114,7 @@ def noise(
     """
     from dpgraph.privacy.accountants.evaluate import find, guarantee, solve_for
     from dpgraph.privacy.cache import default_cache
+    from dpgraph.privacy.guarantee import MODE_NAMES
 
     name, known = _mechanism(mechanism)
     chosen = mode if mode is not None else next(iter(known)) if len(known) == 1 else "rigorous"
@@ -126,7 +128,8 @@ def noise(
         print(json.dumps({**answer, "parameters": solved, "epsilon": reached.epsilon}, indent=1))
         return
     print(
-        f"{unknown} {solved[unknown]:g}: {chosen} epsilon {reached.epsilon:.6g} <= {epsilon:g} at delta {delta:g}"
+        f"{unknown} {solved[unknown]:g}: {MODE_NAMES[chosen]} epsilon {reached.epsilon:.6g} <= {epsilon:g} "
+        f"at delta {delta:g}"
         f"{reached.place}"
     )
 

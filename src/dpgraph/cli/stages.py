@@ -121,6 +121,7 @@ def train(
 def outcome_in_words(cell: Cell, record: CellRecord) -> str:
     """Return the accuracy on test nodes, or else the first metric, and both epsilons, each in a line."""
     from dpgraph.families.registry import outside_of
+    from dpgraph.privacy.guarantee import MODE_NAMES
 
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
@@ -135,7 +136,7 @@ def outcome_in_words(cell: Cell, record: CellRecord) -> str:
     statement = record.statement or {}
     for mode in ("published", "rigorous"):
         one = statement.get(mode, {})
-        called = "claimed (from outside the package)" if mode == "rigorous" and outside_of(cell.method) else mode
+        called = "claimed by its author" if mode == "rigorous" and outside_of(cell.method) else MODE_NAMES[mode]
         epsilon, where = one.get("epsilon"), f"{one.get('relation')}, {one.get('scope')}"
         if epsilon is None:
             lines.append(f"epsilon, {called}: none: {one.get('reason')}")

@@ -237,7 +237,7 @@ class Artefact(Finite):
     release_axis: ReleaseAxis | None = Field(
         default=None, description="privacy-utility: the x axis is epsilon_pr, in place of both epsilons"
     )
-    proved_only: bool = Field(default=False, description="privacy-utility: over the rigorous epsilon alone")
+    proved_only: bool = Field(default=False, description="privacy-utility: over the proved epsilon alone")
     chance: bool = Field(
         default=False,
         description="accuracy, sweep, privacy-utility: chance level (share of the largest class of the test nodes) and "

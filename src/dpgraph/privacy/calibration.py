@@ -19,7 +19,7 @@ from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.files import read_json, write_json
 from dpgraph.privacy.accountants.parameters import Unknown
 from dpgraph.privacy.cache import Cache, accountants_digest, made_elsewhere, versions
-from dpgraph.privacy.guarantee import Mode, PrivacyStatement
+from dpgraph.privacy.guarantee import MODE_NAMES, Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps, mechanism_from
 from dpgraph.privacy.solving import NOISE_RANGE, EpsilonAt, shown, solved
 
@@ -246,7 +246,12 @@ def check_calibration(path: Path, stored: Calibration, fresh: Calibration) -> No
         _same(path, name, held.get(name), value)
     statement = _statement_of(fresh.mechanism)
     for mode in ("published", "rigorous"):
-        _same(path, f"{mode} epsilon", getattr(stored.statement, mode).epsilon, getattr(statement, mode).epsilon)
+        _same(
+            path,
+            f"{MODE_NAMES[mode]} epsilon",
+            getattr(stored.statement, mode).epsilon,
+            getattr(statement, mode).epsilon,
+        )
     if stored.statement != statement:
         raise UserError(f"{path}: its statement is not that of its mechanism; calibrate it again")
 

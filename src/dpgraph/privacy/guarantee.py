@@ -12,6 +12,8 @@ from dpgraph.privacy.procedure import Procedure
 from dpgraph.privacy.relation import Relation, Scope
 
 Mode = Literal["published", "rigorous"]
+# what a reader sees: epsilon claimed by the paper, epsilon proved
+MODE_NAMES: dict[Mode, str] = {"published": "claimed", "rigorous": "proved"}
 
 
 class Guarantee(Frozen):

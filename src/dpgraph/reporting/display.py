@@ -66,12 +66,12 @@ class MadeTable(NamedTuple):
 
 
 EPSILON_REMARK = (
-    "ε published: by the paper’s formula, even where it is wrong. ε rigorous: proved. ∞: no privacy. "
-    "none: nothing is guaranteed. Relation (which data sets are neighbours) and scope (what is covered): published / "
-    "rigorous where they differ."
+    "ε claimed: by the paper’s formula, even where it is wrong. ε proved: by a theorem for what ran. ∞: no privacy. "
+    "none: nothing is guaranteed. Relation (which data sets are neighbours) and scope (what is covered): claimed / "
+    "proved where they differ."
 )
 PROTECTION_HEADS: tuple[str, ...] = ("Relation", "Scope")
-EPSILON_HEADS: tuple[str, ...] = ("ε published", "ε rigorous", *PROTECTION_HEADS)
+EPSILON_HEADS: tuple[str, ...] = ("ε claimed", "ε proved", *PROTECTION_HEADS)
 
 
 def reference_remarks(table: pd.DataFrame, shown: Quantity) -> list[str]:
@@ -120,7 +120,7 @@ def epsilon_cell(row: dict, mode: str, notes: Footnotes) -> Text:
         return Text(DASH)
     claimed = row.get("eps_claimed", math.nan) if mode == "rigorous" else math.nan
     if not math.isnan(claimed):  # of a method from outside the package
-        return Text(f"claimed {formats.epsilon(claimed)}{mark}", (notes.number(reason),))
+        return Text(f"none (its author claims {formats.epsilon(claimed)}){mark}", (notes.number(reason),))
     return Text("none" + mark, (notes.number(reason or "no reason was recorded"),))
 
 

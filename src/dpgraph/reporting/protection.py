@@ -15,10 +15,11 @@ import pandas as pd
 
 from dpgraph.core import outside
 from dpgraph.families.registry import outside_of
+from dpgraph.privacy.guarantee import MODE_NAMES, Mode
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.formats import DASH
 
-MODES = ("published", "rigorous")
+MODES: tuple[Mode, ...] = ("published", "rigorous")
 MARK = "†"
 UNLIKE = "Relation or scope differ between runs: their ε are no common scale, equal ones do not promise the same."
 BETWEEN = "; "  # texts of one column
@@ -68,7 +69,7 @@ def kinds(table: pd.DataFrame, mode: str) -> dict[str, list[str]]:
 
 
 def unlike(table: pd.DataFrame) -> bool:
-    """Return whether rigorous epsilons of more than one relation or scope are next to each other."""
+    """Return whether proved epsilons of more than one relation or scope are next to each other."""
     return len(kinds(table, "rigorous")) > 1
 
 
@@ -77,7 +78,7 @@ def remarks(table: pd.DataFrame) -> list[str]:
     sentences = [UNLIKE] if unlike(table) else []
     sentences += [f"{name[0].upper()}{name[1:]}: {one.meaning}." for name, one in _named(table).items()]
     sentences += [
-        f"Premise of ε published that does not hold for what ran ({', '.join(labels)}): {text}."
+        f"Premise of ε claimed that does not hold for what ran ({', '.join(labels)}): {text}."
         for text, labels in _by_text(table[table["eps_published"].notna()], "published_unmet").items()
     ]
     return sentences + uncovered(table)
@@ -90,7 +91,7 @@ def brief(table: pd.DataFrame) -> list[str]:
     labels = dict.fromkeys(label for runs in unmet.values() for label in runs)
     return [
         *([f"{words[0].upper()}{words[1:]}."] if words else []),
-        *([f"ε published with premises that do not hold for what ran: {', '.join(labels)}."] if labels else []),
+        *([f"ε claimed with premises that do not hold for what ran: {', '.join(labels)}."] if labels else []),
         *uncovered(table),
     ]
 
@@ -113,20 +114,22 @@ def caption(points: pd.DataFrame) -> list[str]:
     """Return the sentences below a figure: relation and scope of its epsilons, by run where they differ."""
     if "source" in points:
         points = points[points["source"] == "ours"]
-    by_mode: dict[str, str] = {}
+    by_mode: dict[Mode, str] = {}
     for mode in MODES:
         by_kind = kinds(points, mode)
         runs = (f"{kind} ({', '.join(labels)})" for kind, labels in by_kind.items())
         by_mode[mode] = next(iter(by_kind), "") if len(by_kind) < 2 else "; ".join(runs)
     if by_mode["published"] == by_mode["rigorous"]:
-        by_mode = {"published and rigorous": by_mode["rigorous"]}
-    sentences = [f"{mode.capitalize()} ε: {text}." for mode, text in by_mode.items() if text]
+        by_name = {"claimed and proved": by_mode["rigorous"]}
+    else:
+        by_name = {MODE_NAMES[mode]: text for mode, text in by_mode.items()}
+    sentences = [f"{name.capitalize()} ε: {text}." for name, text in by_name.items() if text]
     if unlike(points):
         sentences.append("Unlike relations or scopes: their ε are no common scale.")
     unmet = _by_text(points[points["eps_published"].notna()], "published_unmet")
     if unmet:
         labels = dict.fromkeys(label for runs in unmet.values() for label in runs)
-        sentences.append(f"Published ε with unmet premises (named in the CSV file): {', '.join(labels)}.")
+        sentences.append(f"Claimed ε with unmet premises (named in the CSV file): {', '.join(labels)}.")
     return sentences + uncovered(points)
 
 
@@ -159,7 +162,7 @@ ALWAYS = "what ran is what its mechanism states (every run)"
 def with_claims(method: str, columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of a statement with those of a claim and `checks`: nan and empty for a method of the package.
 
-    The rigorous epsilon of a method from outside is its author's claim: this project has not read its proof. So
+    The proved epsilon of a method from outside is its author's claim: this project has not read its proof. So
     `eps_rigorous` stays empty, and its reason names the claim and the checks that the method has passed.
     """
     folder, shown = outside_of(method), dict(columns)

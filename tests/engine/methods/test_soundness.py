@@ -106,7 +106,7 @@ def with_copies(tmp_path, monkeypatch):
 
 
 def test_a_private_method_without_a_mechanism_is_refused_before_anything(with_copies, folder, tmp_path):
-    """It named no mechanism, fell through to PoissonTrees, and got status ok and a rigorous epsilon of 8."""
+    """It named no mechanism, fell through to PoissonTrees, and got status ok and a proved epsilon of 8."""
     copies = {**cell_of().model_dump(), "method": "dp-copy"}
     with pytest.raises(UserError, match=r"method=dp-copy'?: expected one of .*dp-gnn"):
         resolve(copies)
@@ -347,8 +347,8 @@ def asked() -> Cell:
 EDITS = {
     "noise": (lambda v: v["mechanism"].update(noise_multiplier=1.0), "noise_multiplier=1.0: the cell requests"),
     "more noise": (lambda v: v["mechanism"].update(noise_multiplier=900.0), "noise_multiplier=900.0"),
-    "epsilon": (lambda v: v["statement"]["rigorous"].update(epsilon=0.1), "rigorous epsilon=0.1: the cell requests"),
-    "published": (lambda v: v["statement"]["published"].update(epsilon=0.1), "published epsilon=0.1"),
+    "epsilon": (lambda v: v["statement"]["rigorous"].update(epsilon=0.1), "proved epsilon=0.1: the cell requests"),
+    "published": (lambda v: v["statement"]["published"].update(epsilon=0.1), "claimed epsilon=0.1"),
     "target": (lambda v: v.update(target_epsilon=60.0), "target_epsilon=60.0: the cell requests 6.0"),
     "mode": (lambda v: v.update(mode="published"), "mode=published: the cell requests rigorous"),
     "relation": (lambda v: v["statement"]["rigorous"].update(relation="graph"), "its statement is not that of its"),
@@ -384,7 +384,7 @@ def test_a_calibration_of_another_target_is_refused(folder, tmp_path):
     "name", [name for name, cell in CELLS.items() if cell.privacy is not None and "pure-noise" not in name]
 )
 def test_a_delta_of_one_in_everybody_gives_no_epsilon(name):
-    """N counts everybody in the graph: delta = .5 gave a rigorous epsilon of 0 for some mechanisms."""
+    """N counts everybody in the graph: delta = .5 gave a proved epsilon of 0 for some mechanisms."""
     cell = CELLS[name]
     mild = cell.model_copy(update={"privacy": cell.privacy.model_copy(update={"delta": 1 / 60})})
     if registry.spec(cell.method).variant(cell).mechanism.refuses_delta:

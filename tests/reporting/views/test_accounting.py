@@ -45,7 +45,7 @@ def test_table3_of_the_paper_comes_out(calibrated, tmp_path):
     assert "Relation graph: any other graph" in text
     (unmet,) = set(table["published_unmet"])
     assert unmet.startswith("lists: ran whole graph, presumed induced subgraph; batches: ran fixed parts of the loss")
-    assert text.count("Premise of ε published that does not hold for what ran (GCN, SGD-DP, paper's mechanism,") == 3
+    assert text.count("Premise of ε claimed that does not hold for what ran (GCN, SGD-DP, paper's mechanism,") == 3
     assert "Cora (δ = 10⁻⁵)" in text
 
 

@@ -81,7 +81,7 @@ def test_table_says_both_epsilons_and_the_paper(run, tmp_path):
     write_table(plan, "igamberdiev/confused", frame, tmp_path / "confused")
     lines = (tmp_path / "confused.md").read_text().splitlines()
     assert any(line.startswith("| True class | Predicted | Test nodes | Paper (%) | GCN, SGD | ") for line in lines)
-    assert "| ε published / rigorous |  |  |  | ∞ / ∞ | 2.00 / 3.40 |" in lines
+    assert "| ε claimed / proved |  |  |  | ∞ / ∞ | 2.00 / 3.40 |" in lines
     assert "| relation |  |  |  | – | graph |" in lines
     assert "| scope |  |  |  | – | parameters |" in lines
     assert "| 1 | 2 | 3 | – | 100.0 | 33.3 |" in lines

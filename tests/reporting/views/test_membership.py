@@ -45,7 +45,7 @@ from tests.reporting.verdicts import UNDECIDED
 
 @pytest.fixture
 def run(tmp_path, rows_of, as_frame):
-    """Plan with exposures of four seeds, and results; the thesis' mechanism has no rigorous epsilon."""
+    """Plan with exposures of four seeds, and results; the thesis' mechanism has no proved epsilon."""
     plan = plan_in(tmp_path)
     expose(plan, 2.0)
     expose(plan, 2.0, "zhang/features")
@@ -245,7 +245,7 @@ def test_table(run, tmp_path):
     plan, frame = run
     write_table(plan, "zhang/table", frame, tmp_path / "table")
     text = (tmp_path / "table.md").read_text()
-    assert "| ε published | ε rigorous | Relation | Scope | Seeds | AUC | Advantage | TPR at FPR 1 % |" in text
+    assert "| ε claimed | ε proved | Relation | Scope | Seeds | AUC | Advantage | TPR at FPR 1 % |" in text
     assert "Cora-ML (δ = 0.001): 120 members, 480 others" in text
     rows = [line for line in text.splitlines() if line.startswith("| GM, rigorous | calibrated loss | 1 |")]
     advantage = math.ceil(1e3 * (math.exp(0.999) - 1 + 2e-3) / (math.exp(0.999) + 1)) / 1e3

@@ -57,9 +57,9 @@ def test_labels_say_which_epsilon_is_lacking(views_plan, results):
     plain = {method: text.replace("\n", " ").replace("\xa0", " ") for method, text in labels.items()}
     assert plain == {
         "gcn": "GCN",
-        "dp-gcn-published": "DP-GCN, paper's mechanism; rigorous ε: none",
+        "dp-gcn-published": "DP-GCN, paper's mechanism; proved ε: none",
         "dp-gcn": "DP-GCN, rigorous",
-        "dp-residual": "DP-GCN, residual clipping; published ε: none",
+        "dp-residual": "DP-GCN, residual clipping; claimed ε: none",
         "mlp": "MLP",
     }
 
@@ -101,16 +101,16 @@ def widest_axis(path):
 
 
 def test_an_epsilon_of_0_alone_has_no_panel(views_plan, results):
-    """It has no place on the axis; the published epsilon is the only one to show."""
+    """It has no place on the axis; the claimed epsilon is the only one to show."""
     name = "daigavane/fig2"
     points = privacy_utility_points(views_plan, name, results)
     private = points["variant"] != "none"
     none = points.assign(eps_rigorous=points["eps_rigorous"].mask(private, 0.0))
     said = [line for line in drawn_from(views_plan, name, none).caption if "so no panel of" in line]
-    assert said[0].startswith("No run has a rigorous ε above 0, so no panel of rigorous ε: ")
+    assert said[0].startswith("No run has a proved ε above 0, so no panel of proved ε: ")
     unproved = points.assign(eps_rigorous=points["eps_rigorous"].mask(private))
     said = [line for line in drawn_from(views_plan, name, unproved).caption if "so no panel of" in line]
-    assert said[0].startswith("No run has a rigorous ε, so no panel of rigorous ε: ")
+    assert said[0].startswith("No run has a proved ε, so no panel of proved ε: ")
 
 
 def test_two_panels_only_where_both_kinds_are(views_plan, results, tmp_path):
@@ -127,9 +127,9 @@ def test_proved_only_leaves_out_the_published_panel_and_what_is_said_of_it(views
     write_figure(views_plan, "daigavane/fig2", results, tmp_path / "one")
     drawn = {name: (tmp_path / f"{name}.svg").read_text(encoding="utf-8") for name in ("one", "two")}
     assert "rigorous" in drawn["one"]
-    for said in ("published ε", "published\xa0ε"):
+    for said in ("claimed ε", "claimed\xa0ε"):
         assert said not in drawn["one"]
-    assert any(said in drawn["two"] for said in ("published ε", "published\xa0ε"))
+    assert any(said in drawn["two"] for said in ("claimed ε", "claimed\xa0ε"))
 
 
 def test_every_value_of_a_sweep_has_a_legend_entry(views_plan, results, tmp_path):

@@ -201,7 +201,7 @@ def test_seeds_of_other_artefacts_do_not_count(plan: Plan, results: pd.DataFrame
 def test_every_written_form_has_both_epsilons_and_the_price(plan: Plan, results: pd.DataFrame) -> None:
     frame, display = make(plan, "toy/search1", results)
     assert display.columns[4:] == [
-        "Validation accuracy (%)", "Test accuracy (%)", "ε published", "ε rigorous", "Relation", "Scope",
+        "Validation accuracy (%)", "Test accuracy (%)", "ε claimed", "ε proved", "Relation", "Scope",
         "ε with tuning",
     ]  # fmt: skip
     assert [len(block.rows) for block in display.blocks] == [25, 25]  # five of six trials each
@@ -344,7 +344,7 @@ def test_the_paper_mechanism_is_never_paid_for(trials: Callable) -> None:
         replace(entry, cell=resolve(merged(entry.cell.model_dump(), {"privacy": {"variant": "published"}})))
         for entry in independent(trials("dp-gcn", "cut"))
     ]
-    assert objections(PAID_SEARCH, entries) == ["a single run has no rigorous epsilon"]
+    assert objections(PAID_SEARCH, entries) == ["a single run has no proved epsilon"]
 
 
 def test_no_price_without_privacy(trials: Callable) -> None:

@@ -27,7 +27,7 @@ from tests.contract.cells import CELLS, PRIVATE, changed
 
 SEARCH = Search(strategy="random", trials=5, distribution="geometric", space={"training.learning_rate": (0.1, 0.2)})
 EDGES = "validation scores read training records along edges (setting transductive)"
-NO_EPSILON = "a single run has no rigorous epsilon"
+NO_EPSILON = "a single run has no proved epsilon"
 READS = "validation scores read labels of "
 # By method and variant, the first words of the refusals in the settings transductive and disjoint; empty: it is paid.
 # Cells of images and of relations have one setting.

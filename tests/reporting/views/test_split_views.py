@@ -122,10 +122,8 @@ def test_every_epsilon_is_a_panel_and_the_caption_has_both_budgets(splits_plan, 
     assert len(method_handles(ours, looks)) == ours["method"].nunique()
     (budgets,) = methods_budgets(ours)
     words = " ".join(budgets.replace("\xa0", " ").split())
-    assert (
-        "GCN, SGD-DP, paper's mechanism: published ε 1.00, rigorous ε 1.70 | published ε 2.00, rigorous ε 3.40" in words
-    )
-    assert "Pure noise: published ε 1.00, rigorous ε 0" in words
+    assert "GCN, SGD-DP, paper's mechanism: claimed ε 1.00, proved ε 1.70 | claimed ε 2.00, proved ε 3.40" in words
+    assert "Pure noise: claimed ε 1.00, proved ε 0" in words
 
 
 def test_a_target_without_results_has_no_panel(splits_plan, splits_results):

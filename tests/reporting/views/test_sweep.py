@@ -82,7 +82,7 @@ def test_written_table(views_plan, results, tmp_path):
     csv, markdown, latex, page = write_table(views_plan, "daigavane/table5", results, tmp_path / "table5")
     text = markdown.read_text()
     assert "| 2500 | ours | 70.00 ± 0.00 (4) | 65.00 ± 0.00 (4) | 60.00 ± 0.00 (4) |" in text
-    assert "|  | ε published / rigorous | ∞ / ∞ | 12.0 / none<sup>1</sup> | 37.2 / 12.0 |" in text
+    assert "|  | ε claimed / proved | ∞ / ∞ | 12.0 / none<sup>1</sup> | 37.2 / 12.0 |" in text
     assert text.count("|  | relation | – | node-remove / none | node-remove / node-null |") == 2  # once in each block
     assert text.count("|  | scope | – | parameters / none | parameters |") == 2
     assert "|  | paper’s | 68.809 (+1.19) | 53.514 (+11.49) | 53.514 (+6.49) |" in text

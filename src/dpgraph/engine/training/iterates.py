@@ -1,7 +1,7 @@
 """The iterate that a run releases: the best one on validation nodes (early stopping), or the mean of the last ones.
 
 Early stopping reads validation labels at every look, which no epsilon of this package covers: a private run that stops
-so is a paper's own mechanism, and states no rigorous epsilon. The mean is a function of released iterates, so it costs
+so is a paper's own mechanism, and states no proved epsilon. The mean is a function of released iterates, so it costs
 no privacy (Polyak averaging).
 """
 

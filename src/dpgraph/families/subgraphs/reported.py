@@ -1,6 +1,6 @@
 """Claims of Igamberdiev and Habernal that need no training: their accounting, and ratios of their printed numbers.
 
-Rigorous epsilons are those of families/subgraphs/mechanism.py: one node turns the clipped vector around, so T steps at
+Proved epsilons are those of families/subgraphs/mechanism.py: one node turns the clipped vector around, so T steps at
 noise multiplier sigma are GDP with mu = 2 sqrt(T) / sigma on the whole graph and on parts that mask the loss only.
 """
 

@@ -178,7 +178,7 @@ def plan_table(question: Question, front: list[TrainingPlan]) -> str:
         "" if question.neighbour_clip is None else f"residual clipping, C_n / C_s = {question.neighbour_clip:g}, "
     )
     note = (
-        f"{residual}{roots} affected roots, rigorous epsilon <= {question.epsilon:g} at delta {question.delta:.3g}; "
+        f"{residual}{roots} affected roots, proved epsilon <= {question.epsilon:g} at delta {question.delta:.3g}; "
         "node-null, parameters; noise/step: sigma / (q N); signal: sqrt(T) q N / sigma; epochs: q T; none is beaten in "
         "steps, signal and epochs at once"
     )

@@ -125,7 +125,7 @@ def evaluate(name: str, mode: str, parameters: Parameters, delta: float, quantit
 def guarantee(name: str, mode: Mode, parameters: Parameters, delta: float) -> Guarantee:
     """Return the epsilon with its relation, scope and assumptions, or the reason where none is proved.
 
-    A mechanism that no paper published has no published epsilon.
+    A mechanism that no paper published has no claimed epsilon.
     """
     if (others := modes(name)) and mode not in others:
         reason = unproved(name) if mode == "rigorous" else "no paper published an accountant for it"

@@ -120,8 +120,8 @@ class NoisySteps(Mechanism):
     relation: ClassVar[Relation]
     # "module:class" of its prepared step (`prepared.py` of its family), by name: that needs torch
     prepared: ClassVar[str]
-    proves: ClassVar[bool] = True  # whether any noise gives a rigorous epsilon
-    # a paper's mechanism is run at the paper's delta and gets no rigorous epsilon there; ours refuses to run
+    proves: ClassVar[bool] = True  # whether any noise gives a proved epsilon
+    # a paper's mechanism is run at the paper's delta and gets no proved epsilon there; ours refuses to run
     refuses_delta: ClassVar[bool] = True
     steps_cost: ClassVar[bool] = True  # False: all is released before them, and they are post-processing
     # of a kind of release: the random stream, and its draws; None: as many as the release counts

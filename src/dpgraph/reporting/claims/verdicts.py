@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 import pandas as pd
 
 from dpgraph.planning.plan import Entry
+from dpgraph.privacy.guarantee import MODE_NAMES
 from dpgraph.reporting import protection
 from dpgraph.reporting.claims.contrasts import LEVEL, Above, Contrast, Strength, Ways, strength, together
 from dpgraph.reporting.claims.parts import (
@@ -152,13 +153,13 @@ class Comparisons:
 
 
 def budget(entry: Entry, outcome: EntryResult) -> str:
-    """Return e.g. `dp-gcn (7) on Cora: published 2.00 (subgraph, parameters), rigorous 3.38 (graph, parameters)`."""
+    """Return e.g. `dp-gcn (7) on Cora: claimed 2.00 (subgraph, parameters), proved 3.38 (graph, parameters)`."""
     value = "" if entry.value is None else f" ({entry.value})"
     name = f"{entry.method_id}{value} on {entry.suite_task.label}"
     shown = {mode: epsilon(getattr(outcome.guarantee, mode).epsilon) for mode in protection.MODES}
     shown["rigorous"] += protection.mark(outcome.privacy)
     kinds = {mode: protection.promise_of(outcome.privacy, mode) for mode in protection.MODES}
-    both = (f"{mode} {text}" + (f" ({kinds[mode]})" if kinds[mode] else "") for mode, text in shown.items())
+    both = (f"{MODE_NAMES[mode]} {text}" + (f" ({kinds[mode]})" if kinds[mode] else "") for mode, text in shown.items())
     return f"{name}: {', '.join(both)}"
 
 
@@ -283,5 +284,5 @@ def mechanisms(places: Iterable[Place]) -> str:
         budget = entry.cell.privacy
         name = f"{entry.cell.method} {budget.variant}" if budget is not None else entry.cell.method
         kinds = {mode: protection.promise_of(outcome.privacy, mode) or "none" for mode in protection.MODES}
-        found[name] = f"{name} ({'; '.join(f'{mode}: {kind}' for mode, kind in kinds.items())})"
+        found[name] = f"{name} ({'; '.join(f'{MODE_NAMES[mode]}: {kind}' for mode, kind in kinds.items())})"
     return "; ".join(found.values())

@@ -8,6 +8,7 @@ from textwrap import fill, shorten
 
 import pandas as pd
 
+from dpgraph.privacy.guarantee import MODE_NAMES
 from dpgraph.reporting import protection
 from dpgraph.reporting.formats import deltas, epsilon, significant
 from dpgraph.reporting.splits import lacks_data
@@ -108,11 +109,13 @@ def budget(rows: pd.DataFrame) -> str:
     `protection.caption` gives their relation and scope, and the meaning of the mark.
 
     >>> budget(pd.DataFrame({"eps_published": [37.2, 30.0], "eps_rigorous": [float("nan")] * 2, "uncovered": ""}))
-    'published ε\\xa030.0\\xa0to\\xa037.2, rigorous ε\\xa0none'
+    'claimed ε\\xa030.0\\xa0to\\xa037.2, proved ε\\xa0none'
     """
     spans = {mode: _span(rows[f"eps_{mode}"]) for mode in protection.MODES}
     spans["rigorous"] += max(map(protection.mark, rows.to_dict("records")), default="")
-    return ", ".join(f"{mode} ε {span}".replace(" ", "\xa0").replace("\xa0", " ", 1) for mode, span in spans.items())
+    return ", ".join(
+        f"{MODE_NAMES[mode]} ε {span}".replace(" ", "\xa0").replace("\xa0", " ", 1) for mode, span in spans.items()
+    )
 
 
 def _span(values: Iterable[float]) -> str:

@@ -25,7 +25,7 @@ CALIBRATED = ("noise_std_over_clip", "steps", *PRIVACY, "status", "reason")
 def accounting_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
     """Return a row per entry: its calibration's noise, steps and both epsilons, and the epsilon that the paper prints.
 
-    `noise_std_over_clip` is noise std / clip norm per coordinate; `difference` our published epsilon minus the printed
+    `noise_std_over_clip` is noise std / clip norm per coordinate; `difference` our claimed epsilon minus the printed
     one. An entry without privacy, or whose calibration is missing, is marked as such.
     """
     known = Results.of(results)
@@ -94,9 +94,9 @@ def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table
         *lead,
         "Steps",
         "ε printed",
-        "ε published",
+        "ε claimed",
         "Difference",
-        "ε rigorous",
+        "ε proved",
         *display.PROTECTION_HEADS,
     ]
     return Table(title, columns, blocks, notes.texts, remarks)

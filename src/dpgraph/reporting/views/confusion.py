@@ -166,7 +166,7 @@ def _heads(line: list[Confusion | None], notes: Footnotes) -> list[list[Text]]:
         else:
             both = (one.outcome.guarantee.published.epsilon, one.outcome.guarantee.rigorous.epsilon)
             cells.append(Text(" / ".join(map(formats.epsilon, both)) + protection.mark(one.outcome.privacy)))
-    rows = [[Text("ε published / rigorous"), *cells]]
+    rows = [[Text("ε claimed / proved"), *cells]]
     for name in ("relation", "scope"):
         shown = (DASH if one is None else protection.both(one.outcome.privacy, name) for one in line)
         rows.append([Text(name), *map(Text, shown)])

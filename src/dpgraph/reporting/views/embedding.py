@@ -115,7 +115,7 @@ def _panel(axes: Axes, one: Embedded, classes: list[int], name: str) -> None:
         title = f"target ε\xa0=\xa0{significant(entry.target_epsilon)}"
     if entry.cell.privacy is not None and one.outcome.ok:
         own = one.outcome.guarantee
-        title += f"\npublished {epsilon(own.published.epsilon)}, rigorous {epsilon(own.rigorous.epsilon)}"
+        title += f"\nclaimed {epsilon(own.published.epsilon)}, proved {epsilon(own.rigorous.epsilon)}"
         title += protection.mark(one.outcome.privacy)
     axes.set_title(f"{name}\n{title}", fontsize=6.5, fontweight="normal")
     axes.set_xlabel("t-SNE 1", fontsize=6.5)

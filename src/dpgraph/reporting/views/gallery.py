@@ -203,5 +203,5 @@ def _text(one: Attacked) -> str:
     lines.append(f"accuracy {one.accuracy:.1f} %")
     if one.entry.cell.privacy is not None:
         own, mark = one.outcome.guarantee, protection.mark(one.outcome.privacy)
-        lines.append(f"ε published {epsilon(own.published.epsilon)},\nε rigorous {epsilon(own.rigorous.epsilon)}{mark}")
+        lines.append(f"ε claimed {epsilon(own.published.epsilon)},\nε proved {epsilon(own.rigorous.epsilon)}{mark}")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Privacy-utility figures: accuracy against the rigorous and the published epsilon, next to each other."""
+"""Privacy-utility figures: accuracy against the rigorous and the claimed epsilon, next to each other."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from dpgraph.config.experiment import ReleaseAxis
 from dpgraph.engine.methods.looks import Look
 from dpgraph.planning.plan import Entry, Plan
+from dpgraph.privacy.guarantee import MODE_NAMES
 from dpgraph.reporting import protection, splits
 from dpgraph.reporting.artefacts import of_entry, own_point
 from dpgraph.reporting.chance import chance_columns, shown_as
@@ -175,8 +176,8 @@ def method_labels(points: pd.DataFrame, modes: tuple[str, ...] = MODES) -> dict[
         if rows["variant"].iloc[0] != "none" and not good.empty:
             text += max(map(protection.mark, good.to_dict("records")))
             lacking = [mode for mode in modes if good[f"eps_{mode}"].isna().all()]
-            text += "".join(f"; {mode}\xa0ε:\xa0none" for mode in lacking)
-            text += "".join(f"; {mode}\xa0ε:\xa00" for mode in modes if (good[f"eps_{mode}"] == 0).all())
+            text += "".join(f"; {MODE_NAMES[mode]}\xa0ε:\xa0none" for mode in lacking)
+            text += "".join(f"; {MODE_NAMES[mode]}\xa0ε:\xa00" for mode in modes if (good[f"eps_{mode}"] == 0).all())
         labels[str(method)] = words.label(text)
     return labels
 
@@ -187,7 +188,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None, remark: str
 
 
 def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = "") -> Drawn:
-    """Draw, for each task, a panel over the rigorous epsilon and one over the published epsilon.
+    """Draw, for each task, a panel over the proved epsilon and one over the claimed epsilon.
 
     A run with both epsilons is in both panels. The paper's mechanism and printed numbers (hollow) have a published
     epsilon only. A panel without a private run is left out. Methods without privacy are horizontal lines. Lines have
@@ -213,7 +214,7 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
         for axes, mode in zip(axes_of, one.modes):
             column = f"eps_{mode}" if axis is None else RELEASE
             _panel(axes, one.points, column, style, shown, width / len(one.modes) - EDGE, mode == one.modes[-1])
-            name = f"{mode} ε" if axis is None else "published ε$_{pr}$"
+            name = f"{MODE_NAMES[mode]} ε" if axis is None else "claimed ε$_{pr}$"
             kinds = list(protection.kinds(ours, mode))
             axes.set_xlabel(f"{name}\n{'relations differ' if len(kinds) > 1 else ''.join(kinds)}".rstrip(), fontsize=7)
         canvas.y_label(axes_of[0], shown.label)
@@ -239,12 +240,12 @@ def _about(style: Style, axis: ReleaseAxis | None, places: list[Spot]) -> list[s
         lines.append(f"{fixed}{after}.")
     one_sided = [one.title for one in places if one.modes == [MODES[0]]]
     if axis is None and one_sided and len(one_sided) < len(places):
-        lines.append(f"No published ε, so no panel of it: {', '.join(one_sided)}.")
+        lines.append(f"No claimed ε, so no panel of it: {', '.join(one_sided)}.")
     missing = [one.title for one in places if one.modes == [MODES[1]]]
     if axis is None and missing:
         zero = any((one.points["eps_rigorous"] == 0).any() for one in places if one.title in missing)
-        why = "No run has a rigorous ε above 0" if zero else "No run has a rigorous ε"
-        lines.append(f"{why}, so no panel of rigorous ε: {', '.join(missing)}.")
+        why = "No run has a proved ε above 0" if zero else "No run has a proved ε"
+        lines.append(f"{why}, so no panel of proved ε: {', '.join(missing)}.")
     return [*lines, "Marks at one ε stand side by side."]
 
 

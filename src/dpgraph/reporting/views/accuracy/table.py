@@ -27,7 +27,7 @@ def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
     """Return one row per entry, in the artefact's order of methods, then epsilon, then task.
 
     Shares are in percent, mean and sample standard deviation (ddof = 1) over the n seeds that ended well;
-    `difference` is ours minus the paper's, in points. The paper's own runs have no rigorous epsilon, since the paper
+    `difference` is ours minus the paper's, in points. The paper's own runs have no proved epsilon, since the paper
     does not print its premises (steps, delta, thresholds). Without results every row says "not run".
 
     `rank` is `best` or `tied` among rows of one task, kind, relation, scope, delta and budget, if more than one cell
@@ -90,7 +90,7 @@ def _ranks(entries: Sequence[Entry], known: Results, metric: str) -> list[str]:
 
 # the metric heads the empty one
 ACCURACY_COLUMNS = [
-    "Method", "Target ε", "", "Seeds", *display.EPSILON_HEADS, "Paper (%)", "Paper’s ε (rigorous)", "Difference",
+    "Method", "Target ε", "", "Seeds", *display.EPSILON_HEADS, "Paper (%)", "Paper’s ε (proved)", "Difference",
 ]  # fmt: skip
 
 
@@ -112,7 +112,7 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s"
         f"{shown.difference and f', in {shown.difference}'}.",
         *display.reference_remarks(table, shown),
-        "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
+        "Target ε: proved; claimed for the paper’s mechanism.",
         f"{display.EPSILON_REMARK} Paper’s ε: as printed (in brackets: proved for that run).",
         *([REMARK] if table["rank"].any() else []),
         *protection.remarks(table),
@@ -120,7 +120,7 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
     ]
     brief = [
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s. "
-        "ε published: by the paper’s formula; ε rigorous: proved; none: no guarantee.",
+        "ε claimed: by the paper’s formula; ε proved: by a theorem; none: no guarantee.",
         *display.reference_remarks(table, shown),
         *([REMARK] if table["rank"].any() else []),
         *protection.brief(table),

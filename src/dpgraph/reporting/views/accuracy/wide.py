@@ -25,7 +25,7 @@ from dpgraph.reporting.ranking import REMARK
 
 Row = dict[str, Any]
 PAPER = "paper"
-HEADS = ("", "Target ε", "ε published / rigorous")
+HEADS = ("", "Target ε", "ε claimed / proved")
 
 
 @dataclass(frozen=True)
@@ -178,9 +178,9 @@ def _display(title: str, wide: Wide, long: pd.DataFrame, shown: Quantity, deltas
     remarks = [
         f"{shown.label[0].upper()}{shown.label[1:]}. Ours: mean over the seeds{seeds} and its 95 % Student t interval. "
         "Paper: as printed, ± as the paper has it.",
-        "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism. ε published: by the "
-        "paper’s formula, even where it is wrong; ε rigorous: proved; none: no guarantee; ∞: no privacy; a range spans "
-        "the values of the line. The paper’s own runs have no proved ε.",
+        "Target ε: proved; claimed for the paper’s mechanism. ε claimed: by the "
+        "paper’s formula, even where it is wrong; ε proved: by a theorem; none: no guarantee; ∞: no privacy; a range "
+        "spans the values of the line. The paper’s own runs have no proved ε.",
         *deltas,
         *([REMARK] if long["rank"].any() else []),
         *protection.remarks(long),
@@ -188,7 +188,7 @@ def _display(title: str, wide: Wide, long: pd.DataFrame, shown: Quantity, deltas
     ]
     brief = [
         f"{shown.label[0].upper()}{shown.label[1:]}: mean over the seeds{seeds} ± half of the 95 % Student t interval. "
-        "Paper: as printed. ε published: by the paper’s formula; ε rigorous: proved; none: no guarantee.",
+        "Paper: as printed. ε claimed: by the paper’s formula; ε proved: by a theorem; none: no guarantee.",
         *deltas,
         *([REMARK] if long["rank"].any() else []),
         *protection.brief(long),

@@ -1,4 +1,4 @@
-"""Membership inference: attacks on the roots of training, and bounds on an attacker from the rigorous epsilon.
+"""Membership inference: attacks on the roots of training, and bounds on an attacker from the proved epsilon.
 
 Members of a seed are its roots; the other candidates are non-members. Each seed chooses its roots by public ids. The
 attacks ask whether a node's label had a loss in training; the guarantee also covers its features and edges.

@@ -1,4 +1,4 @@
-"""Tables and figures of membership inference: measures of both attacks, ROC curves, and bounds of the rigorous ε."""
+"""Tables and figures of membership inference: measures of both attacks, ROC curves, and bounds of the proved ε."""
 
 from __future__ import annotations
 
@@ -185,11 +185,11 @@ def _caption(made: list[Attack], chosen: list[Panel]) -> list[str]:
     if limits:
         named = "; ".join(limits)
         lines.append(
-            f"Shaded: excluded by the bounds of rigorous ε (node-null) {named}; larger ε allow all that is drawn."
+            f"Shaded: excluded by the bounds of proved ε (node-null) {named}; larger ε allow all that is drawn."
         )
         lines.append(BOUND)
     elif any(one.bound is not None for one in made):
-        lines.append("No area is shaded, since the rigorous ε of all runs allow all that is drawn.")
+        lines.append("No area is shaded, since the proved ε of all runs allow all that is drawn.")
     missing = dict.fromkeys((one.score, one.reason) for one in made if not one.seeds)
     for score, reason in missing:
         own = [one.entry for one in made if (one.score, one.reason) == (score, reason)]
@@ -228,7 +228,7 @@ def _panel(axes: Axes, drawn: list[Attack], looks: Mapping[str, Look]) -> None:
 
 
 def _visible(drawn: list[Attack]) -> dict[str, Bound]:
-    """Return distinct bounds that exclude visible rates, the smallest first, by their rigorous epsilon."""
+    """Return distinct bounds that exclude visible rates, the smallest first, by their proved epsilon."""
     distinct: dict[str, Bound] = {}
     for one in drawn:
         if one.bound is not None and one.bound.tpr(np.array([LOWEST]))[0] < VISIBLE:

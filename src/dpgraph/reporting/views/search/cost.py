@@ -21,7 +21,7 @@ from dpgraph.privacy.relation import Relation
 
 NOT_ACCOUNTED = "tuning not accounted"
 PAID = ("geometric", "poisson")
-NO_EPSILON = "a single run has no rigorous epsilon"
+NO_EPSILON = "a single run has no proved epsilon"
 
 
 class TuningCost(NamedTuple):

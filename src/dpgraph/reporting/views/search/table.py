@@ -200,8 +200,8 @@ def search_display(title: str, table: pd.DataFrame, validation: str, test: str) 
         "Values: mean ± sample standard deviation over the seeds. Only the selected trial has a test value.",
         EPSILON_REMARK,
         "ε with tuning: the cost of releasing the selected run with all its seeds, but not the other trials or their "
-        "number. It has the relation and scope of ε rigorous; features, labels and edges of validation nodes are "
-        "public. ε published and ε rigorous cover one seed of one trial.",
+        "number. It has the relation and scope of ε proved; features, labels and edges of validation nodes are "
+        "public. ε claimed and ε proved cover one seed of one trial.",
         *protection.remarks(table),
     ]
     return Table(title, columns, blocks, notes.texts, remarks, text_columns=2)

@@ -141,7 +141,7 @@ def _block(part: pd.DataFrame, target: float, methods: list[str], notes: Footnot
             rows.append(
                 [Text(""), Text(chance.HEAD), *(Text(row["above_chance"] or DASH if row else DASH) for row in line)]
             )
-        rows.append([Text(""), Text("ε published / rigorous"), *(_epsilons(row, notes) for row in line)])
+        rows.append([Text(""), Text("ε claimed / proved"), *(_epsilons(row, notes) for row in line)])
         if protected is None:
             rows += _protection(line)
         if any(row and row["published_text"] for row in line):
