@@ -305,7 +305,7 @@ def test_claims_over_unlike_relations_say_so(
     both = evidence[evidence.str.contains("dp-mlp on") & evidence.str.contains("dp-gcn-1 on")]
     assert len(both)
     for text in both:
-        assert re.search(r"dp-mlp on \S+: published \S+ \(node-remove, .*?\), rigorous \S+† \(node-null, joint\)", text)
+        assert re.search(r"dp-mlp on \S+: claimed \S+ \(node-remove, .*?\), proved \S+† \(node-null, joint\)", text)
         assert protection.UNLIKE.removesuffix(".") in text
         assert f"no ε covers it (dp-mlp): {VOCABULARY}" in text
     alone = evidence[~evidence.str.contains("dp-mlp on") & evidence.str.contains("dp-gcn-1 on")]

@@ -74,7 +74,7 @@ def test_monotone(verdict):
     assert row["comparisons"] == 2
     assert row["n"] == 5
     assert (
-        "dp-gcn (2500) on ogbn-arxiv: published 37.2 (node-remove, parameters), rigorous 12.0 (node-null, parameters)"
+        "dp-gcn (2500) on ogbn-arxiv: claimed 37.2 (node-remove, parameters), proved 12.0 (node-null, parameters)"
         in row["evidence"]
     )
 

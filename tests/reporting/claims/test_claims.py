@@ -80,7 +80,7 @@ def test_greater_reproduced(paper_plan, claim):
     assert row["n"] == 5
     assert row["scope"] == "on ogbn-arxiv, reddit"
     assert re.search(r"ogbn-arxiv, dp-gcn-1-published − mlp at target ε = 12: \+(9|1\d)\.\d\d points", row["evidence"])
-    assert "published 12.0 (node-remove, parameters), rigorous none" in row["evidence"]
+    assert "claimed 12.0 (node-remove, parameters), proved none" in row["evidence"]
 
 
 def test_one_data_set_contradicts_a_claim_about_all(paper_plan, claim):

@@ -80,7 +80,7 @@ def test_axes_and_budgets_are_named_and_nothing_touches_the_edge(figure):
     svg = figure[1].read_text()
     for text in ("t-SNE 1", "t-SNE 2", "target ε\xa0=\xa08", "no privacy", "class 2"):
         assert f"<!-- {text} -->" in svg
-    assert "rigorous 0.999" in svg
+    assert "proved 0.999" in svg
     image = imread(figure[2])[:, :, :3]
     border = [image[:3], image[-3:], image[:, :3].swapaxes(0, 1), image[:, -3:].swapaxes(0, 1)]
     assert all((part > 0.99).all() for part in border)
