@@ -18,10 +18,10 @@ from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.dense import ACTIVATIONS, Dropout, Mlp
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.sparse import reading
-from dpgraph.engine.sampling.batches import PoissonSampler
+from dpgraph.engine.sampling.batches import FixedSizeSampler
 from dpgraph.engine.training.iterates import Scores, StoppingStep, WatchedNetwork, validation_scores
 from dpgraph.engine.training.optimizers import make_optimizer
-from dpgraph.engine.training.steps import BatchStep, Step, WholeGraphStep
+from dpgraph.engine.training.steps import BatchStep, Step
 from dpgraph.families.aggregates.prepared import PreparedEdgeAggregates
 from dpgraph.families.aggregates.train import Stages, equal_parts, run_stages
 
@@ -92,7 +92,8 @@ class EdgeVoteStages(Stages):
 
     def own_scores(self) -> Tensor:
         """Return (N, classes) probabilities by records alone."""
-        each = torch.stack([torch.softmax(undropped(one, self.records), dim=1) for one in self.best[: self.folds]])
+        read = LogitsOfRows(self.records)
+        each = torch.stack([torch.softmax(read.undropped(one), dim=1) for one in self.best[: self.folds]])
         result = each.mean(dim=0)
         result[self.train_nodes] = each[self.fold, self.train_nodes]
         return result
@@ -100,46 +101,52 @@ class EdgeVoteStages(Stages):
     def step_of(self, stage: int, network: Any, optimizer: torch.optim.Optimizer) -> Step:
         """Return the step on the training nodes outside the fold of a stage, or on all of them for the reader."""
         training, chosen = self.job.cell.training, self.train_nodes[self.fold != stage]
-        sampler, batches = PoissonSampler(len(chosen), self.prepared.sampler.rate), self.prepared.batches
-        step: Step
         if stage < self.folds:
             optimizer = make_optimizer(network.parameters(), training, weight_decay=training.weight_decay)
-            step = WholeGraphStep(network, optimizer, None, chosen, self.rows, self.labels, sampler, batches)
-        else:
+        rate = self.prepared.sampler.rate
+        sampler = FixedSizeSampler(len(chosen), max(round(rate * len(chosen)), 1))
+        read, labels = LogitsOfRows(self.rows[chosen]), self.labels[chosen]
 
-            def loss(positions: Tensor) -> Tensor:
-                nodes = chosen[positions]
-                return nn.functional.cross_entropy(network(self.rows[nodes]), self.labels[nodes])
+        def loss(positions: Tensor) -> Tensor:
+            return nn.functional.cross_entropy(read(network)[positions], labels[positions])
 
-            step = BatchStep(optimizer, sampler, batches, loss, self.job.device)
-        return step if training.patience is None else self._stopped(step, stage, network)
-
-    def _stopped(self, step: Step, stage: int, network: nn.Module) -> Step:
-        """Return the step with early stopping: validation labels are no more protected than training labels."""
-        watched, training = WatchedNetwork(network, deepcopy(network)), self.job.cell.training
-        rows, labels = self.rows[self.looked_at], self.labels[self.looked_at]
-        self.best[stage] = watched
+        step = BatchStep(optimizer, sampler, self.prepared.batches, loss, self.job.device)
+        if training.patience is None:
+            return step
+        # validation labels are no more protected than training labels
+        watched = self.best[stage] = WatchedNetwork(network, deepcopy(network))
+        looked_at, judged = LogitsOfRows(self.rows[self.looked_at]), self.labels[self.looked_at]
 
         def scores() -> Scores:
-            return validation_scores(undropped(network, rows), labels, training.stop_on)
+            return validation_scores(looked_at.undropped(network), judged, training.stop_on)
 
-        return StoppingStep(step, watched, scores, training.patience, max(round(1 / self.prepared.sampler.rate), 1))
+        return StoppingStep(step, watched, scores, training.patience, max(round(1 / rate), 1))
 
     def logits(self, network: nn.Module, features: Tensor) -> Tensor:
         """Return (N, classes) logits of the current stage."""
-        return undropped(self.best[max(self.stage, 0)], self.rows)
+        return LogitsOfRows(self.rows).undropped(self.best[max(self.stage, 0)])
 
 
-@torch.no_grad()
-def undropped(network: Any, rows: Tensor) -> Tensor:
-    """Return (n, classes) logits of rows (n, columns), by the best network that was seen and without dropout."""
-    current = network.released if isinstance(network, WatchedNetwork) else network
-    mode = current.training
-    current.eval()
-    read = isinstance(current, Network)
-    logits: Tensor = current.decoder(current.on_graph(rows, None, reading(rows))) if read else current(rows)
-    current.train(mode)
-    return logits
+class LogitsOfRows:
+    """The logits (n, classes) of fixed rows (n, columns) by any network of the stages."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows, self.dense = rows, reading(rows)
+
+    def __call__(self, network: Any) -> Tensor:
+        if isinstance(network, Network):
+            return network.decoder(network.on_graph(self.rows, None, self.dense))  # type: ignore[no-any-return]
+        return network(self.rows)  # type: ignore[no-any-return]
+
+    @torch.no_grad()
+    def undropped(self, network: nn.Module) -> Tensor:
+        """Return the logits by the best network that was seen, without dropout."""
+        current: nn.Module = network.released if isinstance(network, WatchedNetwork) else network
+        mode = current.training
+        current.eval()
+        logits = self(current)
+        current.train(mode)
+        return logits
 
 
 class EdgeVotes:
