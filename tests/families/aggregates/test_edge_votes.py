@@ -13,7 +13,7 @@ from dpgraph.privacy.relation import PredictionInput, Scope
 from tests.contract.conftest import toy_graph
 from tests.families.aggregates.test_aggregates import prepared
 
-NAME, FOLDS = "dp-edge-votes-edge", 2
+NAME, FOLDS = "dp-edge-votes-rigorous", 2
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_a_network_is_trained_without_its_fold(job, monkeypatch):
 
 def test_one_noisy_sum_of_votes_is_released(toy):
     job = prepared(toy, NAME)
-    method(NAME.removesuffix("-edge")).run(job, lambda step, logits: {})
+    method(NAME.removesuffix("-rigorous")).run(job, lambda step, logits: {})
     (release,) = job.prepared.check().releases
     assert (release.count, release.sensitivity) == (1, pytest.approx(np.sqrt(2)))
 

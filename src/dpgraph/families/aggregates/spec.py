@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
@@ -149,9 +150,9 @@ class EdgeVotesModel(MlpModel):
 class EdgeVotesPrivacy(Privacy):
     """Budget of edge votes."""
 
-    variant: Literal["edge"] = Field(
-        default="edge",
-        description="edge (features and labels are not protected; noise_multiplier is the noise std of the sums)",
+    variant: Literal["rigorous"] = Field(
+        default="rigorous",
+        description="rigorous (features and labels are not protected; noise_multiplier is the noise std of the sum)",
     )
 
 
@@ -313,14 +314,14 @@ SPECS = (
         "dpgraph.families.aggregates.edge_votes:EdgeVotes",
         EdgeVotesCell,
         {
-            "edge": {
+            "rigorous": {
                 "model": SMALL | {"folds": 2, "dropout": 0.5},
                 "training": {"sampling_rate": 1.0, "patience": 2},
                 "privacy": {"epsilon": 6.0},
             }
         },
-        {"edge": Variant(EdgeAggregates, edge_votes, scored_on_sums_of_edges)},
-        (EDGE_ATTACK,),
+        {"rigorous": Variant(EdgeAggregates, edge_votes, scored_on_sums_of_edges)},
+        (replace(EDGE_ATTACK, variant="rigorous"),),
         look=edge_votes_look,
         inference=own_record,
         rules={RULE_OF_EDGES: votes_of_edges},
