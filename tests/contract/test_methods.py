@@ -179,7 +179,8 @@ def test_statement_has_both_epsilons(toy, name):
     else:
         reads_edges = inference_of(CELLS[name]) == "the raw graph"
         strangers = str(CELLS[name].privacy.variant).endswith("-strangers")
-        assert statement.rigorous.scope == ("parameters" if reads_edges else "strangers" if strangers else "joint")
+        own = "strangers" if strangers else "all outputs" if statement.rigorous.relation == "edge" else "joint"
+        assert statement.rigorous.scope == ("parameters" if reads_edges else own)
         assert statement.rigorous.relation == calibration.mechanism.relation != "none"
     if isinstance(calibration.mechanism, PureNoise):
         assert statement.rigorous.epsilon == 0

@@ -52,6 +52,11 @@ def aggregation_of_edges(size: Size, epsilon: float | None) -> Setting:
     return aggregation(size, epsilon) | {"privacy": {"variant": "edge"}}
 
 
+def votes_of_edges(size: Size, epsilon: float | None) -> Setting:
+    """Return votes under edge privacy."""
+    return perceptron(size, epsilon) | {"training": BATCHES | {"sampling_rate": 1.0, "steps": 1200}}
+
+
 def rule_for(relation: Relation) -> str:
     """Return the name of the rule for a relation."""
     return RULE if relation is Relation.NODE_NULL else f"{RULE}-{relation}"

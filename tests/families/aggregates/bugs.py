@@ -12,7 +12,31 @@ MECHANISMS_EMBEDDING = "dpgraph.families.aggregates.embedding_mechanism:"
 OF_AGGREGATES = "tests/families/aggregates/test_aggregates.py::"
 OF_EMBEDDING = "tests/families/aggregates/test_embedding.py::"
 
+EDGE_VOTES = "dpgraph.families.aggregates.edge_votes:"
+OF_EDGE_VOTES = "tests/families/aggregates/test_edge_votes.py::"
+
 BUGS = (
+    edit(
+        "edge votes are received without noise",
+        EDGE_VOTES + "EdgeVoteStages.rows_of",
+        "self.prepared.sums.release(votes.double().cpu().numpy())",
+        "self.prepared.sums.senders.received(votes.double().cpu().numpy())",
+        OF_EDGE_VOTES + "test_one_noisy_sum_of_votes_is_released",
+    ),
+    edit(
+        "edge votes: a training node's scores are those of a network that was trained with it",
+        EDGE_VOTES + "EdgeVoteStages.own_scores",
+        "each[self.fold, self.train_nodes]",
+        "each[1 - self.fold, self.train_nodes]",
+        OF_EDGE_VOTES + "test_own_scores_are_of_networks_trained_without_the_node",
+    ),
+    edit(
+        "everything may be published although predictions read the raw graph",
+        AGGREGATES + "EdgeAggregates.scope",
+        "self.inference is PredictionInput.OWN_RECORD",
+        "True",
+        OF_EDGE_VOTES + "test_everything_may_be_published_unless_predictions_read_the_raw_graph",
+    ),
     edit(
         "capped by readers",
         SUMS + "Senders.capped",

@@ -211,7 +211,7 @@ def prepared(graph, name, **parts):
     return job
 
 
-@pytest.mark.parametrize("name", ["dp-gap-rigorous", "dp-progap-rigorous", "dp-gap-node-remove", "dp-progap-edge"])
+@pytest.mark.parametrize("name", ["dp-gap-rigorous", "dp-progap-edge", "dp-gap-node-remove", "dp-edge-votes-rigorous"])
 def test_one_more_sum_than_accounted_is_refused(toy, name):
     job = prepared(toy, name)
     method(job.cell.method).run(job, lambda step, logits: {})
@@ -273,7 +273,7 @@ def test_an_edge_is_charged_in_both_lists(toy):
     assert mechanism.rigorous().epsilon > mechanism.published().epsilon > directed
 
 
-@pytest.mark.parametrize("name", ["dp-gap-edge", "dp-progap-edge"])
+@pytest.mark.parametrize("name", ["dp-gap-edge", "dp-progap-edge", "dp-edge-votes-rigorous"])
 def test_edges_reach_predictions_through_the_sums_alone(toy, name):
     """With the same sums, another graph gives the same predictions."""
     seen = []

@@ -62,6 +62,7 @@ EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dp-progap node-remove": ((READS,), (READS,)),
     "dp-progap published": ((READS,), (READS,)),
     "dp-progap edge": ((), ()),
+    "dp-edge-votes rigorous": ((), ()),
     "dp-dgc rigorous": ((READS,), (READS,)),
     "dp-dgc published": ((READS,), (READS,)),
     "dp-votes rigorous": (("validation scores read own lists", READS),) * 2,

@@ -1,4 +1,4 @@
-"""Mechanisms of GAP and ProGAP: noisy sums over neighbours, and steps on own records and these sums (Theorem 19).
+"""Mechanisms of GAP, ProGAP and edge votes: noisy sums over neighbours, and steps on them (Theorem 19).
 
 Sajadmanesh et al. (2023), Sajadmanesh and Gatica-Perez (2024); docs/privacy/aggregates.md. K times, rows of norm at
 most 1 are summed over a node's senders and released with Gaussian noise. All training before, between and after reads
@@ -22,7 +22,7 @@ from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, Noise, NoisySteps
 from dpgraph.privacy.procedure import Lists, Release
 from dpgraph.privacy.public_numbers import Counted
-from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.privacy.relation import PredictionInput, Relation, Scope
 from dpgraph.privacy.statements import PUBLIC, Statement
 
 SUMS = "sums over neighbours"
@@ -49,7 +49,7 @@ BOUNDED_SUMS = replace(
 )  # fmt: skip
 EDGE_SUMS = Statement(
     method="Gaussian DP of the sums", relation=Relation.EDGE, sampling="none", not_covered=(PUBLIC,),
-    scope=Scope.JOINT,
+    scope=Scope.ALL_OUTPUTS,
     assumptions=(
         "an edge is in both ends' lists and moves two rows of each sum by 1",
         "features and labels are not protected: training and predictions read them, and no edge",
@@ -200,6 +200,11 @@ class EdgeAggregates(NoisySteps):
     kind: Literal["edge-aggregates"] = "edge-aggregates"
     aggregations: Count = Field(description="K, noisy sums")
 
+    @property
+    def scope(self) -> Scope:
+        """All outputs, unless predictions read the raw graph: a node's own record is not protected."""
+        return Scope.ALL_OUTPUTS if self.inference is PredictionInput.OWN_RECORD else super().scope
+
     def _mu(self, moved: float) -> float:
         """Return mu of all K sums, each of which an edge moves by `moved`."""
         return moved * math.sqrt(self.aggregations) / self.closed()[1]
@@ -259,6 +264,11 @@ def bounded_aggregates(request: MechanismRequest) -> BoundedAggregates:
 def edge_aggregates(request: MechanismRequest) -> EdgeAggregates:
     """Build the mechanism of variant `edge`."""
     return EdgeAggregates(**request.common(request.num_train), aggregations=request.cell.model.aggregations)
+
+
+def edge_votes(request: MechanismRequest) -> EdgeAggregates:
+    """Build the mechanism of edge votes, which are summed once."""
+    return EdgeAggregates(**request.common(request.num_train), aggregations=1)
 
 
 def _node_level(request: MechanismRequest) -> dict[str, Any]:

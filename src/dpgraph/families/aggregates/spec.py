@@ -1,15 +1,16 @@
-"""Specifications of GAP, ProGAP (Sajadmanesh et al., 2023 and 2024) and DPDGC (Chien et al., 2023)."""
+"""Specifications of GAP, ProGAP (Sajadmanesh et al., 2023 and 2024), DPDGC (Chien et al., 2023) and edge votes."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
-from dpgraph.engine.methods.cost import loop_seconds
-from dpgraph.engine.methods.looks import BROWN, DASH_DOT, DASHED, OLIVE, SLATE, Dashes, Look
+from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RootBatches, UndroppedMlp
+from dpgraph.engine.methods.cost import loop_seconds, network_seconds
+from dpgraph.engine.methods.looks import BLUE, BROWN, DASH_DOT, DASHED, OLIVE, SLATE, Dashes, Look
 from dpgraph.engine.methods.spec import (
     OWN_RECORD,
     AttackCase,
@@ -17,6 +18,7 @@ from dpgraph.engine.methods.spec import (
     Public,
     ReadBy,
     ScoreReads,
+    StoppedTraining,
     Variant,
     own_record,
 )
@@ -32,6 +34,7 @@ from dpgraph.families.aggregates.mechanism import (
     bounded_aggregates,
     capped_aggregates,
     edge_aggregates,
+    edge_votes,
 )
 from dpgraph.families.own_graphs import (
     RULE,
@@ -40,6 +43,7 @@ from dpgraph.families.own_graphs import (
     aggregation,
     aggregation_of_edges,
     aggregation_of_removed,
+    votes_of_edges,
 )
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -137,6 +141,29 @@ class DpDgcCell(NetworkCell):
     privacy: DgcPrivacy
 
 
+class EdgeVotesModel(MlpModel):
+    """Networks of edge votes: those of records, and the reader of their scores and of a noisy sum."""
+
+    folds: Annotated[int, Field(ge=2, le=100, description="Networks of records, each trained without one part")] = 5
+
+
+class EdgeVotesPrivacy(Privacy):
+    """Budget of edge votes."""
+
+    variant: Literal["rigorous"] = Field(
+        default="rigorous",
+        description="rigorous (features and labels are not protected; noise_multiplier is the noise std of the sum)",
+    )
+
+
+class EdgeVotesCell(NetworkCell):
+    """A cell of edge votes."""
+
+    model: EdgeVotesModel
+    training: StoppedTraining
+    privacy: EdgeVotesPrivacy
+
+
 LINES: dict[str, Dashes] = {
     "node-remove": "-",
     "rigorous": "-",
@@ -158,6 +185,17 @@ def progap_look(cell: Any) -> Look:
 def dgc_look(cell: Any) -> Look:
     """Return the look of DPDGC, dashed by variant."""
     return Look(SLATE, "D", LINES[cell.privacy.variant])
+
+
+def edge_votes_look(cell: Any) -> Look:
+    """Return the look of edge votes."""
+    return Look(BLUE, "o", "-")
+
+
+def edge_votes_seconds(cell: Any, size: Size) -> float:
+    """Return the predicted seconds of a run: sparse products with all records, and sums over all entries."""
+    sums = 100 * size.entries * size.classes / 1e9
+    return network_seconds(cell, size) + float(sums)
 
 
 def dgc_seconds(cell: Any, size: Size) -> float:
@@ -205,13 +243,14 @@ VARIANTS = {
 
 
 node_level = partial(AttackCase, reads="records", sums=True, batches=Batches.POISSON, clipping=Clipped.ROOT)
+EDGE_ATTACK = AttackCase(
+    variant="edge", reads="sums", sums=True, batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.EDGE
+)
 ATTACKS = (
     node_level(variant="rigorous", relation=Relation.NODE_NULL),
     node_level(variant="node-remove", relation=Relation.NODE_REMOVE),
     node_level(variant="published", relation=Relation.NODE_NULL),
-    AttackCase(
-        variant="edge", reads="sums", sums=True, batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.EDGE
-    ),
+    EDGE_ATTACK,
 )
 SMALL: dict[str, Any] = {"architecture": "mlp", "hops": 0, "width": 8}
 BUDGETS: dict[str, dict[str, Any]] = {
@@ -268,6 +307,25 @@ SPECS = (
         inference=own_record,
         rules=OWN_GRAPHS,
         seconds=seconds,
+    ),
+    MethodSpec(
+        "dp-edge-votes",
+        "Edge votes: networks of records, a noisy sum of their votes over neighbours, and a reader of both.",
+        "dpgraph.families.aggregates.edge_votes:EdgeVotes",
+        EdgeVotesCell,
+        {
+            "rigorous": {
+                "model": SMALL | {"folds": 2, "dropout": 0.5},
+                "training": {"sampling_rate": 1.0, "patience": 2},
+                "privacy": {"epsilon": 6.0},
+            }
+        },
+        {"rigorous": Variant(EdgeAggregates, edge_votes, scored_on_sums_of_edges)},
+        (replace(EDGE_ATTACK, variant="rigorous"),),
+        look=edge_votes_look,
+        inference=own_record,
+        rules={RULE_OF_EDGES: votes_of_edges},
+        seconds=edge_votes_seconds,
     ),
     MethodSpec(
         "dp-dgc",
