@@ -77,7 +77,7 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
         what: What to list.
         paper: Only of this paper.
     """
-    from dpgraph.cli.catalogue import ANYWHERE, OF_THE_PACKAGE, catalogue, inventory, print_rows
+    from dpgraph.cli.catalogue import ANYWHERE, LISTINGS, OF_THE_PACKAGE, inventory, print_rows
     from dpgraph.config.paths import no_project
     from dpgraph.config.suite import suite_papers
 
@@ -87,13 +87,13 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
         rows = inventory(suite.workflow, paper)
     elif what in OF_THE_PACKAGE or (what in ANYWHERE and paper is None and not suite.workflow.is_dir()):
         suite.read()  # an installed package alone, as for `fit`: there is no suite
-        rows = ANYWHERE[what]()
+        rows = LISTINGS[what](None)
     else:
         if paper is not None:  # the user's own option, before the plan speaks of the config's papers
             known = suite_papers(suite.read(), suite.workflow)
             if paper not in known:
                 raise invalid("--paper", paper, f"one of {', '.join(known)}")
-        rows = catalogue(what, suite.plan(paper))
+        rows = LISTINGS[what](suite.plan(paper))
     print_rows(rows, as_json=as_json)
 
 

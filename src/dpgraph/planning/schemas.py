@@ -43,7 +43,6 @@ _WRITTEN = {
             "matrix": {
                 "type": "object",
                 "description": "Lists of values by name; several names with commas: lists of as many values",
-                "properties": {"exclude": {"type": "array", "description": "Combinations that are left out"}},
             }
         },
         "required": ["matrix"],

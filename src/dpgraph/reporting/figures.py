@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import abouts, artefact_of, described_labels, heading
 from dpgraph.reporting.drawing import canvas, marks
 from dpgraph.reporting.drawing.canvas import house_style, panel_title, panels, save_all
-from dpgraph.reporting.formats import html_text, page, template
+from dpgraph.reporting.formats import page, template
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.views.registry import figure_of
 
@@ -56,7 +57,7 @@ def read_caption(path: Path) -> list[str]:
 
 def figure_html(source: str, caption: list[str]) -> str:
     """Return <img> and its caption, without the page around them."""
-    lines = "".join(f"<p>{html_text(line)}</p>" for line in caption)
+    lines = "".join(f"<p>{escape(line)}</p>" for line in caption)
     return f'<img class="figure" alt="" src="{source}"><div class="notes">{lines}</div>'
 
 

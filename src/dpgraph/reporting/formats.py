@@ -5,12 +5,12 @@ Text uses Unicode (±, ∞, ε) until a writer escapes it.
 
 from __future__ import annotations
 
-import html
 import math
 import re
 import unicodedata
 from collections.abc import Iterable
 from functools import cache
+from html import escape
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
@@ -76,10 +76,6 @@ def markdown(text: str) -> str:
     for character in "\\|*_<>[]`":
         text = text.replace(character, f"\\{character}")
     return text.replace("\n", " ")
-
-
-def html_text(text: str) -> str:
-    return html.escape(text)
 
 
 def epsilon(value: float | None) -> str:
@@ -185,10 +181,11 @@ def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
 
 @cache
 def template(name: str) -> Template:
-    """Return a template of this folder; its filters `text` and `markdown` escape plain text."""
+    """Return a template of this folder; its filters escape plain text. `cell`: in a table of Markdown with markup."""
     environment = Environment(
         loader=PackageLoader("dpgraph.reporting", ""), undefined=StrictUndefined, trim_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters |= {"text": html_text, "markdown": markdown}
+    environment.filters |= {"text": escape, "markdown": markdown}
+    environment.filters["cell"] = lambda text: " ".join(text.split()).replace("|", "\\|")
     return environment.get_template(f"{name}.j2")

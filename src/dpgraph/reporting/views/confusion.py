@@ -14,7 +14,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats, protection, splits
-from dpgraph.reporting.artefacts import described, heading, prepend_columns
+from dpgraph.reporting.artefacts import EntryRun, described, heading, prepend_columns
 from dpgraph.reporting.display import DASH, EPSILON_REMARK, Footnotes, MadeTable, RowGroup, Table, Text
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
@@ -28,7 +28,7 @@ NO_PREDICTIONS = "no predictions: the graph or the files of the seeds are not th
 
 
 @dataclass(frozen=True)
-class Confusion:
+class Confusion(EntryRun):
     """The confusions of one entry.
 
     `shares[seed, true, predicted]` are shares of the test nodes of each class; the last column is "no class". Rows of
@@ -36,8 +36,6 @@ class Confusion:
     Both are empty where `outcome`, the overall accuracy, is not ok.
     """
 
-    entry: Entry
-    outcome: EntryResult
     shares: np.ndarray
     support: np.ndarray
 

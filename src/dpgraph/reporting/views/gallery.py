@@ -21,7 +21,7 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.exposure import BY_CLASS, Inversion
 from dpgraph.problems.images.value import Images, load_images
 from dpgraph.reporting import protection
-from dpgraph.reporting.artefacts import described, described_rows, of_entry, prepend_columns
+from dpgraph.reporting.artefacts import EntryRun, described, described_rows, of_entry, prepend_columns
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import epsilon
@@ -33,11 +33,9 @@ NO_RECONSTRUCTION = "the reconstructions are not there: train the cell again"
 
 
 @dataclass(frozen=True)
-class Attacked:
+class Attacked(EntryRun):
     """One attacked run of the first seed: reconstructions (classes, F), or None, and distances by class."""
 
-    entry: Entry
-    outcome: EntryResult
     accuracy: float  # of the seed, in percent
     images: np.ndarray | None
     distances: dict[int, float]

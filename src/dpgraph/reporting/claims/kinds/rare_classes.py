@@ -25,7 +25,7 @@ from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults,
 from dpgraph.reporting.claims.contrasts import DRAWS, LEVEL, Strength
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons
 from dpgraph.reporting.results import class_counts
-from dpgraph.reporting.views.class_wise.rows import ClassValues, class_changes, class_values
+from dpgraph.reporting.views.class_wise.rows import ClassValues, class_losses, class_values
 
 MOST_ORDERS = 10_000  # of the classes that are tried; of up to 7 classes all
 CORRELATION = 0.5  # under the alternative: the papers print none
@@ -83,7 +83,7 @@ def _sample(
     if bad:
         comparisons.missing.append(f"{where}: {', '.join(bad)}")
         return None
-    changes = class_changes(private, reference, "loss")  # (seeds, C)
+    changes = class_losses(private, reference)  # (seeds, C)
     number = changes.shape[1]
     mean = changes.mean(axis=0) if len(changes) else np.zeros(0)
     if number < 3 or np.isnan(mean).any() or np.ptp(mean) == 0:

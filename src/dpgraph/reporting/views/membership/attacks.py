@@ -19,7 +19,7 @@ from dpgraph.families.registry import spec
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.node_classification.exposure import Exposure
-from dpgraph.reporting.artefacts import described, prepend_columns
+from dpgraph.reporting.artefacts import EntryRun, described, prepend_columns
 from dpgraph.reporting.results import EntryResult, Results, over_seeds
 from dpgraph.reporting.stored import NO_EXPOSURE
 
@@ -127,11 +127,9 @@ def measure(scores: np.ndarray, members: np.ndarray) -> Measured:
 
 
 @dataclass(frozen=True)
-class Attack:
+class Attack(EntryRun):
     """One score against one entry; `seeds` is empty where `reason` states why."""
 
-    entry: Entry
-    outcome: EntryResult
     score: str  # key of SCORES
     reason: str
     seeds: tuple[Measured, ...]

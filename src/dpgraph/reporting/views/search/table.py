@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
+from dpgraph.config.expansion import flat
 from dpgraph.config.experiment import Search
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats, protection
-from dpgraph.reporting.artefacts import heading, of_entry
+from dpgraph.reporting.artefacts import EntryRun, heading, of_entry
 from dpgraph.reporting.dictionary import MECHANISM
 from dpgraph.reporting.display import (
     EPSILON_HEADS,
@@ -43,11 +45,10 @@ COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "datase
            "epsilon_target")  # fmt: skip
 
 
-class Trial(NamedTuple):
-    """One trial with its validation score."""
+@dataclass(frozen=True)
+class Trial(EntryRun):
+    """One trial: its outcome is that of the validation metric."""
 
-    entry: Entry
-    outcome: EntryResult  # of the validation metric
     validation: Summary
 
     @property
@@ -234,14 +235,7 @@ def settings_text(settings: Mapping[str, Any]) -> str:
     >>> settings_text({"training": {"learning_rate": 0.01}, "model": {"width": 64}})
     'learning_rate=0.01, width=64'
     """
-    flat = dict(_flat(settings))
-    last = [path.rpartition(".")[2] for path in flat]
-    names = last if len(set(last)) == len(last) else list(flat)
-    return ", ".join(f"{name}={value}" for name, value in zip(names, flat.values(), strict=True))
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    flat: list[tuple[str, Any]] = []
-    for key, value in settings.items():
-        flat += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)]
-    return flat
+    by_path = flat(settings)
+    last = [path.rpartition(".")[2] for path in by_path]
+    names = last if len(set(last)) == len(last) else list(by_path)
+    return ", ".join(f"{name}={value}" for name, value in zip(names, by_path.values(), strict=True))

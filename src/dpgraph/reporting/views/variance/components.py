@@ -27,7 +27,7 @@ from dpgraph.config.streams import initialisation_number, split_number
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting.artefacts import described, prepend_columns
+from dpgraph.reporting.artefacts import EntryRun, described, prepend_columns
 from dpgraph.reporting.results import EntryResult, Results
 
 DRAWS = 100_000  # of an interval's ends, whose own error is then below 1 %
@@ -157,11 +157,9 @@ TOO_FEW = "fewer than two splits of which every run ended well"
 
 
 @dataclass(frozen=True)
-class Crossed:
+class Crossed(EntryRun):
     """One entry: its (splits, initialisations) values in the unit that is shown."""
 
-    entry: Entry
-    outcome: EntryResult
     values: pd.DataFrame
     components: Components | None  # None where `outcome` is not ok
 
