@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dpgraph.config.paths import exposure_path, predictions_path
 from dpgraph.config.record import Metric, SeedRecord
 from dpgraph.core.files import read_json, write_array, write_json
 from dpgraph.engine.methods.base import Outcome
@@ -16,14 +17,6 @@ from dpgraph.planning.run import CalibratedRun
 
 def seed_path(out: Path, seed: int) -> Path:
     return out / f"seed={seed}.json"
-
-
-def predictions_path(out: Path, seed: int) -> Path:
-    return out / f"seed={seed}.predictions.npy"
-
-
-def exposure_path(out: Path, seed: int) -> Path:
-    return out / f"seed={seed}.exposure.npz"
 
 
 def seed_record(out: Path, seed: int, fingerprint: str) -> SeedRecord | None:

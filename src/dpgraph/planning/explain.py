@@ -7,7 +7,7 @@ from typing import Any
 
 from dpgraph.config.expansion import flat
 from dpgraph.core.errors import UserError, meant, shown
-from dpgraph.planning.plan import Entry, Place, Plan, layers
+from dpgraph.planning.plan import Entry, EntryPlace, Plan, layers
 
 Row = dict[str, Any]
 
@@ -36,7 +36,7 @@ def _beginning(plan: Plan, name: str) -> list[Entry]:
 def settings(plan: Plan, entry: Entry) -> Iterator[Row]:
     """Yield the settings of the cell at one place; one that no layer gives has the method's default."""
     sources: dict[str, str] = {}
-    place = Place(entry.artefact, entry.method_id, entry.task_id, entry.value, entry.settings)
+    place = EntryPlace(entry.artefact, entry.method_id, entry.task_id, entry.value, entry.settings)
     for source, part in layers(plan, place, entry.target_epsilon):
         sources |= dict.fromkeys(flat(part), source())
     suite = f"suites/{plan.suite.name}.yaml"

@@ -30,7 +30,7 @@ from dpgraph.problems.registry import size_of
 WORKFLOW = Path("workflow")
 
 
-class Place(NamedTuple):
+class EntryPlace(NamedTuple):
     """A method on a task in an artefact, with the label and the settings of a sweep's value or a search's trial."""
 
     artefact: str  # "daigavane/table1"
@@ -270,7 +270,7 @@ def _entries(plan: Plan, artefact: str, known: dict[str, Cell]) -> list[Entry]:
             for task in grid.tasks:
                 for position, (value, settings) in enumerate(values):
                     stream = position if independent else 0
-                    place = Place(artefact, method, task, value, settings)
+                    place = EntryPlace(artefact, method, task, value, settings)
                     for entry in _crossed(plan, place, grid, stream, known):
                         places.setdefault((index, entry.target_epsilon or 0.0, task, value), entry)
     if described.sweep is not None:
@@ -293,7 +293,7 @@ def _check_sweep(artefact: str, entries: Iterable[Entry]) -> None:
             raise invalid(where, entry.value, f"another cell than {known} gives for {entry.method_id}")
 
 
-def _crossed(plan: Plan, place: Place, grid: Grid, stream: int, known: dict[str, Cell]) -> list[Entry]:
+def _crossed(plan: Plan, place: EntryPlace, grid: Grid, stream: int, known: dict[str, Cell]) -> list[Entry]:
     """Return an entry per target epsilon of a private method (one where it has none), one of a public method."""
     artefact, method_id, task_id, value, settings = place
     paper = artefact.split("/")[0]
@@ -322,7 +322,7 @@ def _crossed(plan: Plan, place: Place, grid: Grid, stream: int, known: dict[str,
     return entries
 
 
-def layers(plan: Plan, place: Place, epsilon: float | None) -> list[tuple[Callable[[], str], Mapping[str, Any]]]:
+def layers(plan: Plan, place: EntryPlace, epsilon: float | None) -> list[tuple[Callable[[], str], Mapping[str, Any]]]:
     """Return where the settings of a place come from, and these; a later layer wins.
 
     Task, seeds and the target epsilon are not among them.

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from dpgraph.config.cell import Cell
-from dpgraph.config.config import first_line
+from dpgraph.config.config import first_line, keys_of
 from dpgraph.core.errors import UserError, invalid, shown
 from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.engine.methods.spec import MethodSpec
@@ -81,13 +81,8 @@ def _check_problem(cell: Cell, served: tuple[str, ...], where: str) -> None:
 def _known_keys(name: str, kind: type[Cell], error: ValidationError) -> str:
     """Return the keys that the method has, where an unknown one was given."""
     first = error.errors(include_url=False)[0]
-    if first["type"] != "extra_forbidden":
-        return ""
-    *parts, _ = first["loc"]
-    within: Any = kind
-    for part in parts:
-        within = within.model_fields[str(part)].annotation
-    return f": {name} has {', '.join(within.model_fields)}" if hasattr(within, "model_fields") else ""
+    keys = keys_of(kind, first["loc"][:-1]) if first["type"] == "extra_forbidden" else []
+    return f": {name} has {', '.join(keys)}" if keys else ""
 
 
 @cache

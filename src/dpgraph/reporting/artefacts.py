@@ -13,6 +13,7 @@ import pandas as pd
 from dpgraph.config.experiment import Artefact
 from dpgraph.core.errors import invalid
 from dpgraph.planning.plan import Entry, Plan
+from dpgraph.reporting.formats import printed_place
 from dpgraph.reporting.results import EntryResult
 
 
@@ -53,7 +54,8 @@ def caption(plan: Plan, artefact_id: str) -> str:
 
 
 def _place(name: str) -> str:
-    return re.sub(r"^(table|fig)(?=\d)", lambda kind: {"table": "Table ", "fig": "Figure "}[kind[0]], name)
+    place = printed_place(name)
+    return place if place == name else place[0].upper() + place[1:]
 
 
 def counterparts(entries: Iterable[Entry]) -> dict[str, str]:

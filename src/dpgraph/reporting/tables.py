@@ -20,7 +20,7 @@ from dpgraph.reporting.formats import page, template
 from dpgraph.reporting.latex import as_latex, spans
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.splits import how_to_run
-from dpgraph.reporting.views.registry import table_of, wide_of
+from dpgraph.reporting.views.registry import function_of
 
 
 def as_markdown(table: Table) -> str:
@@ -42,8 +42,9 @@ def displayed(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, wide: boo
     Raises UserError where the artefact is no table of the plan, or its view makes none.
     """
     artefact = artefact_of(plan, artefact_id, "table")
-    made: MadeTable = table_of(artefact_id, artefact.view)(plan, artefact_id, rows)
-    shown = MadeTable(*wide_of(artefact_id, artefact.view)(plan, artefact_id, made.frame)) if wide else made
+    shown = made = function_of(artefact_id, artefact.view, "table")(plan, artefact_id, rows)
+    if wide:
+        shown = MadeTable(*function_of(artefact_id, artefact.view, "wide")(plan, artefact_id, made.frame))
     _remark(plan, artefact_id, shown.table, made.frame)
     return shown
 

@@ -23,7 +23,7 @@ from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.data_sets import Coverage, data_sets_of
 from dpgraph.reporting.claims.page import claims_page
 from dpgraph.reporting.claims.parts import DATA_MISSING, PartResult, over_readings, parts_as_text
-from dpgraph.reporting.claims.registry import computed_verdict, kind_of, would_contradict, would_reproduce
+from dpgraph.reporting.claims.registry import computed_verdict, in_words, kind_of
 from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
 from dpgraph.reporting.paper_values import paper_datasets, printed_by_data_set
 from dpgraph.reporting.results import Results, write_csv
@@ -69,7 +69,7 @@ def claims_table(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
         claimed: dict[str, Any] = {
             column: getattr(claim, column) for column in ("sentence", "statement", "source", "own_numbers")
         }
-        claimed |= {"would_reproduce": would_reproduce(claim), "would_contradict": would_contradict(claim)}
+        claimed |= dict(zip(("would_reproduce", "would_contradict"), in_words(claim), strict=True))
         claimed |= {"level": LEVEL if claim.parts else math.nan}
         found = vars(result) | {"parts": parts_as_text(result.parts)}
         rows.append({"paper": paper, "claim": name, **claimed, **found, "suite": plan.suite.name})

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats
+from dpgraph.reporting import display, formats
 from dpgraph.reporting.artefacts import heading, of_entry
-from dpgraph.reporting.display import DASH, MadeTable, RowGroup, Table, Text, target_cell
+from dpgraph.reporting.display import DASH, MadeTable, Table, Text
 
 COLUMNS = ("paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target")
 # heads of columns, and the settings with shares of the squared mu that a voter pays
@@ -70,19 +70,14 @@ def make(plan: Plan, artefact_id: str, _: object) -> MadeTable:
 def shares_display(title: str, frame: pd.DataFrame) -> Table:
     """Lay out the rows of `shares_table`, a block per task; empty columns are left out."""
     shown = [name for name in SHARES if not frame[name].isna().all()]
-    blocks = [
-        RowGroup(
-            str(part["task_label"].iloc[0]),
-            [
-                [
-                    Text(row["label"]),
-                    target_cell(row),
-                    Text(formats.count(row["steps"])),
-                    *(Text(DASH if math.isnan(row[name]) else f"{row[name]:.1f}") for name in shown),
-                ]
-                for row in part.to_dict("records")
-            ],
-        )
-        for _, part in frame.groupby("task", sort=False)
-    ]
+    blocks = display.by_task(
+        frame,
+        lambda row: [
+            Text(row["label"]),
+            display.target_cell(row),
+            Text(formats.count(row["steps"])),
+            *(Text(DASH if math.isnan(row[name]) else f"{row[name]:.1f}") for name in shown),
+        ],
+        lambda part: str(part["task_label"].iloc[0]),
+    )
     return Table(title, ["Method", "Target ε", "Steps", *shown], blocks, [], REMARKS)

@@ -11,7 +11,6 @@ import pandas as pd
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import chance, display, formats, protection
 from dpgraph.reporting.artefacts import heading, of_entry
-from dpgraph.reporting.chance import with_chance
 from dpgraph.reporting.display import Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.paper_values import paper_value
@@ -37,7 +36,9 @@ def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
     rows = [_accuracy_row(plan, entry, known) for entry in entries]
     table = pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
     table["rank"] = _ranks(entries, known, artefact.metric)
-    return with_chance(table, entries, known, artefact.metric) if artefact.chance else table
+    if not artefact.chance:
+        return table
+    return pd.concat([table, pd.DataFrame(chance.chance_columns(entries, known, artefact.metric))], axis=1)
 
 
 def _accuracy_row(plan: Plan, entry: Entry, results: Results) -> dict[str, Any]:

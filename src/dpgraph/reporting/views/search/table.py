@@ -34,7 +34,7 @@ from dpgraph.reporting.display import (
 )
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.results import EntryResult, Results, Summary
+from dpgraph.reporting.results import Results, Summary
 from dpgraph.reporting.views.search.cost import NOT_ACCOUNTED, TuningCost, tuning_cost
 
 SearchKey = tuple[str, str, float]  # method, task, target epsilon
@@ -49,7 +49,10 @@ COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "datase
 class Trial(EntryRun):
     """One trial: its outcome is that of the validation metric."""
 
-    validation: Summary
+    @property
+    def validation(self) -> Summary:
+        """Return its score."""
+        return self.outcome.summary()
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -76,7 +79,7 @@ def search_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
     metric = plan.artefacts[artefact_id].metric
     rows = []
     for _, entries in groupby(_ordered(plan, artefact_id), key=_key):
-        trials = [Trial(entry, *_outcome(entry, known, search.metric)) for entry in entries]
+        trials = [Trial(entry, known.outcome(entry, search.metric)) for entry in entries]
         kinds = dict.fromkeys(trial.kind for trial in trials if trial.complete)
         for kind in kinds:
             ranked = sorted(
@@ -88,7 +91,7 @@ def search_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
             cost = tuning_cost(search, [trial.entry for trial in trials], mechanism)
             if len(kinds) > 1 and not cost.reason:
                 cost = TuningCost(math.nan, UNLIKE_TRIALS)
-            chosen = _selected(_outcome(ranked[0].entry, known, metric)[1], cost)
+            chosen = _selected(known.outcome(ranked[0].entry, metric).summary(), cost)
             rows += [_row(trial, rank, count) | (chosen if rank == 1 else {}) for rank, trial in enumerate(ranked, 1)]
         rows += [_row(trial, None, len(trials)) for trial in trials if not trial.complete]
     return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
@@ -127,11 +130,6 @@ def _ordered(plan: Plan, artefact_id: str) -> list[Entry]:
     for position, entry in enumerate(entries):
         first.setdefault(_key(entry), position)
     return sorted(entries, key=lambda entry: first[_key(entry)])
-
-
-def _outcome(entry: Entry, results: Results, metric: str) -> tuple[EntryResult, Summary]:
-    outcome = results.outcome(entry, metric)
-    return outcome, outcome.summary()
 
 
 def _selected(test: Summary, cost: TuningCost) -> dict[str, Any]:
