@@ -43,14 +43,10 @@ def print_rows(rows: list[Row], as_json: bool) -> None:
         print(tabulate(rows, headers="keys", tablefmt="plain", maxcolwidths=90) if rows else "none")
 
 
-def print_explained(plan: Plan, name: str, as_json: bool) -> None:
+def print_explained(plan: Plan, name: str) -> None:
     """Print where the settings of a cell, or of an artefact's cells, come from."""
-    cells = explain(plan, name)
-    if as_json:
-        print(json.dumps(cells, indent=1, ensure_ascii=False))
-        return
     shown = {entry.cell.slug: entry.method for entry in reversed(plan.entries)}  # the first one, as in `explain`
-    for slug, rows in cells.items():
+    for slug, rows in explain(plan, name).items():
         print(f"\n{slug}\n{shown[slug].label}" + (f": {shown[slug].about}" if shown[slug].about else ""))
         print_rows([{**row, "value": "null" if row["value"] is None else row["value"]} for row in rows], as_json=False)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -97,7 +96,7 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
     print_rows(rows, as_json=as_json)
 
 
-def explain(name: str, /, *, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
+def explain(name: str, /, *, suite: PlanOptions = ANY_SUITE) -> None:
     """Show every setting of a cell, and the file and rule it comes from.
 
     Example: dpgraph explain daigavane/table1 --suite demo
@@ -107,7 +106,7 @@ def explain(name: str, /, *, as_json: Json = False, suite: PlanOptions = ANY_SUI
     """
     from dpgraph.cli.catalogue import print_explained
 
-    print_explained(suite.plan(), name, as_json)
+    print_explained(suite.plan(), name)
 
 
 def cost(
@@ -115,7 +114,6 @@ def cost(
     jobs: Whole | None = None,
     learn: bool = False,
     out: Path | None = None,
-    as_json: Json = False,
     suite: PlanOptions = ANY_SUITE,
 ) -> None:
     """Estimate hours, memory and wall time of each artefact before it runs.
@@ -149,9 +147,6 @@ def cost(
     if jobs < 1:
         raise invalid("--jobs", jobs, "an integer >= 1")
     costs = costing.costs(plan, known, jobs)
-    if as_json:
-        print(json.dumps([asdict(row) for row in costs], indent=1))
-        return
     print(costing.table_of(costs))
     named = [", ".join(dict.fromkeys(getattr(row, name) for row in known.rows)) for name in ("processor", "suite")]
     print(

@@ -48,8 +48,9 @@ def write_seed(
     for path in (predictions_path(out, seed), exposure_path(out, seed)):
         path.unlink(missing_ok=True)  # of an earlier attempt, whose record is not taken without them
     if isinstance(outcome, BaseException):
+        reason = " ".join(str(outcome).split())[:200]
         kind = "diverged" if isinstance(outcome, ArithmeticError) else "out of memory"
-        record = SeedRecord(status="failed", reason=f"{kind}: {_one_line(outcome)}", **common)
+        record = SeedRecord(status="failed", reason=f"{kind}: {reason}", **common)
     else:
         attacked: tuple[Metric, ...] = ()
         notes = outcome.notes
@@ -73,7 +74,3 @@ def write_seed(
     sizes = {path.name: path.stat().st_size for path in files}
     value = {"fingerprint": calibrated.fingerprint, "files": sizes, "record": json.loads(record.model_dump_json())}
     write_json(seed_path(out, seed), value)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

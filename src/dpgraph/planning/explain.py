@@ -18,7 +18,7 @@ def explain(plan: Plan, name: str) -> dict[str, list[Row]]:
     `name` is an artefact (daigavane/table1), or a cell's name or the beginning of it. A cell that is in several
     places is explained at its first one. Raises UserError for a name that is neither.
     """
-    entries = plan.entries_of(name) if name in plan.artefacts else _beginning(plan, name)
+    entries = plan.entries_of(name) or [one for one in plan.entries if name and one.cell.slug.startswith(name)]
     if not entries:
         known = f"one of suite {plan.suite.name} (dpgraph list cells, dpgraph list artefacts)"
         raise UserError(f"cell or artefact={shown(name)}: expected {known}{meant(name, plan.artefacts)}")
@@ -27,10 +27,6 @@ def explain(plan: Plan, name: str) -> dict[str, list[Row]]:
         if entry.cell.slug not in explained:
             explained[entry.cell.slug] = list(settings(plan, entry))
     return explained
-
-
-def _beginning(plan: Plan, name: str) -> list[Entry]:
-    return [entry for entry in plan.entries if name and entry.cell.slug.startswith(name)]
 
 
 def settings(plan: Plan, entry: Entry) -> Iterator[Row]:

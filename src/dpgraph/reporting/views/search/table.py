@@ -91,7 +91,9 @@ def search_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
             cost = tuning_cost(search, [trial.entry for trial in trials], mechanism)
             if len(kinds) > 1 and not cost.reason:
                 cost = TuningCost(math.nan, UNLIKE_TRIALS)
-            chosen = _selected(known.outcome(ranked[0].entry, metric).summary(), cost)
+            test = known.outcome(ranked[0].entry, metric).summary()
+            chosen = {"selected": True, "test_mean": test.mean, "test_std": test.std}  # of the selected trial alone
+            chosen |= {"tuning_epsilon": cost.epsilon, "tuning_reason": cost.reason}
             rows += [_row(trial, rank, count) | (chosen if rank == 1 else {}) for rank, trial in enumerate(ranked, 1)]
         rows += [_row(trial, None, len(trials)) for trial in trials if not trial.complete]
     return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
@@ -130,17 +132,6 @@ def _ordered(plan: Plan, artefact_id: str) -> list[Entry]:
     for position, entry in enumerate(entries):
         first.setdefault(_key(entry), position)
     return sorted(entries, key=lambda entry: first[_key(entry)])
-
-
-def _selected(test: Summary, cost: TuningCost) -> dict[str, Any]:
-    """Return the columns that only the selected trial has."""
-    return {
-        "selected": True,
-        "test_mean": test.mean,
-        "test_std": test.std,
-        "tuning_epsilon": cost.epsilon,
-        "tuning_reason": cost.reason,
-    }
 
 
 def _row(trial: Trial, rank: int | None, trials: int) -> dict[str, Any]:
