@@ -211,31 +211,27 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
     resolved: dict[str, Cell] = {}
     entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact, resolved)]
     plan = replace(draft, entries=tuple(entries))
-    _check_references(plan)
-    _check_crossed(plan)
+    _check(plan)
     plan.claims()
     return plan
 
 
-def _check_references(plan: Plan) -> None:
+def _check(plan: Plan) -> None:
+    """Raise UserError for hard cases without their reference, and for shared splits outside of view variance.
+
+    Other views take seeds as independent.
+    """
     for entry in plan.entries:
-        described = plan.artefacts[entry.artefact]
+        described, (paper, name) = plan.artefacts[entry.artefact], entry.artefact.split("/")
+        where = f"papers.{paper}.artefacts.{name}"
         if described.view == "hard-cases" and plan.reference_entry(entry) is None:
-            paper, name = entry.artefact.split("/")
             at = "" if described.reference_value is None else f" at {described.reference_value}"
             wanted = f"{described.reference_of(entry.method_id)}{at} on {entry.task_id}, without privacy, among them"
-            raise invalid(f"papers.{paper}.artefacts.{name}", entry.method_id, f"its reference {wanted}")
-
-
-def _check_crossed(plan: Plan) -> None:
-    """Raise UserError for shared splits outside of view variance: other views take seeds as independent."""
-    for entry in plan.entries:
-        crossed = plan.artefacts[entry.artefact].view == "variance"
+            raise invalid(where, entry.method_id, f"its reference {wanted}")
         per_split, count = entry.cell.seeds_per_split, len(entry.cell.seeds)
-        paper, name = entry.artefact.split("/")
-        where = f"papers.{paper}.artefacts.{name}: seeds_per_split"
-        if crossed != (per_split is not None):
-            raise invalid(where, per_split, "a number with the view variance, and none with any other")
+        if (described.view == "variance") != (per_split is not None):
+            expected = "a number with the view variance, and none with any other"
+            raise invalid(f"{where}: seeds_per_split", per_split, expected)
         if per_split is not None and (count < 2 * per_split or count % per_split):
             raise invalid(
                 f"papers.{paper}: seeds", count, f"a multiple of seeds_per_split={per_split}, at least twice as many"

@@ -17,7 +17,7 @@ from dpgraph.engine.methods.spec import MethodSpec
 from dpgraph.families.registry import spec, specs
 from dpgraph.privacy.accountants.parameters import Unknown
 from dpgraph.privacy.cache import Cache
-from dpgraph.privacy.calibration import Calibration, calibrated, is_answer
+from dpgraph.privacy.calibration import Calibration, calibrated
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import Mechanism
 from dpgraph.privacy.relation import PredictionInput
@@ -178,11 +178,6 @@ def calibrate(
 def calibrate_to(target: Target, mechanism: Mechanism, **options: Any) -> Calibration:
     """Close what the mechanism leaves open, so that it costs what the target says; `options` as of `calibrated`."""
     return calibrated(mechanism, target.mode, target.unknown, epsilon=target.target_epsilon, **options)
-
-
-def is_calibration(stored: Calibration, target: Target, mechanism: Mechanism) -> bool:
-    """Return whether `calibrate_to` gave `stored`, see `is_answer`; evaluates no accountant."""
-    return is_answer(stored, mechanism, target.mode, target.unknown, epsilon=target.target_epsilon)
 
 
 def target_of(cell: Cell, known: MethodSpec | None = None) -> Target:

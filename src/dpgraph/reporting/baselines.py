@@ -22,6 +22,7 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.resolve import inference_of
 from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.registry import problem_of
+from dpgraph.reporting.artefacts import of_entry
 from dpgraph.reporting.inputs import RELATIONS, compared
 from dpgraph.reporting.references import reference_of
 from dpgraph.reporting.results import Results, Summary, summarise, write_csv
@@ -129,12 +130,7 @@ def _row(
     outcome, task = results.outcome(entry, metric), entry.cell.task
     ours = outcome.summary()
     return {
-        "paper": entry.paper,
-        "method": entry.method_id,
-        "label": entry.method.label,
-        "task": entry.task_id,
-        "dataset": task.dataset,
-        "setting": task.setting,
+        **of_entry(entry, "paper", "method", "label", "task", "dataset", "setting"),
         "split": task.split,
         "features": task.features,
         "mean": ours.mean,

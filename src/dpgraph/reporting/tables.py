@@ -17,6 +17,7 @@ from dpgraph.reporting import splits
 from dpgraph.reporting.artefacts import abouts, artefact_of, caption, described_labels
 from dpgraph.reporting.display import Footnotes, MadeTable, Table
 from dpgraph.reporting.formats import page, template
+from dpgraph.reporting.inputs import TABLE
 from dpgraph.reporting.latex import as_latex, spans
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.splits import how_to_run
@@ -30,10 +31,6 @@ def as_markdown(table: Table) -> str:
 def as_html(table: Table) -> str:
     """Return <table> and its notes, without the page around them."""
     return template("table.html").render(table=table, spans=spans(table)).strip("\n")
-
-
-SUFFIXES = ("csv", "md", "tex", "html")
-WIDE = ("wide.csv", "wide.md", "wide.tex", "wide.html")
 
 
 def displayed(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, wide: bool = False) -> MadeTable:
@@ -55,7 +52,7 @@ def write_table(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, stem: P
     Raises UserError as `displayed`.
     """
     frame, table = displayed(plan, artefact_id, rows, wide)
-    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in (WIDE if wide else SUFFIXES)]
+    paths = [stem.with_name(f"{stem.name}{'.wide' * wide}.{suffix}") for suffix in TABLE]
     write_csv(frame, paths[0])
     citation = plan.experiments[artefact_id.split("/")[0]].citation
     write_text(paths[3], page(plan.suite, table.title, as_html(table), citation))

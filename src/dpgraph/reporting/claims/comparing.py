@@ -21,13 +21,7 @@ class PaperResults:
 
     plan: Plan
     paper: str
-    found: Results | None  # None: there are none yet
-
-    @property
-    def results(self) -> Results:
-        if self.found is None:
-            raise ValueError("no results yet")
-        return self.found
+    results: Results
 
     def full_name(self, artefact: str) -> str:
         """Return the name of an artefact in the plan, with its paper."""

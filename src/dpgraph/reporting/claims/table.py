@@ -58,7 +58,7 @@ def claims_table(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
 
     `n` is the smallest number of seeds in a comparison; `parts` has the numbers of each part, premise and reading.
     """
-    known = None if results is None else Results(results)
+    known = Results.of(results)
     unlike = unequal(plan)
     rows = []
     for name, (paper, claim) in plan.claims().items():
@@ -115,8 +115,8 @@ def _verdict(suite: PaperResults, claim: Claim) -> Verdict:
     if claim.sentence is None:
         return _decided_on(suite, claim, None)
     result = _decided_on(suite, claim, True)
-    other = result if suite.found is None else _decided_on(suite, claim, False)
-    if not other.comparisons or suite.found is None:
+    other = _decided_on(suite, claim, False)
+    if not other.comparisons:
         return result
     told = f"{other.verdict} {other.scope} ({other.n} seeds, power {other.power:.2f}): {other.reason}"
     return replace(result, substitutes=told)
@@ -167,8 +167,6 @@ def _compared(
         wanted = test.tasks or ()
         comparisons.absent += [one for one in wanted if not any(t.is_called((one,)) for t in plan.suite.tasks.values())]
         return f"{absent[0]} is not in this suite"
-    if suite.found is None:
-        return "no results yet"
     if kind.named_places(test):
         return _between_tasks(suite, test, comparisons, scope, own)
     first = suite.full_name(test.artefact)
