@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench import peers_jax, peers_pyg, peers_torch
+from bench import peers_jax, peers_torch
 from bench.measuring import peak_bytes, settle, write_rows
 from bench.peers_problem import UNCLIPPED, Gradients, PeersProblem, Problems
 from bench.steps import StepSetting
@@ -75,7 +75,6 @@ PEERS = (
     Peer("torch vmap", "torch", peers_torch.torch_vmap),
     Peer("jax vmap", "jax", peers_jax.jax_vmap),
     Peer("jax, our algorithm", "jax", peers_jax.jax_ours),
-    Peer("pyg", "torch-geometric", peers_pyg.pyg),
     Peer("plain, not private", "torch", peers_torch.plain, clips=False),
 )
 Row = dict[str, Any]
@@ -100,7 +99,7 @@ def bench(
     torch.set_num_threads(1)
     keep_freed_memory()
     absent = [
-        _row(None, peer) | {"note": f"not installed: {peer.package} (pip install '.[dev,peers]')"}
+        _row(None, peer) | {"note": f"not installed: {peer.package} (pip install '.[peers]')"}
         for peer in peers
         if peer.version is None
     ]
