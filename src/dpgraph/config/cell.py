@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic.fields import FieldInfo
 
 from dpgraph.config.frozen import Finite, chosen, digest
 from dpgraph.core.errors import invalid, meant
@@ -327,10 +326,9 @@ class Cell(Finite):
         for name, ignored in self.NOISE_IGNORES.items():
             part = getattr(self, name)
             if part is not None:
-                fields = type(part).model_fields
-                parts[name] = part.model_copy(
-                    update={key: _default(fields[key], key) for key in ignored if key in fields}
-                )
+                fields = {key: type(part).model_fields.get(key) for key in ignored}
+                defaults = {key: 1.0 if one.is_required() else one.default for key, one in fields.items() if one}
+                parts[name] = part.model_copy(update=defaults)
         return self.model_copy(update=parts)
 
     @cached_property
@@ -340,10 +338,6 @@ class Cell(Finite):
         if cell is None:
             return None
         return f"{self.task.dataset}-{self.task.setting}.{self.method}-{digest(chosen(cell), 12)}"
-
-
-def _default(field: FieldInfo, name: str) -> Any:
-    return 1.0 if field.is_required() else field.default
 
 
 class NetworkCell(Cell):

@@ -9,6 +9,7 @@ numbered, and rows are written in groups.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -37,15 +38,10 @@ from dpgraph.reporting.stored import stored_graph
 from dpgraph.reporting.views.registry import DerivedMetric, SuiteFiles, derived_metrics, inputs_of
 
 COLUMNS: dict[str, str] = {name: column.kind for name, column in dictionary.COLUMNS.items()}
-NAN = float("nan")
 BY_METRIC = ("metric", "class_id", "value")  # all other columns are the same in all rows of a seed and step
 ROWS_AT_A_TIME = 2**17
 # docs/privacy/votes.md#conditions-and-what-holds-them: what no statement of a mechanism knows
 RULED = "settings by a public rule of the registry's mean degree and words, counted on the same files"
-
-
-def _number(value: Any) -> float:
-    return NAN if value is None else float(value)
 
 
 def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[str, Any]:
@@ -57,17 +53,17 @@ def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[s
         "architecture": cell.network[0],
         "hops": cell.network[1],
         "optimizer": cell.training.optimizer,
-        "epsilon_target": _number(cell.privacy.epsilon if cell.privacy is not None else None),
+        "epsilon_target": dictionary.number(cell.privacy and cell.privacy.epsilon),
         **RunGuarantee.stated(statement).as_claimed_by(cell.method).columns,
         "fallback": "" if (known := specs().get(cell.method)) is None else known.fallback(statement.mechanism),
-        "noise_std_over_clip": _number(statement.noise_std_over_clip),
+        "noise_std_over_clip": dictionary.number(statement.noise_std_over_clip),
         "steps": statement.steps,
         **dictionary.setting_values(cell),
         **statement.calibrated,
     }
 
 
-NO_SEED = SeedRecord(seed=-1, status="failed", seconds=NAN, steps_per_second=NAN)
+NO_SEED = SeedRecord(seed=-1, status="failed", seconds=math.nan, steps_per_second=math.nan)
 NO_METRICS: dict[str, Any] = {"step": 0, "final": True}
 FROM_PROVENANCE = ("processor", "commit")
 NO_PROVENANCE = dict.fromkeys(FROM_PROVENANCE, "")
@@ -82,7 +78,7 @@ class MetricRows:
     columns: dict[str, Any]
     metrics: tuple[str, ...] = ("",)
     class_ids: tuple[int, ...] = (-1,)
-    values: tuple[float, ...] = (NAN,)
+    values: tuple[float, ...] = (math.nan,)
 
     def with_metrics(self, more: Iterable[DerivedMetric]) -> Iterator[MetricRows]:
         """Yield the block of a seed's last step with more metrics; any other one as it is."""
@@ -313,7 +309,7 @@ def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, Metr
         facts = {"counted": (record.get("meta") or {}).get("counted"), **(record.get("statistics") or {})}
         numbers = dict(_numbers(GRAPH, facts))
         names, classes = list(numbers) or [GRAPH], [-1] * max(len(numbers), 1)
-        values = list(numbers.values()) or [NAN]
+        values = list(numbers.values()) or [math.nan]
         if task in by_class and (graph := stored_graph(plan, task_id)) is not None:
             labels = np.asarray(graph.labels)[graph.train_nodes]
             counts = np.bincount(labels[labels >= 0], minlength=graph.num_classes)
@@ -333,6 +329,6 @@ def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
 
 
 EMPTY: dict[str, Any] = {
-    column.name: "" if pa.types.is_dictionary(column.type) else NAN if pa.types.is_floating(column.type) else 0
+    column.name: "" if pa.types.is_dictionary(column.type) else math.nan if pa.types.is_floating(column.type) else 0
     for column in SCHEMA
 }

@@ -84,8 +84,7 @@ def remarks(table: pd.DataFrame) -> list[str]:
 def brief(table: pd.DataFrame) -> list[str]:
     """Return `remarks` for a paper: each relation and scope in a few words, and reads that no epsilon covers."""
     words = "; ".join(f"{name}: {one.short}" for name, one in _named(table).items())
-    unmet = _by_text(table[table["eps_published"].notna()], "published_unmet")
-    labels = dict.fromkeys(label for runs in unmet.values() for label in runs)
+    labels = _with_unmet(table)
     return [
         *([f"{words[0].upper()}{words[1:]}."] if words else []),
         *([f"ε published with premises that do not hold for what ran: {', '.join(labels)}."] if labels else []),
@@ -121,11 +120,15 @@ def caption(points: pd.DataFrame) -> list[str]:
     sentences = [f"{mode.capitalize()} ε: {text}." for mode, text in by_mode.items() if text]
     if unlike(points):
         sentences.append("Unlike relations or scopes: their ε are no common scale.")
-    unmet = _by_text(points[points["eps_published"].notna()], "published_unmet")
-    if unmet:
-        labels = dict.fromkeys(label for runs in unmet.values() for label in runs)
+    if labels := _with_unmet(points):
         sentences.append(f"Published ε with unmet premises (named in the CSV file): {', '.join(labels)}.")
     return sentences + uncovered(points)
+
+
+def _with_unmet(table: pd.DataFrame) -> dict[str, None]:
+    """Return the labels of runs with premises of the published epsilon that do not hold, each once."""
+    unmet = _by_text(table[table["eps_published"].notna()], "published_unmet")
+    return dict.fromkeys(label for runs in unmet.values() for label in runs)
 
 
 def uncovered(table: pd.DataFrame) -> list[str]:

@@ -117,14 +117,9 @@ def wrong_classes(one: Confusion, true: int) -> float:
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Make the table of the largest confusions."""
+    """Make a block per task: the largest confusions of the reference, and the printed ones, by run."""
     made = confusions(plan, artefact_id, results)
-    frame = confusion_points(made)
-    return MadeTable(frame, confusion_display(plan, artefact_id, heading(plan, artefact_id), made, frame))
-
-
-def confusion_display(plan: Plan, artefact_id: str, title: str, made: list[Confusion], table: pd.DataFrame) -> Table:
-    """Lay out a block per task: the largest confusions of the reference, and the printed ones, by run."""
+    table = confusion_points(made)
     artefact = plan.artefacts[artefact_id]
     reference = artefact.reference if isinstance(artefact.reference, str) else artefact.methods[0]
     notes = Footnotes()
@@ -145,7 +140,8 @@ def confusion_display(plan: Plan, artefact_id: str, title: str, made: list[Confu
         *protection.remarks(table),
     ]
     columns = ["True class", "Predicted", "Test nodes", "Paper (%)", *runs]
-    return Table(title, columns, blocks, notes.texts, remarks, text_columns=2)
+    title = heading(plan, artefact_id)
+    return MadeTable(table, Table(title, columns, blocks, notes.texts, remarks, text_columns=2))
 
 
 def _run(one: Confusion) -> str:

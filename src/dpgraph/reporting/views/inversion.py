@@ -92,17 +92,9 @@ ABOUT_MEMBERSHIP = (
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Make the table of attacked networks."""
-    frame = inversion_rows(plan, artefact_id, results)
-    sweep = plan.artefacts[artefact_id].sweep
-    shown = quantity(plan.artefacts[artefact_id].metric)
-    return MadeTable(
-        frame, inversion_display(heading(plan, artefact_id), frame, sweep.label if sweep else "", shown.label)
-    )
-
-
-def inversion_display(title: str, table: pd.DataFrame, parameter: str, distance: str) -> Table:
-    """Lay out the rows of `inversion_rows`, a block per task; `parameter` heads the values of a sweep, if any."""
+    """Make the table of attacked networks, a block per task; a sweep has a column of its values."""
+    table, artefact = inversion_rows(plan, artefact_id, results), plan.artefacts[artefact_id]
+    parameter, distance = artefact.sweep.label if artefact.sweep else "", quantity(artefact.metric).label
     notes = Footnotes()
     known = sorted(set(table["class_id"]) - {MEAN})
     classes = [] if parameter else known[:CLASSES_WITH_COLUMN]  # of a sweep: in the CSV file
@@ -145,7 +137,7 @@ def inversion_display(title: str, table: pd.DataFrame, parameter: str, distance:
         ABOUT_MEMBERSHIP,
         *protection.brief(table),
     ]
-    return Table(title, columns, groups, notes.texts, remarks, brief=brief)
+    return MadeTable(table, Table(heading(plan, artefact_id), columns, groups, notes.texts, remarks, brief=brief))
 
 
 def _ours(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept: bool, notes: Footnotes) -> list[Text]:

@@ -62,13 +62,8 @@ REMARKS = [
 
 
 def make(plan: Plan, artefact_id: str, _: object) -> MadeTable:
-    """Make the table of shares of the budget."""
+    """Make the table of shares of the budget, a block per task; empty columns are left out."""
     frame = shares_table(plan, artefact_id)
-    return MadeTable(frame, shares_display(heading(plan, artefact_id), frame))
-
-
-def shares_display(title: str, frame: pd.DataFrame) -> Table:
-    """Lay out the rows of `shares_table`, a block per task; empty columns are left out."""
     shown = [name for name in SHARES if not frame[name].isna().all()]
     blocks = display.by_task(
         frame,
@@ -80,4 +75,5 @@ def shares_display(title: str, frame: pd.DataFrame) -> Table:
         ],
         lambda part: str(part["task_label"].iloc[0]),
     )
-    return Table(title, ["Method", "Target ε", "Steps", *shown], blocks, [], REMARKS)
+    columns = ["Method", "Target ε", "Steps", *shown]
+    return MadeTable(frame, Table(heading(plan, artefact_id), columns, blocks, [], REMARKS))

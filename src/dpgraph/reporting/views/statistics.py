@@ -83,13 +83,8 @@ STATISTICS_COLUMNS = [
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Make the table of data sets."""
-    frame = statistics_table(plan, artefact_id, results)
-    return MadeTable(frame, statistics_display(heading(plan, artefact_id), frame))
-
-
-def statistics_display(title: str, table: pd.DataFrame) -> Table:
-    """Lay out the rows of `statistics_table`: our graph and, below it, the paper's row."""
+    """Make the table of data sets: our graph and, below it, the paper's row."""
+    table = statistics_table(plan, artefact_id, results)
     notes = Footnotes()
     rows: list[list[Text]] = []
     counted = bool((table["published_train_nodes"] != "").any())  # the paper prints sizes, not shares
@@ -125,7 +120,8 @@ def statistics_display(title: str, table: pd.DataFrame) -> Table:
         "the directed entries of its file. Mean degree: directed entries per node; an undirected edge counts twice. "
         "Train / validation / test: shares of the nodes; of a relation, numbers of its tuples."
     ]
-    return Table(title, STATISTICS_COLUMNS, [RowGroup("", rows)], notes.texts, remarks, text_columns=2)
+    blocks, title = [RowGroup("", rows)], heading(plan, artefact_id)
+    return MadeTable(table, Table(title, STATISTICS_COLUMNS, blocks, notes.texts, remarks, text_columns=2))
 
 
 def _split(row: dict, counted: bool) -> str:

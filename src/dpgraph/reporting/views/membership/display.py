@@ -53,13 +53,8 @@ BOUND = (
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Make the table of membership attacks."""
-    frame = membership_table(attacks(plan, artefact_id, results))
-    return MadeTable(frame, membership_display(heading(plan, artefact_id), frame))
-
-
-def membership_display(title: str, table: pd.DataFrame) -> Table:
-    """Lay out the rows of `membership_table`, a block per task, two rows per entry."""
+    """Make the table of membership attacks, a block per task, two rows per entry."""
+    table = membership_table(attacks(plan, artefact_id, results))
     notes = Footnotes()
     blocks = display.by_task(table, lambda row: _cells(row, notes), _title)
     remarks = [
@@ -69,7 +64,8 @@ def membership_display(title: str, table: pd.DataFrame) -> Table:
         display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
-    return Table(title, COLUMNS, blocks, notes.texts, remarks, text_columns=2)
+    title = heading(plan, artefact_id)
+    return MadeTable(table, Table(title, COLUMNS, blocks, notes.texts, remarks, text_columns=2))
 
 
 def _title(part: pd.DataFrame) -> str:

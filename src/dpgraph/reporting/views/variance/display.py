@@ -22,7 +22,7 @@ from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import GREY, Drawn
 from dpgraph.reporting.drawing.palette import looks_of_values
 from dpgraph.reporting.formats import DASH
-from dpgraph.reporting.quantities import Quantity, quantity
+from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.views.variance.components import (
     PARTS,
     Crossed,
@@ -42,15 +42,8 @@ ERROR_HEADS = {
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Make the table of variance components."""
-    frame = variance_table(plan, artefact_id, results)
-    return MadeTable(
-        frame, variance_display(heading(plan, artefact_id), frame, quantity(plan.artefacts[artefact_id].metric))
-    )
-
-
-def variance_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
-    """Lay out the rows of `variance_table`, a block per task."""
+    """Make the table of variance components, a block per task."""
+    table, shown = variance_table(plan, artefact_id, results), quantity(plan.artefacts[artefact_id].metric)
     notes = Footnotes()
     columns = [
         "Method",
@@ -78,7 +71,8 @@ def variance_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
-    return Table(title, columns, display.by_task(table, lambda row: _cells(row, notes)), notes.texts, remarks)
+    blocks = display.by_task(table, lambda row: _cells(row, notes))
+    return MadeTable(table, Table(heading(plan, artefact_id), columns, blocks, notes.texts, remarks))
 
 
 def _cells(row: dict, notes: Footnotes) -> list[Text]:
