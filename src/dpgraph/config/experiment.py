@@ -139,29 +139,10 @@ Stem = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=
 Seeds = Annotated[int, Field(ge=1, le=MOST_SEEDS)]
 
 View = Literal[
-    "accuracy",
-    "statistics",
-    "privacy-utility",
-    "sweep",
-    "class-wise",
-    "search",
-    "accounting",
-    "hard-cases",
-    "confusion",
-    "embedding",
-    "membership",
-    "variance",
-    "hyperparameters",
-    "bounds",
-    "training",
-    "inversion",
-    "matched",
-    "gallery",
-    "subclasses",
-    "presence",
-    "shares",
-    "gains",
-]
+    "accuracy", "statistics", "privacy-utility", "sweep", "class-wise", "search", "accounting", "hard-cases",
+    "confusion", "embedding", "membership", "variance", "hyperparameters", "bounds", "training", "inversion", "matched",
+    "gallery", "subclasses", "presence", "shares", "gains",
+]  # fmt: skip
 TABLES_ONLY = ("accounting", "presence", "shares")
 FIGURES_ONLY = ("hard-cases", "embedding", "bounds", "training", "matched", "gallery", "subclasses", "gains")
 VIEWS_OF_TESTS = {

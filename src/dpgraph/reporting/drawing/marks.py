@@ -28,16 +28,8 @@ CURVE = 3  # points
 BAND = 0.13  # opacity of an interval
 STEP, STEP_OF_CURVES = 6.0, 2.0  # points of 1/72 inch between marks of two series, at most
 SIZE = 4.5
-LARGER = {
-    "*": 1.7,
-    "P": 1.3,
-    "X": 1.3,
-    "d": 1.25,
-    "^": 1.1,
-    "v": 1.1,
-    "<": 1.1,
-    ">": 1.1,
-}  # of equal weight for the eye
+# of equal weight for the eye
+LARGER = {"*": 1.7, "P": 1.3, "X": 1.3, "d": 1.25, "^": 1.1, "v": 1.1, "<": 1.1, ">": 1.1}
 UNFILLED = "x+|_1234"
 REFERENCE: dict[str, Any] = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.0}
 NO_BETTER = "#EDEDED"  # values no better than the reference
