@@ -59,13 +59,9 @@ def _commit() -> str:
     Read once: this process has imported its code by then, and records of one job name one commit.
     """
     try:
+        command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12"]
         known = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return "unknown"

@@ -141,12 +141,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 
 
 def _ours(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept: bool, notes: Footnotes) -> list[Text]:
-    head = [
-        Text(row["label"]),
-        *[Text(row["value"] or DASH)] * swept,
-        display.target_cell(row),
-        *display.epsilon_cells(row, notes),
-    ]
+    head = display.head_cells(row, notes, *[Text(row["value"] or DASH)] * swept)
     head.append(display.seeds_cell(row, notes))
     if row["status"] != "ok":
         return [*head, display.failure(row, notes), *[Text(DASH)] * (len(MEASURES) - 1 + len(classes))]

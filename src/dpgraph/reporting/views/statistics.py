@@ -90,14 +90,10 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
     counted = bool((table["published_train_nodes"] != "").any())  # the paper prints sizes, not shares
     for row in table.to_dict("records"):
         if row["status"] == "ok":
-            ours = [
-                formats.count(row["nodes"]),
-                _counted(row["entries"] / 2),
-                f"{row['mean_degree']:.1f}",
-                _counted(row["features"]),
-                _counted(row["classes"]),
-                _split(row, counted),
-            ]
+            numbers = [row["entries"] / 2, row["features"], row["classes"]]
+            edges, features, classes = map(_counted, numbers)
+            degree = f"{row['mean_degree']:.1f}"
+            ours = [formats.count(row["nodes"]), edges, degree, features, classes, _split(row, counted)]
             marks = (notes.number(row["counted"]),) if row["counted"] else ()
             rows.append([Text(row["task_label"], marks), Text("ours"), *map(Text, ours)])
         else:

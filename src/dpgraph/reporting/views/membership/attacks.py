@@ -116,14 +116,8 @@ def measure(scores: np.ndarray, members: np.ndarray) -> Measured:
     curve = roc(scores, members)
     fpr, tpr = curve
     count = int(members.sum())
-    return Measured(
-        float(np.trapezoid(tpr, fpr)),
-        float((tpr - fpr).max()),
-        tpr_at(curve, GRID),
-        tpr_at(curve, np.array(RATES)),
-        count,
-        len(members) - count,
-    )
+    auc, advantage, at_rates = float(np.trapezoid(tpr, fpr)), float((tpr - fpr).max()), tpr_at(curve, np.array(RATES))
+    return Measured(auc, advantage, tpr_at(curve, GRID), at_rates, count, len(members) - count)
 
 
 @dataclass(frozen=True)
@@ -179,13 +173,8 @@ def _measured(entry: Entry, known: Results, score: str) -> dict[int, Measured]:
 
 def measures_of(one: Measured) -> dict[str, np.ndarray]:
     """Return the values of a seed that become metrics, by name."""
-    return {
-        "auc": np.array([one.auc]),
-        "advantage": np.array([one.advantage]),
-        "tpr": one.tpr,
-        "at_rates": one.at_rates,
-        "sizes": np.array([one.members, one.others]),
-    }
+    values = {name: getattr(one, name) for name in ("auc", "advantage", "tpr", "at_rates")}
+    return {name: np.atleast_1d(value) for name, value in (values | {"sizes": (one.members, one.others)}).items()}
 
 
 def aligned(exposures: list[Exposure]) -> tuple[np.ndarray, np.ndarray]:

@@ -93,14 +93,8 @@ def _cells(row: dict, notes: Footnotes) -> list[Text]:
         status = row if row["status"] != "ok" else row | {"status": "not available"}
         status = status | {"reason": status["reason"].removeprefix("not available: ")}
         values = [display.failure(status, notes), *[Text(DASH)] * (len(MEASURES) - 1)]
-    return [
-        Text(row["label"]),
-        Text(SCORES[row["score"]]),
-        display.target_cell(row),
-        *display.epsilon_cells(row, notes),
-        Text(str(row["n"]) if measured else DASH),
-        *values,
-    ]
+    seeds = Text(str(row["n"]) if measured else DASH)
+    return [*display.head_cells(row, notes, Text(SCORES[row["score"]])), seeds, *values]
 
 
 def _measure(row: dict, name: str) -> str:
@@ -211,16 +205,8 @@ def _panel(axes: Axes, drawn: list[Attack], looks: Mapping[str, Look]) -> None:
         kept = one.seeds[0].others * GRID >= 1
         tpr = np.where(one.mean_tpr[kept] > 0, one.mean_tpr[kept], np.nan)
         places = (number * MARKS // len(drawn), MARKS)  # marks of curves that coincide are side by side
-        axes.plot(
-            GRID[kept],
-            tpr,
-            color=style.colour,
-            linestyle=style.line,
-            linewidth=1.1,
-            zorder=3,
-            markevery=places,
-            **marks.marked(style),
-        )
+        line = {"color": style.colour, "linestyle": style.line, "linewidth": 1.1, "zorder": 3, "markevery": places}
+        axes.plot(GRID[kept], tpr, **line, **marks.marked(style))
 
 
 def _visible(drawn: list[Attack]) -> dict[str, Bound]:

@@ -125,20 +125,12 @@ def components(values: np.ndarray) -> Components:
     a, b = values.shape
     mean, rows, columns = values.mean(), values.mean(axis=1), values.mean(axis=0)
     rest = values - rows[:, None] - columns[None, :] + mean
-    sums = (b * ((rows - mean) ** 2).sum(), a * ((columns - mean) ** 2).sum(), (rest**2).sum())
+    sums = float(b * ((rows - mean) ** 2).sum()), float(a * ((columns - mean) ** 2).sum()), float((rest**2).sum())
     degrees = (a - 1, b - 1, (a - 1) * (b - 1))
     generator = numpy_generator("dpgraph", "generalised intervals of variance components")
     draws = [one / generator.chisquare(degree, DRAWS) for one, degree in zip(sums, degrees, strict=True)]
     raw = _solved([np.asarray(one / degree) for one, degree in zip(sums, degrees, strict=True)], a, b)
-    return Components(
-        mean=float(mean),
-        splits=a,
-        initialisations=b,
-        sums=(float(sums[0]), float(sums[1]), float(sums[2])),
-        raw=raw,
-        parts=_positive(raw),
-        draws=_positive(_solved(draws, a, b)),
-    )
+    return Components(float(mean), a, b, sums, raw, _positive(raw), _positive(_solved(draws, a, b)))
 
 
 def _solved(mean_squares: Sequence[np.ndarray], a: int, b: int) -> Parts:
