@@ -198,15 +198,10 @@ def plan(
     from dpgraph.privacy.public_numbers import usual_delta
 
     question = Question(
-        num_train=num_train,
-        hops=hops,
-        max_degree=max_degree,
-        list_cap=max_degree if list_cap is None else list_cap,
-        epsilon=epsilon,
-        delta=usual_delta(max(num_train, 1)) if delta is None else delta,
-        max_steps=max_steps,
+        num_train=num_train, hops=hops, max_degree=max_degree, list_cap=max_degree if list_cap is None else list_cap,
+        epsilon=epsilon, delta=usual_delta(max(num_train, 1)) if delta is None else delta, max_steps=max_steps,
         neighbour_clip=neighbour_clip,
-    )
+    )  # fmt: skip
     print(plan_table(question, plans(question, default_cache())))
 
 

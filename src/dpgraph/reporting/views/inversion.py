@@ -76,18 +76,12 @@ MEANING = (
     "Distance: from the reconstruction of one attack to the nearest training image of the class. It does not bound ε: "
     "another attack may come nearer, and a distance does not show whether one image or class was in the data. Nor does "
     "ε bound a distance: an image of a class outside the training data may be as near. Compare distances only between "
-    "rows of similar accuracy."
-)
-ABOUT_BLANK = (
+    "rows of similar accuracy.",
+    "Recognised: reconstructions whose nearest training image by L2, of all classes, is of their own class. "
     "Black: the mean least L2 of a black image, which does not depend on the data. A reconstruction that is farther "
-    "away shows no similarity to the training images."
-)
-ABOUT_RECOGNISED = (
-    "Recognised: reconstructions whose nearest training image by L2, of all classes, is of their own class."
-)
-ABOUT_MEMBERSHIP = (
+    "away shows no similarity to the training images.",
     "Membership: area under the curve of the attack that takes images with small losses for members; 50 % is chance. "
-    "It is about single images, as record-DP is."
+    "It is about single images, as record-DP is.",
 )
 
 
@@ -109,34 +103,19 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
                 rows.append(_printed(row, of_class, classes, bool(parameter)))
             rows.append(_ours(row, of_class, classes, bool(parameter), notes))
         groups.append(RowGroup(display.with_delta(str(part["task_label"].iloc[0]), part), rows))
-    columns = [
-        "Method",
-        *[parameter] * bool(parameter),
-        "Target ε",
-        *display.EPSILON_HEADS,
-        "Seeds",
-        *(head for _, head in MEASURES.values()),
-    ]
-    columns += [f"Class {number}" for number in classes]
+    heads = [*(head for _, head in MEASURES.values()), *(f"Class {number}" for number in classes)]
+    columns = ["Method", *[parameter] * bool(parameter), "Target ε", *display.EPSILON_HEADS, "Seeds", *heads]
     remarks = [
         f"Mean ± sample standard deviation over the seeds; columns of classes: {distance}, means. A lower distance is "
         "a better attack.",
-        MEANING,
-        f"{ABOUT_RECOGNISED} {ABOUT_BLANK}",
-        ABOUT_MEMBERSHIP,
+        *MEANING,
         display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
     if len(known) > len(classes):
         shown = f"the first {len(classes)} have columns" if classes else "none has a column"
         remarks.insert(1, f"Of {len(known)} classes {shown}; the CSV file has all.")
-    brief = [
-        f"Columns of classes: {distance}.",
-        MEANING,
-        f"{ABOUT_RECOGNISED} {ABOUT_BLANK}",
-        ABOUT_MEMBERSHIP,
-        *protection.brief(table),
-    ]
+    brief = [f"Columns of classes: {distance}.", *MEANING, *protection.brief(table)]
     return MadeTable(table, Table(heading(plan, artefact_id), columns, groups, notes.texts, remarks, brief=brief))
 
 

@@ -21,7 +21,7 @@ from scipy.stats import norm, rankdata
 
 from dpgraph.config.claim_tests import RarerClasses
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults, each
+from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults, at_target, each
 from dpgraph.reporting.claims.contrasts import DRAWS, LEVEL, Strength
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons
 from dpgraph.reporting.results import class_counts
@@ -78,8 +78,7 @@ def _sample(
     private, reference = max(own, key=lambda values: values.entry.target_epsilon or 0.0), references[0]
     entry = private.entry
     bad = [f"{one.entry.method_id} {one.outcome.why_not}" for one in (private, reference) if not one.outcome.ok]
-    at = f" at target ε = {entry.target_epsilon:g}" if entry.target_epsilon is not None else ""
-    where = f"{label}, {entry.method_id}{at}"
+    where = f"{label}, {entry.method_id}{at_target(entry.target_epsilon)}"
     if bad:
         comparisons.missing.append(f"{where}: {', '.join(bad)}")
         return None

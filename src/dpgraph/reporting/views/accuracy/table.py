@@ -89,12 +89,6 @@ def _ranks(entries: Sequence[Entry], known: Results, metric: str) -> list[str]:
     return [found.get(place, "") for place in range(len(entries))]
 
 
-# the metric heads the empty one
-ACCURACY_COLUMNS = [
-    "Method", "Target ε", "", "Seeds", *display.EPSILON_HEADS, "Paper (%)", "Paper’s ε (rigorous)", "Difference",
-]  # fmt: skip
-
-
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
     """Make the table of accuracies."""
     frame = accuracy_table(plan, artefact_id, results)
@@ -109,29 +103,23 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
     blocks = display.by_task(
         table, lambda row: _accuracy_cells(row, notes) + [Text(row.get("above_chance") or DASH)] * tested
     )
+    levels, ranks = display.reference_remarks(table, shown), [REMARK] * bool(table["rank"].any())
     remarks = [
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s"
         f"{shown.difference and f', in {shown.difference}'}.",
-        *display.reference_remarks(table, shown),
+        *levels,
         "Target ε: of the rigorous accountant; of the published one for the paper’s mechanism.",
         f"{display.EPSILON_REMARK} Paper’s ε: as printed (in brackets: proved for that run).",
-        *([REMARK] if table["rank"].any() else []),
-        *protection.remarks(table),
-        *[chance.REMARK] * tested,
+        *(*ranks, *protection.remarks(table), *[chance.REMARK] * tested),
     ]
     brief = [
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s. "
         "ε published: by the paper’s formula; ε rigorous: proved; none: no guarantee.",
-        *display.reference_remarks(table, shown),
-        *([REMARK] if table["rank"].any() else []),
-        *protection.brief(table),
-        *[chance.REMARK] * tested,
+        *(*levels, *ranks, *protection.brief(table), *[chance.REMARK] * tested),
     ]
-    heads = {
-        "": shown.label[0].upper() + shown.label[1:],
-        "Paper (%)": f"Paper ({shown.unit})" if shown.unit else "Paper",
-    }
-    columns = [heads.get(name, name) for name in ACCURACY_COLUMNS] + [chance.HEAD] * tested
+    paper = f"Paper ({shown.unit})" if shown.unit else "Paper"
+    columns = ["Method", "Target ε", shown.label[0].upper() + shown.label[1:], "Seeds", *display.EPSILON_HEADS, paper]
+    columns += ["Paper’s ε (rigorous)", "Difference", *[chance.HEAD] * tested]
     return Table(title, columns, blocks, notes.texts, remarks, brief=brief)
 
 
