@@ -31,37 +31,20 @@ ZERO_SHOT = "cosine"  # the method without training
 RANKS, ON_TRAINED = "mrr/test", "mrr/train"
 
 
-@dataclass(frozen=True)
-class Floor:
-    """Both in percent; nan, and `why` says for what reason, without results of both."""
+def _floor(plan: Plan, results: Results, entry: Entry) -> tuple[float, Summary, str]:
+    """Return the floor of a result on relations, what it has above it seed by seed, and why it may be below.
 
-    value: float
-    difference: Summary  # seed by seed
-    why: str = ""
-
-    @property
-    def below(self) -> bool:
-        """Return whether training lost against the untrained vectors."""
-        return bool(self.difference.mean <= 0)
-
-
-def floor_of(plan: Plan, results: Results, entry: Entry) -> Floor:
-    """Return the floor of a result on relations, and why the result may be below it, from the results alone.
-
-    Either the seeds show no difference, or the training tuples were learnt without helping on the tested ones.
+    Both are in percent, and nan without results of both. Either the seeds show no difference, or the training tuples
+    were learnt without helping on the tested ones.
     """
-    rivals = (
-        other
-        for other in plan.entries
-        if (other.paper, other.task_id, other.cell.method) == (entry.paper, entry.task_id, ZERO_SHOT)
-    )
-    rival = next(rivals, None)
+    same = (entry.paper, entry.task_id, ZERO_SHOT)
+    rival = next((one for one in plan.entries if (one.paper, one.task_id, one.cell.method) == same), None)
     test = _differences(results, entry, rival, RANKS)
-    if rival is None or not len(test):
-        return Floor(np.nan, summarise(test), f"no results of {ZERO_SHOT} with the same seeds")
     difference = summarise(test)
+    if rival is None or not len(test):
+        return np.nan, difference, f"no results of {ZERO_SHOT} with the same seeds"
     value = 100 * float(results.outcome(rival, RANKS).values.loc[test.index].mean())
-    return Floor(value, difference, _reason(difference, summarise(_differences(results, entry, rival, ON_TRAINED))))
+    return value, difference, _reason(difference, summarise(_differences(results, entry, rival, ON_TRAINED)))
 
 
 def _reason(test: Summary, trained: Summary) -> str:
@@ -112,9 +95,9 @@ def baselines(plan: Plan, known: Baselines, results: pd.DataFrame | None) -> pd.
 
 def _rows(plan: Plan, known: Baselines, results: Results, entry: Entry) -> Iterator[dict[str, Any]]:
     if problem_of(entry.cell.task).name == RELATIONS:
-        floor = floor_of(plan, results, entry)
-        reference = Reference(ZERO_SHOT, "zero-shot", floor.value, "computed here")
-        yield _row(entry, results, RANKS, reference, floor.difference.mean, floor.below, floor.why)
+        floor, above, why = _floor(plan, results, entry)
+        reference = Reference(ZERO_SHOT, "zero-shot", floor, "computed here")
+        yield _row(entry, results, RANKS, reference, above.mean, bool(above.mean <= 0), why)
         return
     mean = results.outcome(entry, METRIC).summary().mean
     for reference in list(_references(plan, known, entry)) or [Reference("", "", reason="no reference")]:
