@@ -28,7 +28,6 @@ import pyarrow.csv
 
 from bench.measuring import write_rows
 from dpgraph.config.config import Config
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.files import atomic_path
 from dpgraph.core.progress import tracked
@@ -75,7 +74,7 @@ def bench(out: Path, work: Path, kill_after: float | None = None, suite: str = S
 
 def _jobs(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
     """Yield (stage, what, command) in the order in which they need each other."""
-    paths = Paths(plan.config)
+    paths = plan.paths
     tasks = list({cell.task.folder: cell.task for cell in plan.cells.values()}.values())
     datasets = list(dict.fromkeys(task.dataset for task in tasks))
     for dataset in datasets:

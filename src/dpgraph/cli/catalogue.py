@@ -32,7 +32,7 @@ def inventory(workflow: Path, paper: str | None = None) -> list[Row]:
         for one, experiment in plan.experiments.items()
         if paper in (None, one)
     }
-    return [*known.rows(names)]
+    return known.rows(names)
 
 
 def print_rows(rows: list[Row], as_json: bool) -> None:

@@ -124,14 +124,13 @@ def cost(
         out: With --learn: CSV file (default: workflow/throughputs.csv), in which the suite's rows of the device are
             replaced.
     """
-    from dpgraph.config.paths import Paths
     from dpgraph.planning import cost as costing
 
     plan = suite.plan()
     if learn:
         from dpgraph.reporting.results import read_results
 
-        rows = costing.measured(plan, read_results(Paths(plan.config).results))
+        rows = costing.measured(plan, read_results(plan.paths.results))
         file = out or suite.workflow / costing.FILE
         kept = costing.read_throughputs(file) if file.is_file() else []
         again = {(row.suite, row.device) for row in rows}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -35,7 +35,7 @@ class Inventory(Finite):
     suite: Id = Field(description="The suite that has all of it")
     papers: dict[Id, PaperInventory]
 
-    def rows(self, names: Mapping[str, Iterable[str]]) -> list[dict[str, str]]:
+    def rows(self, names: Mapping[str, Iterable[str]]) -> list[dict[str, Any]]:
         """Return a row for each item, given the names of a suite's artefacts and claims by paper."""
         rows = []
         for paper, shown in names.items():

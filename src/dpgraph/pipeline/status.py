@@ -39,7 +39,7 @@ class Status:
     @classmethod
     def read(cls, plan: Plan) -> Status:
         """Read every cell's summary, or its record where it has none."""
-        paths = Paths(plan.config)
+        paths = plan.paths
         cells = {slug: _state(paths, cell) for slug, cell in plan.cells.items()}
         slugs: dict[str, set[str]] = {}
         for entry in plan.entries:

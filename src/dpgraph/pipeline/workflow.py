@@ -137,7 +137,7 @@ class Workflow:
     @cached_property
     def paths(self) -> Paths:
         """Return the paths that each stage reads and writes."""
-        return Paths(self.config)
+        return self.plan.paths
 
     @property
     def suite(self) -> Path:

@@ -80,6 +80,11 @@ class Plan:
         return self.config.minutes_per_job or self.suite.minutes_per_job
 
     @cached_property
+    def paths(self) -> Paths:
+        """Return the files of the suite."""
+        return Paths(self.config)
+
+    @cached_property
     def by_public_rule(self) -> frozenset[str]:
         """Slugs of private cells for which a public rule made settings from the registry's numbers."""
         return frozenset(
@@ -112,7 +117,7 @@ class Plan:
 
     def run_of(self, cell: Cell) -> Run:
         """Resolve a cell of this plan."""
-        return Run.resolve(cell, RunPaths.in_suite(Paths(self.config), cell), spec_in(self.methods, cell.method))
+        return Run.resolve(cell, RunPaths.in_suite(self.paths, cell), spec_in(self.methods, cell.method))
 
     @cached_property
     def left_out(self) -> dict[str, Entry]:

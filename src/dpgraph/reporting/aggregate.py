@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpgraph.config.cell import Cell
-from dpgraph.config.paths import Paths
 from dpgraph.config.record import SeedRecord
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path, read_json
@@ -241,13 +240,12 @@ def _parts(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
 
 
 def _of_cells(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
-    paths = Paths(plan.config)
     papers: dict[str, set[str]] = {}
     for entry in plan.entries:
         papers.setdefault(entry.cell.slug, set()).add(entry.paper)
     derived = derived_metrics(plan)
     for slug, cell in plan.cells.items():
-        read = read_record(paths.result(cell))
+        read = read_record(plan.paths.result(cell))
         ruled = (RULED,) if slug in plan.by_public_rule else ()
         for block in blocks(read, slug if _same(read.cell, cell) else None):
             block.columns["uncovered"] = protection.joined([*protection.parted(block.columns["uncovered"]), *ruled])
@@ -271,7 +269,7 @@ def _of_calibrations(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str
     """Yield a row for each private cell of the artefacts whose calibration is there."""
     entries = {(one.paper, one.cell.slug): one for name in artefacts for one in plan.entries_of(name)}
     for (paper, slug), entry in entries.items():
-        path = Paths(plan.config).calibration(entry.cell)
+        path = plan.paths.calibration(entry.cell)
         if path is None or not path.is_file():
             continue
         statement, told = RecordedStatement(), {"status": "ok", "reason": ""}
@@ -297,7 +295,7 @@ def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, Metr
     by_class = {task for name in ordered for _, task in plan.tasks_of(name).values()}
     tasks = {task: task_id for name in artefacts for task_id, (_, task) in plan.tasks_of(name).items()}
     for task, task_id in tasks.items():
-        path = Paths(plan.config).graph_record(task)
+        path = plan.paths.graph_record(task)
         if not path.is_file():
             continue
         record = read_json(path)

@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from dpgraph.config.literature import Baselines
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import read_json
 from dpgraph.planning.plan import Entry, Plan
@@ -139,7 +138,7 @@ def _references(plan: Plan, known: Baselines, entry: Entry) -> Iterator[Referenc
         printed = known.printed(getattr(model, "architecture", ""), hops, task.dataset, task.split)
         if printed is not None:
             yield Reference(printed.model, "literature", printed.accuracy, printed.source)
-    path = Paths(plan.config).reference(task)
+    path = plan.paths.reference(task)
     # what propagates the predictions of a network without hops reads neighbours, too
     kind = reference_of(0 if inference_of(entry.cell) is PredictionInput.OWN_RECORD else hops or 2)
     if not path.is_file():

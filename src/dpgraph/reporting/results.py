@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from scipy.special import stdtrit
 
 from dpgraph.config.cell import Task
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path
 from dpgraph.planning.plan import Entry, Plan
@@ -253,7 +252,7 @@ def rows_for(plan: Plan, artefact_id: str) -> pd.DataFrame | None:
     """
     reads = inputs_of(plan.artefacts[artefact_id].view).reads
     if SuiteFiles.RESULTS in reads:
-        return read_results(Paths(plan.config).results)
+        return read_results(plan.paths.results)
     return read_results(own_rows(plan, artefact_id), MECHANISM) if reads else None
 
 

@@ -17,7 +17,6 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
 from dpgraph.data.registry import entry
@@ -55,7 +54,7 @@ def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Pat
     rows: those of the suite's run, if none are given. Raises UserError where there are none, where they are of no
     commit or of changed files, or where the folder would exceed `LIMIT`; what was there before is kept then.
     """
-    paths, name = Paths(plan.config), plan.suite.name
+    paths, name = plan.paths, plan.suite.name
     rows = paths.results if rows is None else rows
     results = read_rows(rows, name)
     commits = _checked_commits(results, name)
@@ -229,7 +228,7 @@ def keep_galleries(plan: Plan, before: Path, folder: Path) -> dict[str, list[str
     captions = {}
     for name in galleries(plan):
         kept = folder / f"figures/{name}.png"
-        for source in (Paths(plan.config).figure(name, "png"), before / f"figures/{name}.png"):
+        for source in (plan.paths.figure(name, "png"), before / f"figures/{name}.png"):
             if source.is_file():
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, kept)

@@ -15,7 +15,6 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.exposure import BY_CLASS, Inversion
@@ -44,7 +43,7 @@ class Attacked(EntryRun):
 def shown_images(plan: Plan, task_id: str) -> Images | None:
     """Return the images of a task; None where they are missing."""
     try:
-        return load_images(Paths(plan.config).graph(plan.task(task_id)))
+        return load_images(plan.paths.graph(plan.task(task_id)))
     except (DataUnavailable, UserError):
         return None
 
@@ -72,7 +71,7 @@ def _attacked(plan: Plan, entry: Entry, known: Results, metric: str) -> Attacked
     if not outcome.ok:
         return Attacked(entry, outcome, math.nan, None, {})
     seed = int(outcome.values.index[0])
-    path = Paths(plan.config).exposure(entry.cell, seed)
+    path = plan.paths.exposure(entry.cell, seed)
     if not path.is_file():
         return Attacked(entry, EntryResult.not_run(NO_RECONSTRUCTION), math.nan, None, {})
     by_class = known.by_class(entry, BY_CLASS + metric)
