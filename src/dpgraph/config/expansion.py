@@ -44,15 +44,15 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Return nested settings by dotted path.
+def flat(settings: Mapping[str, Any], above: str = "", by: str = ".") -> dict[str, Any]:
+    """Return nested settings by path, its parts joined with `by`.
 
     >>> flat({"a": {"x": 1, "y": 2}, "b": None})
     {'a.x': 1, 'a.y': 2, 'b': None}
     """
     found: dict[str, Any] = {}
     for key, value in settings.items():
-        found |= flat(value, f"{above}{key}.") if _is_mapping(value) else {f"{above}{key}": value}
+        found |= flat(value, f"{above}{key}{by}", by) if _is_mapping(value) else {f"{above}{key}": value}
     return found
 
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpgraph.config.cell import Cell
+from dpgraph.config.expansion import flat
 from dpgraph.config.record import SeedRecord
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path, read_json
@@ -305,7 +306,7 @@ def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, Metr
             why = f": {record['reason']}" if record.get("reason") else ""
             columns |= {"status": "not run", "reason": f"data not available{why}"}
         facts = {"counted": (record.get("meta") or {}).get("counted"), **(record.get("statistics") or {})}
-        numbers = dict(_numbers(GRAPH, facts))
+        numbers = graph_numbers(facts)
         names, classes = list(numbers) or [GRAPH], [-1] * max(len(numbers), 1)
         values = list(numbers.values()) or [math.nan]
         if task in by_class and (graph := stored_graph(plan, task_id)) is not None:
@@ -317,13 +318,10 @@ def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, Metr
         yield "", MetricRows(columns, tuple(names), tuple(classes), tuple(values))
 
 
-def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
-    """Yield the numbers of nested mappings by their paths."""
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _numbers(f"{name}/{key}", one)
-    elif isinstance(value, int | float):
-        yield name, float(value)
+def graph_numbers(facts: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of nested facts of a graph by metric, `graph/split_sizes/train`."""
+    numbers = flat({GRAPH: facts}, by="/")
+    return {name: float(value) for name, value in numbers.items() if isinstance(value, int | float)}
 
 
 EMPTY: dict[str, Any] = {

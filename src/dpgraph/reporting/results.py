@@ -125,6 +125,8 @@ class Results:
     """Rows of results.parquet, found by paper and cell."""
 
     frame: pd.DataFrame
+    # claims request the same outcome many times
+    _outcomes: dict[tuple[Any, ...], EntryResult] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, frame: pd.DataFrame | None) -> Results:
@@ -143,11 +145,6 @@ class Results:
 
     def _of_cell(self, entry: Entry) -> pd.DataFrame:
         return self._by_cell.get((entry.paper, entry.cell.slug), self.frame.iloc[:0])
-
-    @cached_property
-    def _outcomes(self) -> dict[tuple[str, str, str, tuple[int, ...]], EntryResult]:
-        """Keep outcomes: claims request the same one many times."""
-        return {}
 
     def good(self, entry: Entry, metric: str) -> pd.DataFrame:
         """Return the rows of the entry's cell with a value of the metric: of the entry's seeds, all steps and classes.
