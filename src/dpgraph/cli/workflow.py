@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -222,12 +221,11 @@ def verify(*, fast: bool = False) -> int:
     return int(bool(lines))
 
 
-def status(*, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
+def status(*, suite: PlanOptions = ANY_SUITE) -> None:
     """Show by artefact which cells have a result, which failed and why, and which have no record yet."""
     from dpgraph.pipeline.status import Status
 
-    found = Status.read(suite.plan())
-    print(json.dumps(found.json(), indent=1, ensure_ascii=False) if as_json else found.page())
+    print(Status.read(suite.plan()).page())
 
 
 def settings(*, out: Path | None = None, suite: PlanOptions = ANY_SUITE) -> None:
