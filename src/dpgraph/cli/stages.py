@@ -183,11 +183,9 @@ def artefacts(*names: str, suite: PlanOptions = ANY_SUITE) -> None:
     from dpgraph.reporting.render import write_artefacts
 
     plan = suite.plan()
-    if not names:
-        raise UserError(f"artefact: expected one or more of {', '.join(plan.artefacts)} (suite {plan.suite.name})")
-    for name in names:
-        if name not in plan.artefacts:
-            raise invalid("artefact", name, f"one of {', '.join(plan.artefacts)} (suite {plan.suite.name})")
+    unknown = [name for name in names if name not in plan.artefacts]
+    if unknown or not names:
+        raise invalid("artefact", ", ".join(unknown), f"one of {', '.join(plan.artefacts)} (suite {plan.suite.name})")
     write_artefacts(plan, names)
 
 

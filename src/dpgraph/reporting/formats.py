@@ -19,36 +19,11 @@ from dpgraph.config.suite import Suite
 DASH = "–"
 SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 DIGITS = str.maketrans(SUPERSCRIPTS, "-0123456789")
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "±": r"$\pm$",
-    "∞": r"$\infty$",
-    "ε": r"$\varepsilon$",
-    "δ": r"$\delta$",
-    "σ": r"$\sigma$",
-    "λ": r"$\lambda$",
-    "√": r"$\surd$",
-    "−": r"$-$",
-    "–": "--",
-    "—": "---",
-    "†": r"$^\dagger$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
-    "’": "'",
-}
+MATH = {"<": "<", ">": ">", "−": "-", "·": r"\cdot", "×": r"\times", "±": r"\pm", "≤": r"\leq", "≥": r"\geq"}
+MATH |= {"∞": r"\infty", "√": r"\surd", "ε": r"\varepsilon", "δ": r"\delta", "σ": r"\sigma", "λ": r"\lambda"}
+LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {one: f"${name}$" for one, name in MATH.items()}
+LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$^\dagger$"}
+LATEX |= {"–": "--", "—": "---", "’": "'"}
 
 
 def latex(text: str) -> str:
@@ -67,8 +42,7 @@ def _raised(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    known = (LATEX.get(character, character) for character in text)
-    return unicodedata.normalize("NFKD", "".join(known)).encode("ascii", "ignore").decode()
+    return unicodedata.normalize("NFKD", text.translate(str.maketrans(LATEX))).encode("ascii", "ignore").decode()
 
 
 def markdown(text: str) -> str:

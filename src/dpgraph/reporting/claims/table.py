@@ -151,9 +151,7 @@ def _decided_on(suite: PaperResults, claim: Claim, own: bool | None) -> Verdict:
 
 def _run(suite: PaperResults, test: SimpleTest, comparisons: Comparisons, scope: Coverage, own: bool | None) -> None:
     """Add the test's comparisons, or why they could not be made."""
-    reason = _compared(suite, test, comparisons, scope, own)
-    if reason:
-        comparisons.missing.append(reason)
+    comparisons.missing += filter(None, [_compared(suite, test, comparisons, scope, own)])
 
 
 def _compared(

@@ -136,6 +136,12 @@ class Comparisons:
     absent: list[str] = field(default_factory=list)  # data sets that the claim names and the suite has not
     plain: dict[str, None] = field(default_factory=dict)  # methods without privacy that are compared, each once
 
+    def lack(self, where: str, named: Iterable[tuple[str, EntryResult]]) -> bool:
+        """Return whether an outcome is no result; then the reason is noted."""
+        bad = dict.fromkeys(f"{name} {outcome.why_not}" for name, outcome in named if not outcome.ok)
+        self.missing += [f"{where}: {', '.join(bad)}"] if bad else []
+        return bool(bad)
+
     def add(self, others: Comparisons) -> None:
         self.made += others.made
         self.missing += others.missing

@@ -77,10 +77,8 @@ def _sample(
         return None
     private, reference = max(own, key=lambda values: values.entry.target_epsilon or 0.0), references[0]
     entry = private.entry
-    bad = [f"{one.entry.method_id} {one.outcome.why_not}" for one in (private, reference) if not one.outcome.ok]
     where = f"{label}, {entry.method_id}{at_target(entry.target_epsilon)}"
-    if bad:
-        comparisons.missing.append(f"{where}: {', '.join(bad)}")
+    if comparisons.lack(where, ((one.entry.method_id, one.outcome) for one in (private, reference))):
         return None
     changes = class_losses(private, reference)  # (seeds, C)
     number = changes.shape[1]
