@@ -8,7 +8,6 @@ with them in float64 on a small batch, then in float32 on the whole one.
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -16,11 +15,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import cyclopts
 import numpy as np
 import torch
 from torch import Tensor
 
-from bench import peers_jax, peers_pyg, peers_torch
+from bench import peers_jax, peers_torch
 from bench.measuring import peak_bytes, settle, write_rows
 from bench.peers_problem import UNCLIPPED, Gradients, PeersProblem, Problems
 from bench.steps import StepSetting
@@ -50,10 +50,6 @@ COLUMNS = (
 )
 
 
-def ours(problem: PeersProblem) -> Gradients:
-    return problem.sums
-
-
 @dataclass(frozen=True)
 class Peer:
     """`make` prepares a step of a problem, whose call gives the sums."""
@@ -73,13 +69,12 @@ class Peer:
 
 
 PEERS = (
-    Peer(OURS, OURS, ours),
+    Peer(OURS, OURS, lambda problem: problem.sums),
     Peer("opacus ghost", "opacus", peers_torch.opacus_ghost),
     Peer("opacus hooks", "opacus", peers_torch.opacus_hooks),
     Peer("torch vmap", "torch", peers_torch.torch_vmap),
     Peer("jax vmap", "jax", peers_jax.jax_vmap),
     Peer("jax, our algorithm", "jax", peers_jax.jax_ours),
-    Peer("pyg", "torch-geometric", peers_pyg.pyg),
     Peer("plain, not private", "torch", peers_torch.plain, clips=False),
 )
 Row = dict[str, Any]
@@ -103,7 +98,11 @@ def bench(
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     keep_freed_memory()
-    absent = [_row(None, peer) | {"note": _missing(peer)} for peer in peers if peer.version is None]
+    absent = [
+        _row(None, peer) | {"note": f"not installed: {peer.package} (pip install '.[peers]')"}
+        for peer in peers
+        if peer.version is None
+    ]
     present = [peer for peer in peers if peer.version is not None]
     problems, rows = problems or Problems(), list[Row]()
     checked: dict[StepSetting, dict[str, Row]] = {}
@@ -178,11 +177,6 @@ def _spread(name: str, values: Sequence[float]) -> Row:
     return {name: f"{middle:.4g}", f"{name}_q25": f"{low:.4g}", f"{name}_q75": f"{high:.4g}"}
 
 
-def _missing(peer: Peer) -> str:
-    extra = "peers" if peer.package == "jax" else "dev"
-    return f"not installed: {peer.package} (pip install '.[{extra}]')"
-
-
 def _row(case: StepSetting | None, peer: Peer) -> Row:
     shown = {} if case is None else {name: getattr(case, name) for name in COLUMNS[:4]}
     own = {"peer": peer.name, "version": peer.version or "", "threads": 1, "processor": processor()}
@@ -211,15 +205,16 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines[1:]) + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True, help="CSV file; a table in Markdown is written next to it")
-    parser.add_argument("--quick", action="store_true", help="batches of 100 roots only, two repeats")
-    options = parser.parse_args()
-    cases = [case for case in CASES if case.batch_size == 100 or not options.quick]
-    rows = bench(options.out, cases, 2 if options.quick else REPEATS)
-    write_text(options.out.with_suffix(".md"), table(rows))
+def main(*, out: Path, quick: bool = False) -> None:
+    """Measure the private step's clipped sum by other libraries.
+
+    Args:
+        out: CSV file; a table in Markdown is written next to it.
+        quick: Batches of 100 roots only, two repeats.
+    """
+    cases = [case for case in CASES if case.batch_size == 100 or not quick]
+    write_text(out.with_suffix(".md"), table(bench(out, cases, 2 if quick else REPEATS)))
 
 
 if __name__ == "__main__":
-    main()
+    cyclopts.run(main)

@@ -8,7 +8,6 @@ resemble the real one.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import cyclopts
 import numpy as np
 
 from bench.measuring import peak_bytes, reset_peak, write_rows
@@ -117,17 +117,18 @@ def random_graph(nodes: int = NODES, mean_degree: float = MEAN_DEGREE, train_sha
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--graph", type=Path, help="folder of a stored graph")
-    parser.add_argument("--nodes", type=int, default=NODES, help="of a synthetic one (default: as ogbn-products)")
-    parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--pagerank", action="store_true", help="rows of all training nodes, too")
-    options = parser.parse_args()
-    graph = random_graph(options.nodes) if options.graph is None else load_graph(options.graph)
-    bench(options.out, graph, options.repeats, options.pagerank)
+def main(*, out: Path, graph: Path | None = None, nodes: int = NODES, repeats: int = 1, pagerank: bool = False) -> None:
+    """Measure seconds and peak memory of edge lists and ego trees.
+
+    Args:
+        out: CSV file.
+        graph: Folder of a stored graph.
+        nodes: Of a synthetic one (default: as ogbn-products).
+        repeats: Of each stage.
+        pagerank: Rows of all training nodes, too.
+    """
+    bench(out, random_graph(nodes) if graph is None else load_graph(graph), repeats, pagerank)
 
 
 if __name__ == "__main__":
-    main()
+    cyclopts.run(main)

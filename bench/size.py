@@ -10,7 +10,6 @@ be smaller: `python -m bench.size --files ogbn-mag [--nodes 1000] --work mirror`
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import os
@@ -22,13 +21,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import cyclopts
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
 from bench.measuring import write_rows
 from dpgraph.config.config import Config
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.files import atomic_path
 from dpgraph.core.progress import tracked
@@ -75,7 +74,7 @@ def bench(out: Path, work: Path, kill_after: float | None = None, suite: str = S
 
 def _jobs(plan: Plan) -> Iterator[tuple[str, str, list[str]]]:
     """Yield (stage, what, command) in the order in which they need each other."""
-    paths = Paths(plan.config)
+    paths = plan.paths
     tasks = list({cell.task.folder: cell.task for cell in plan.cells.values()}.values())
     datasets = list(dict.fromkeys(task.dataset for task in tasks))
     for dataset in datasets:
@@ -193,19 +192,24 @@ def _write(path: Path, rows: np.ndarray, header: Sequence[str] = ()) -> None:
             pa.csv.write_csv(pa.table(list(piece.T.copy()), names=names), file, options)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("size.csv"), help="CSV file; rows that it has are kept")
-    parser.add_argument("--work", type=Path, required=True, help="folder of the files, graphs and results; kept")
-    parser.add_argument("--kill-after", type=float, help="kill each job after so many seconds, and run it again")
-    parser.add_argument("--files", metavar="DATASET", help="only write its files to the folder, to be used as a mirror")
-    parser.add_argument("--nodes", type=int, help="of these files: fewer than the data set has")
-    options = parser.parse_args()
-    if options.files:
-        print("\n".join(map(str, write_files(options.files, options.work, options.nodes))))
+def main(
+    *, out: Path = Path("size.csv"), work: Path, kill_after: float | None = None, files: str | None = None,
+    nodes: int | None = None,
+) -> None:  # fmt: skip
+    """Measure the pipeline at the sizes of ogbn-products and ogbn-mag.
+
+    Args:
+        out: CSV file; rows that it has are kept.
+        work: Folder of the files, graphs and results; kept.
+        kill_after: Kill each job after so many seconds, and run it again.
+        files: Data set of which only the files are written to the folder, to be used as a mirror.
+        nodes: Of these files: fewer than the data set has.
+    """
+    if files:
+        print("\n".join(map(str, write_files(files, work, nodes))))
     else:
-        bench(options.out, options.work, options.kill_after)
+        bench(out, work, kill_after)
 
 
 if __name__ == "__main__":
-    main()
+    cyclopts.run(main)

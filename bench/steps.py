@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import cyclopts
 import numpy as np
 import torch
 from torch import Tensor
@@ -229,14 +229,16 @@ def peak_bytes(step: Step, device: torch.device) -> int:
     return int(np.cumsum([0, *(size for _, size in changes)]).max())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--graph", type=Path, help="folder of a stored graph (default: synthetic, as ogbn-arxiv)")
-    options = parser.parse_args()
-    bench(options.out, options.device, folder=options.graph)
+def main(*, out: Path, device: Literal["cpu", "cuda"] = "cpu", graph: Path | None = None) -> None:
+    """Measure the cost of private steps against the step without privacy.
+
+    Args:
+        out: CSV file.
+        device: Where the steps run.
+        graph: Folder of a stored graph (default: synthetic, as ogbn-arxiv).
+    """
+    bench(out, device, folder=graph)
 
 
 if __name__ == "__main__":
-    main()
+    cyclopts.run(main)

@@ -17,6 +17,6 @@ rule aggregate:
     params:
         sources=FLOW.sources("aggregate"),
         checks=FLOW.checks,
-        plan=FLOW.arguments,
+        plan=FLOW.config.arguments(),
     shell:
         FLOW.logged("python -m dpgraph aggregate {params.plan} --out {output.results}")

@@ -21,7 +21,7 @@ for NAME, ARTEFACTS in FLOW.artefact_jobs.items():
         params:
             sources=FLOW.sources("figure"),
             names=ARTEFACTS,
-            plan=FLOW.arguments,
+            plan=FLOW.config.arguments(),
         shell:
             FLOW.logged("python -m dpgraph artefacts {params.names} {params.plan}")
 
@@ -45,7 +45,7 @@ rule claims:
     params:
         page="claims",
         sources=FLOW.sources("claims"),
-        plan=FLOW.arguments,
+        plan=FLOW.config.arguments(),
     shell:
         FLOW.logged("python -m dpgraph page {params.page} {params.plan}")
 

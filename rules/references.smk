@@ -17,7 +17,7 @@ rule references:
     params:
         sources=FLOW.sources("references"),
         seeds=FLOW.reference_seeds,
-        plan=FLOW.arguments,
+        plan=FLOW.config.arguments(),
     message:
         "References on {wildcards.dataset}, {wildcards.task}"
     shell:

@@ -14,7 +14,7 @@ from dpgraph.cli.app import COMMANDS, command
 from dpgraph.config.experiment import View
 from dpgraph.config.imports import Package
 from dpgraph.families.registry import specs
-from dpgraph.reporting.views.registry import VIEWS, figure_of, table_of, views_with, wide_of
+from dpgraph.reporting.views.registry import VIEWS, function_of, views_with
 
 PACKAGE = Path(__file__).resolve().parents[1] / "src/dpgraph"
 LAYERS = [  # from below
@@ -194,8 +194,8 @@ def test_one_class_per_name():
 def test_every_view_has_functions_that_load():
     """A new kind of display is its name, its functions, and an entry of the registry of views."""
     assert set(VIEWS) == set(get_args(View))
-    for kind, find in {"table": table_of, "figure": figure_of, "wide": wide_of}.items():
-        assert all(callable(find("a/b", view)) for view in views_with(kind))
+    for kind in ("table", "figure", "wide"):
+        assert all(callable(function_of("a/b", view, kind)) for view in views_with(kind))
     assert set(views_with("table") + views_with("figure")) == set(VIEWS)
 
 

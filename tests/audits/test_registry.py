@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import get_args
 
@@ -75,12 +74,8 @@ def test_changed_roots_by_hand() -> None:
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "audits.parquet"
-    figure = ["--figure", str(tmp_path / "curves")]
-    assert main(["audit", "votes", "--trials", "500", "--out", str(out), *figure, "--json"]) == 0
-    assert {path.name for path in tmp_path.glob("curves.*")} == {
-        f"curves.{suffix}" for suffix in ("pdf", "svg", "png", "txt")
-    }
-    assert [one["passed"] for one in json.loads(capsys.readouterr().out)] == [True]
+    assert main(["audit", "votes", "--trials", "500", "--out", str(out)]) == 0
+    assert "votes: passed" in capsys.readouterr().out
     table = pd.read_parquet(out)
     assert (table.measured <= table.claimed).all()
     assert main(["audit", "lists", "--trials", "4"]) == 0
@@ -95,7 +90,6 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     [
         (["nothing"], "error: audit=nothing: expected one of accounted, "),
         (["votes", "--trials", "3"], "error: --trials=3: expected an integer >= 4"),
-        (["lists", "--figure", "x"], "error: --figure=x: expected --out, too"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:

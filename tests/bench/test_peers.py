@@ -10,7 +10,7 @@ from importlib import metadata
 import pytest
 import torch
 
-from bench import peers, peers_jax, peers_pyg, peers_torch
+from bench import peers, peers_jax, peers_torch
 from bench.peers import ARCHITECTURES, CASES, COLUMNS, PEERS, Peer, bench, difference, table
 from bench.peers_problem import UNCLIPPED, Problems, padded
 from dpgraph.engine.training.clipping import clipped_gradient_sum
@@ -43,11 +43,10 @@ def test_every_peer_gives_our_sums(problems, peer, case):
         assert difference(step(), expected) < 1e-9
 
 
-@pytest.mark.parametrize("name", ["opacus hooks", "opacus ghost", "torch vmap", "pyg", "plain, not private"])
+@pytest.mark.parametrize("name", ["opacus hooks", "opacus ghost", "torch vmap", "plain, not private"])
 def test_pieces_add_up(problems, name, monkeypatch):
-    for module in (peers_torch, peers_pyg):
-        for constant in [one for one in vars(module) if one.startswith("ROOTS")]:
-            monkeypatch.setattr(module, constant, 5)
+    for constant in [one for one in vars(peers_torch) if one.startswith("ROOTS")]:
+        monkeypatch.setattr(peers_torch, constant, 5)
     peer = peer_named(name)
     problem = problems.problem(SMALL, torch.float64)
     expected = problem.sums(None if peer.clips else UNCLIPPED)

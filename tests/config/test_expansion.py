@@ -56,17 +56,6 @@ def test_a_matrix_makes_the_whole_product_in_order(axes):
     assert made["items"] == [{"x": 0}, *wanted]
 
 
-@settings(max_examples=60, deadline=None)
-@given(AXES, st.data())
-def test_what_is_excluded_is_missing_and_nothing_else(axes, data):
-    full = expanded({"items": [{"matrix": axes, **{name: f"${name}" for name in axes}}]})[0]["items"]
-    one = data.draw(st.sampled_from(full))
-    kept = [other for other in full if other != one]
-    if kept:
-        matrix = {**axes, "exclude": [one]}
-        assert expanded({"items": [{"matrix": matrix, **{name: f"${name}" for name in axes}}]})[0]["items"] == kept
-
-
 PLAIN = st.recursive(
     st.one_of(
         *(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False)),
@@ -176,10 +165,6 @@ def test_places_name_the_matrix_and_the_index_in_the_file():
         ("m: {$a: {matrix: {a: [[1]]}}}", "m.$a: $a=[1]: expected a text or a number within a text"),
         ("m: {x$a: {matrix: {a: [true]}}}", "$a=True: expected a text or a number within a text"),
         ("m: {x: {matrix: {a: [{with: 3}]}}}", "m.x.matrix.a.with=3: expected a mapping"),
-        ("m: {$a: {matrix: {a: [1], exclude: [{a: 2}]}}}", "matrix.exclude[0]={'a': 2}: excludes none: expected some"),
-        ("m: {$a: {matrix: {a: [1], exclude: [{a: 1}]}}}", "excludes all that are left: expected some"),
-        ("m: {$a: {matrix: {a: [1], exclude: [{b: 1}]}}}", "[0]={'b': 1}: expected a mapping with some of a"),
-        ("m: {$a: {matrix: {a: [1], exclude: 1}}}", "matrix.exclude=1: expected a list"),
         ("define: [1]", "define=[1]: expected a mapping of names to values"),
         ("define: {a-b: 1}", "define.a-b: expected a name of letters"),
         ("define: {a: $a}\nx: $a", "x: $a: a name that stands for itself"),

@@ -39,11 +39,11 @@ def artefact(**changes):
         ({"metric": "accuracy/val"}, "view=hard-cases, metric=accuracy/val: expected none, it has its own"),
         ({"reference_value": "100"}, "expected exactly with hard-cases in a sweep"),
         ({"sweep": {"label": "s"}}, "reference_value=None: expected exactly with hard-cases in a sweep"),
-        ({"view": "accuracy"}, "expected the view hard-cases, confusion or gains"),
+        ({"view": "accuracy"}, "expected reference only with hard-cases, confusion, gains"),
         ({"view": "accounting", "reference": None}, "view=accounting, kind=figure: expected kind=table"),
         ({"view": "confusion", "reference": {"a": "b"}}, "expected one reference for all methods"),
         ({"view": "confusion", "reference": "z"}, "reference=z: expected one of methods"),
-        ({"view": "confusion", "sweep": {"label": "s"}}, "view=confusion: expected sweep with the view sweep"),
+        ({"view": "confusion", "sweep": {"label": "s"}}, "view=confusion: expected sweep only with sweep, "),
     ],
 )
 def test_artefacts_that_make_no_sense_are_refused(changes, message):

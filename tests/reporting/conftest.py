@@ -21,7 +21,7 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.store import save_graph
 from dpgraph.planning.plan import Entry, Plan, load_plan
-from dpgraph.reporting.aggregate import COLUMNS, GRAPH, TRAIN_NODES, _numbers
+from dpgraph.reporting.aggregate import COLUMNS, GRAPH, TRAIN_NODES, graph_numbers
 from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
 from dpgraph.reporting.claims.registry import COMPUTED
 from dpgraph.reporting.claims.table import claims_table
@@ -153,7 +153,7 @@ def graph_rows(
             continue
         facts = dict((record or {}).get("statistics") or {})
         facts["counted"] = ((record or {}).get("meta") or {}).get("counted")
-        numbers = dict(_numbers(GRAPH, facts)) or {GRAPH: math.nan}
+        numbers = graph_numbers(facts) or {GRAPH: math.nan}
         own = empty | task.model_dump(mode="json") | {"seed": -1, "class_id": -1, "final": True, "status": "ok"}
         if record is not None and "nodes" not in facts and "reason" in record:
             own |= {"status": "not run", "reason": f"data not available: {record['reason']}"}

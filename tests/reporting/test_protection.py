@@ -27,7 +27,7 @@ from dpgraph.reporting.views.accounting import accounting_display, accounting_ta
 from dpgraph.reporting.views.class_wise.display import fairness_display
 from dpgraph.reporting.views.class_wise.rows import fairness_table
 from dpgraph.reporting.views.privacy_utility import method_labels, privacy_utility_points
-from dpgraph.reporting.views.registry import table_of
+from dpgraph.reporting.views.registry import function_of
 from tests.reporting.conftest import first_entries, with_derived
 
 PREMISES = "lists: ran stable, presumed algorithm-1; batches: ran poisson, presumed fixed-size without replacement"
@@ -153,7 +153,7 @@ def tables(views_plan: Plan, mixed: pd.DataFrame, monkeypatch: pytest.MonkeyPatc
     entries = tuple(entry for entry in views_plan.entries_of("daigavane/fig2") if entry.method_id in methods)
     counts = {entry.task_id: np.array([30, 20, 10]) for entry in entries}
     monkeypatch.setattr(Plan, "entries_of", lambda self, name: list(entries))
-    accuracy = table_of("daigavane/table3", "accuracy")(views_plan, "daigavane/table3", mixed).table
+    accuracy = function_of("daigavane/table3", "accuracy", "table")(views_plan, "daigavane/table3", mixed).table
     fairness = fairness_display("t", fairness_table(views_plan, "daigavane/classes", mixed, counts))
     return {"accuracy": accuracy, "class-wise": fairness}
 

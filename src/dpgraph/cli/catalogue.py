@@ -20,19 +20,6 @@ from dpgraph.planning.plan import Plan, load_plan
 Row = dict[str, Any]
 
 
-def catalogue(what: str, plan: Plan) -> list[Row]:
-    """Return the rows of a listing."""
-    return {
-        "papers": _papers,
-        "artefacts": _artefacts,
-        "claims": _claims,
-        "methods": lambda plan: _methods(),
-        "rows": _method_rows,
-        "datasets": _datasets,
-        "cells": _cells,
-    }[what](plan)
-
-
 def inventory(workflow: Path, paper: str | None = None) -> list[Row]:
     """Return every table, figure and claim of one paper or all, with the artefacts that show it or why none does."""
     path = workflow / "inventory.yaml"
@@ -45,7 +32,7 @@ def inventory(workflow: Path, paper: str | None = None) -> list[Row]:
         for one, experiment in plan.experiments.items()
         if paper in (None, one)
     }
-    return [row._asdict() for row in known.rows(names)]
+    return known.rows(names)
 
 
 def print_rows(rows: list[Row], as_json: bool) -> None:
@@ -56,14 +43,10 @@ def print_rows(rows: list[Row], as_json: bool) -> None:
         print(tabulate(rows, headers="keys", tablefmt="plain", maxcolwidths=90) if rows else "none")
 
 
-def print_explained(plan: Plan, name: str, as_json: bool) -> None:
+def print_explained(plan: Plan, name: str) -> None:
     """Print where the settings of a cell, or of an artefact's cells, come from."""
-    cells = explain(plan, name)
-    if as_json:
-        print(json.dumps(cells, indent=1, ensure_ascii=False))
-        return
     shown = {entry.cell.slug: entry.method for entry in reversed(plan.entries)}  # the first one, as in `explain`
-    for slug, rows in cells.items():
+    for slug, rows in explain(plan, name).items():
         print(f"\n{slug}\n{shown[slug].label}" + (f": {shown[slug].about}" if shown[slug].about else ""))
         print_rows([{**row, "value": "null" if row["value"] is None else row["value"]} for row in rows], as_json=False)
 
@@ -122,13 +105,13 @@ def _method_rows(plan: Plan) -> list[Row]:
     ]
 
 
-def _methods() -> list[Row]:
+def _methods(_: Plan | None) -> list[Row]:
     from dpgraph.families.registry import specs
 
     return [{"method": name, "private": spec.private, "description": spec.summary} for name, spec in specs().items()]
 
 
-def _datasets(plan: Plan | None = None) -> list[Row]:
+def _datasets(plan: Plan | None) -> list[Row]:
     from dpgraph.data.registry import registry
 
     used = {} if plan is None else {task: plan.task(task).dataset for task in plan.suite.tasks}
@@ -153,7 +136,7 @@ def _cells(plan: Plan) -> list[Row]:
     ]
 
 
-def _mechanisms() -> list[Row]:
+def _mechanisms(_: None) -> list[Row]:
     from dpgraph.privacy.accountants.evaluate import modes, names
 
     rows = []
@@ -170,7 +153,7 @@ def _mechanisms() -> list[Row]:
     return rows
 
 
-def _audits() -> list[Row]:
+def _audits(_: None) -> list[Row]:
     from dpgraph.audits.registry import AUDITS  # imports every method
 
     return [
@@ -179,11 +162,17 @@ def _audits() -> list[Row]:
     ]
 
 
-OF_THE_PACKAGE = ("mechanisms", "audits")  # whatever a suite holds
-# in a folder without suites, too
-ANYWHERE: dict[str, Callable[[], list[Row]]] = {
+# each gets the plan, or None where there is no suite
+LISTINGS: dict[str, Callable[[Any], list[Row]]] = {
+    "papers": _papers,
+    "artefacts": _artefacts,
+    "claims": _claims,
+    "rows": _method_rows,
+    "cells": _cells,
     "methods": _methods,
     "datasets": _datasets,
     "mechanisms": _mechanisms,
     "audits": _audits,
 }
+OF_THE_PACKAGE = ("mechanisms", "audits")  # whatever a suite holds
+ANYWHERE = ("methods", "datasets", *OF_THE_PACKAGE)  # in a folder without suites, too

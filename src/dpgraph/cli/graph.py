@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,9 +12,7 @@ from cyclopts import Parameter
 
 from dpgraph.cli.graph_options import DATA, GUARANTEE, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
 from dpgraph.cli.options import Whole
-from dpgraph.core.errors import Invalid, UserError, invalid
-
-SETTINGS = {"degree_bound": "--degree-bound"}  # options by the package's own names
+from dpgraph.core.errors import UserError, invalid
 
 
 def fit(
@@ -55,21 +51,10 @@ def fit(
     check_out(out)
     own = data.read()
     published = _published(method, guarantee, public, labelled, seed, directed=data.directed, no_audit=no_audit)
-    with _named_as_options():
-        fitted = fit_graph(
-            own,
-            method=method,
-            labelled=labelled,
-            public_column=public_column,
-            seed=seed,
-            audit=not no_audit,
-            out=out,
-            releases=releases,
-            command=published,
-            say=print,
-            **vars(guarantee),
-            **public.stated(data.dataset),
-        )
+    fitted = fit_graph(
+        own, method=method, labelled=labelled, public_column=public_column, seed=seed, audit=not no_audit, out=out,
+        releases=releases, command=published, say=print, **vars(guarantee), **public.stated(data.dataset),
+    )  # fmt: skip
     print(f"{fitted.card['status']}: {out}")
     if seed is None:
         print(f"may be published: {out / 'release'} (card.md says what is protected)")
@@ -77,18 +62,6 @@ def fit(
         print(f"each row for its own node alone: {out / 'owners'}")
     checks = out / "curator" / "checks.json"
     print(f"for you alone, not private: {checks} ({_in_words(json.loads(checks.read_text(encoding='utf-8')))})")
-
-
-@contextmanager
-def _named_as_options() -> Iterator[None]:
-    """Call what the package knows by the name of a setting by the name of the option."""
-    try:
-        yield
-    except Invalid as error:
-        option = SETTINGS.get(error.name)
-        if option is None:
-            raise
-        raise error.called(option) from None
 
 
 def _published(
@@ -199,11 +172,10 @@ def compare(
         check_out(out)
     names = None if methods is None else [name.strip() for name in methods.split(",")]
     own = data.read()
-    with _named_as_options():
-        found = compare_methods(
-            own, seeds=seeds, methods=names, say=lambda line: print(line, file=sys.stderr),
-            **vars(guarantee), **public.stated(data.dataset),
-        )  # fmt: skip
+    found = compare_methods(
+        own, seeds=seeds, methods=names, say=lambda line: print(line, file=sys.stderr),
+        **vars(guarantee), **public.stated(data.dataset),
+    )  # fmt: skip
     print(table(found))
     print("not private, not to be released: what reads held-out labels, and what is chosen by it, has no epsilon")
     if out is not None:

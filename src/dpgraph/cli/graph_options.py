@@ -129,21 +129,16 @@ class PublicOptions:
         """Return the given value, or the registry's of a data set, or else the package's default."""
         from dpgraph.own_graph.budget import MEAN_DEGREE
 
-        declared: float | None = None
-        words: float | None = None
-        signed: bool | None = None
+        known: dict[str, Any] = {"mean_degree": None, "words": None, "signed": None}
         if dataset is not None:
             from dpgraph.data.registry import entry
 
             expected = entry(dataset).expected
-            words, signed, declared = expected.words, expected.signed, expected.mean_degree
-            if declared is None and expected.entries is not None and expected.nodes:
-                declared = expected.entries / expected.nodes
-        return {
-            "mean_degree": (declared or MEAN_DEGREE) if self.mean_degree is None else self.mean_degree,
-            "words": words if self.words is None else self.words,
-            "signed": signed if self.signed is None else self.signed,
-        }
+            known = {name: getattr(expected, name) for name in known}
+            if known["mean_degree"] is None and expected.entries is not None and expected.nodes:
+                known["mean_degree"] = expected.entries / expected.nodes
+        known["mean_degree"] = known["mean_degree"] or MEAN_DEGREE
+        return known | {name: given for name, given in vars(self).items() if given is not None}
 
 
 @Parameter(name="*")

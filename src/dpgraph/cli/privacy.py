@@ -179,7 +179,6 @@ def plan(
     delta: float | None = None,
     max_steps: Whole,
     neighbour_clip: float | None = None,
-    as_json: Json = False,
 ) -> None:
     """Find the best batch rate, steps and noise for a target epsilon, under the rigorous accountant.
 
@@ -202,33 +201,14 @@ def plan(
     from dpgraph.privacy.public_numbers import usual_delta
 
     question = Question(
-        num_train=num_train,
-        hops=hops,
-        max_degree=max_degree,
-        list_cap=max_degree if list_cap is None else list_cap,
-        epsilon=epsilon,
-        delta=usual_delta(max(num_train, 1)) if delta is None else delta,
-        max_steps=max_steps,
+        num_train=num_train, hops=hops, max_degree=max_degree, list_cap=max_degree if list_cap is None else list_cap,
+        epsilon=epsilon, delta=usual_delta(max(num_train, 1)) if delta is None else delta, max_steps=max_steps,
         neighbour_clip=neighbour_clip,
-    )
-    proposed = plans(question, default_cache())
-    if as_json:
-        settings = [{**one.model_dump(mode="json"), **one.merits} for one in proposed]
-        print(json.dumps({"question": question.model_dump(mode="json"), "settings": settings}, indent=1))
-    else:
-        print(plan_table(question, proposed))
+    )  # fmt: skip
+    print(plan_table(question, plans(question, default_cache())))
 
 
-def audit(
-    audit: str,
-    /,
-    *,
-    trials: Whole | None = None,
-    quick: bool = False,
-    out: Path | None = None,
-    figure: Path | None = None,
-    as_json: Json = False,
-) -> int:
+def audit(audit: str, /, *, trials: Whole | None = None, quick: bool = False, out: Path | None = None) -> int:
     """Attack the project's own code; status 1 if a claim does not hold.
 
     `dpgraph list audits` shows every audit.
@@ -238,28 +218,18 @@ def audit(
         trials: Trials on each side (default: the audit's own).
         quick: Fewer trials where an audit takes long.
         out: Parquet file of the results.
-        figure: With --out: draw the curves as FIGURE.pdf, .svg and .png.
     """
     from dpgraph.audits.registry import names_of, quick_trials, run_audit, write_audits
     from dpgraph.core.progress import tracked
 
-    if figure is not None and out is None:
-        raise invalid("--figure", figure, "--out, too")
     names = names_of(audit)
     counts = {name: trials or (quick_trials(name) if quick else None) for name in names}
     results = [run_audit(name, counts[name]) for name in tracked(names, "audits", len(names), "audit")]
     if out is not None:
         write_audits(results, out)
-        if figure is not None:
-            from dpgraph.reporting.figures import read_audits, write_audit_figure
-
-            write_audit_figure(read_audits(out), figure)
-    if as_json:
-        print(json.dumps([one.model_dump(mode="json") for one in results], indent=1))
-    else:
-        for one in results:
-            print(f"{one.audit}: {'passed' if one.passed else 'FAILED'}")
-            print(f"  claim: {one.claim}\n  found: {one.finding} ({one.trials} trials, {one.seconds:.2g} s)")
+    for one in results:
+        print(f"{one.audit}: {'passed' if one.passed else 'FAILED'}")
+        print(f"  claim: {one.claim}\n  found: {one.finding} ({one.trials} trials, {one.seconds:.2g} s)")
     return 0 if all(one.passed for one in results) else 1
 
 

@@ -49,7 +49,8 @@ def new(what: Literal["method", "dataset"], name: str, /, *, out: Path = Path("o
 
 def write_method(name: str, out: Path) -> None:
     """Write a package of a private method that runs as it is: DP-SGD of an MLP with smoothed labels."""
-    _check_name(name)
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+        raise invalid("name", name, "small letters, digits and _, a letter first")
     folder = out / name
     if importlib.util.find_spec(name) is not None:
         raise invalid("name", name, "one that no Python package has")
@@ -75,11 +76,6 @@ def write_dataset(name: str, out: Path) -> None:
     _told(out, out)
     print(f"  dpgraph run data/graphs/{name}/transductive.random-70-10-20/graph.json")
     print(f"  dpgraph fit --dataset {name} --epsilon 4 --out results/{name}")
-
-
-def _check_name(name: str) -> None:
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise invalid("name", name, "small letters, digits and _, a letter first")
 
 
 def _write(kind: str, folder: Path, words: dict[str, str]) -> None:

@@ -168,11 +168,10 @@ def aggregate(*, out: Path | None = None, suite: PlanOptions = ANY_SUITE) -> Non
     Args:
         out: Parquet file (default: the suite's results.parquet).
     """
-    from dpgraph.config.paths import Paths
     from dpgraph.reporting.aggregate import aggregate as aggregate_records
 
     plan = suite.plan()
-    rows = aggregate_records(plan, out or Paths(plan.config).results)
+    rows = aggregate_records(plan, out or plan.paths.results)
     log.info("%d rows of %d cells", rows, len(plan.cells))
 
 
@@ -185,11 +184,9 @@ def artefacts(*names: str, suite: PlanOptions = ANY_SUITE) -> None:
     from dpgraph.reporting.render import write_artefacts
 
     plan = suite.plan()
-    if not names:
-        raise UserError(f"artefact: expected one or more of {', '.join(plan.artefacts)} (suite {plan.suite.name})")
-    for name in names:
-        if name not in plan.artefacts:
-            raise invalid("artefact", name, f"one of {', '.join(plan.artefacts)} (suite {plan.suite.name})")
+    unknown = [name for name in names if name not in plan.artefacts]
+    if unknown or not names:
+        raise invalid("artefact", ", ".join(unknown), f"one of {', '.join(plan.artefacts)} (suite {plan.suite.name})")
     write_artefacts(plan, names)
 
 
@@ -217,10 +214,9 @@ def page(which: PAGES, /, *, check: bool = False, suite: PlanOptions = ANY_SUITE
 
 def _write_page(which: PAGES, plan: Plan, workflow: Path) -> list[str]:
     """Write a page and return its findings."""
-    from dpgraph.config.paths import Paths
     from dpgraph.reporting.results import read_results
 
-    paths = Paths(plan.config)
+    paths = plan.paths
     if which == "audits":
         from dpgraph.reporting.figures import read_audits, write_audit_figure, write_audit_page
 
@@ -259,12 +255,11 @@ def references(task: str, /, *, suite: PlanOptions = ANY_SUITE) -> None:
         task: DATASET/SETTING.SPLIT[.FEATURES] of the suite.
     """
     from dpgraph.config.cell import Task
-    from dpgraph.config.paths import Paths
     from dpgraph.reporting.inputs import seeds_by_task
     from dpgraph.reporting.references import write_references
 
     plan, named = suite.plan(), Task.from_folder(task)
-    seeds, paths = seeds_by_task(plan), Paths(plan.config)
+    seeds, paths = seeds_by_task(plan), plan.paths
     if named not in seeds:
         raise invalid("task", task, f"one of {', '.join(one.folder for one in seeds)}")
     write_references(named, paths.graph(named), seeds[named], paths.reference(named))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -77,7 +75,7 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
         what: What to list.
         paper: Only of this paper.
     """
-    from dpgraph.cli.catalogue import ANYWHERE, OF_THE_PACKAGE, catalogue, inventory, print_rows
+    from dpgraph.cli.catalogue import ANYWHERE, LISTINGS, OF_THE_PACKAGE, inventory, print_rows
     from dpgraph.config.paths import no_project
     from dpgraph.config.suite import suite_papers
 
@@ -87,17 +85,17 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
         rows = inventory(suite.workflow, paper)
     elif what in OF_THE_PACKAGE or (what in ANYWHERE and paper is None and not suite.workflow.is_dir()):
         suite.read()  # an installed package alone, as for `fit`: there is no suite
-        rows = ANYWHERE[what]()
+        rows = LISTINGS[what](None)
     else:
         if paper is not None:  # the user's own option, before the plan speaks of the config's papers
             known = suite_papers(suite.read(), suite.workflow)
             if paper not in known:
                 raise invalid("--paper", paper, f"one of {', '.join(known)}")
-        rows = catalogue(what, suite.plan(paper))
+        rows = LISTINGS[what](suite.plan(paper))
     print_rows(rows, as_json=as_json)
 
 
-def explain(name: str, /, *, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
+def explain(name: str, /, *, suite: PlanOptions = ANY_SUITE) -> None:
     """Show every setting of a cell, and the file and rule it comes from.
 
     Example: dpgraph explain daigavane/table1 --suite demo
@@ -107,7 +105,7 @@ def explain(name: str, /, *, as_json: Json = False, suite: PlanOptions = ANY_SUI
     """
     from dpgraph.cli.catalogue import print_explained
 
-    print_explained(suite.plan(), name, as_json)
+    print_explained(suite.plan(), name)
 
 
 def cost(
@@ -115,7 +113,6 @@ def cost(
     jobs: Whole | None = None,
     learn: bool = False,
     out: Path | None = None,
-    as_json: Json = False,
     suite: PlanOptions = ANY_SUITE,
 ) -> None:
     """Estimate hours, memory and wall time of each artefact before it runs.
@@ -126,14 +123,13 @@ def cost(
         out: With --learn: CSV file (default: workflow/throughputs.csv), in which the suite's rows of the device are
             replaced.
     """
-    from dpgraph.config.paths import Paths
     from dpgraph.planning import cost as costing
 
     plan = suite.plan()
     if learn:
         from dpgraph.reporting.results import read_results
 
-        rows = costing.measured(plan, read_results(Paths(plan.config).results))
+        rows = costing.measured(plan, read_results(plan.paths.results))
         file = out or suite.workflow / costing.FILE
         kept = costing.read_throughputs(file) if file.is_file() else []
         again = {(row.suite, row.device) for row in rows}
@@ -149,9 +145,6 @@ def cost(
     if jobs < 1:
         raise invalid("--jobs", jobs, "an integer >= 1")
     costs = costing.costs(plan, known, jobs)
-    if as_json:
-        print(json.dumps([asdict(row) for row in costs], indent=1))
-        return
     print(costing.table_of(costs))
     named = [", ".join(dict.fromkeys(getattr(row, name) for row in known.rows)) for name in ("processor", "suite")]
     print(
@@ -228,12 +221,11 @@ def verify(*, fast: bool = False) -> int:
     return int(bool(lines))
 
 
-def status(*, as_json: Json = False, suite: PlanOptions = ANY_SUITE) -> None:
+def status(*, suite: PlanOptions = ANY_SUITE) -> None:
     """Show by artefact which cells have a result, which failed and why, and which have no record yet."""
     from dpgraph.pipeline.status import Status
 
-    found = Status.read(suite.plan())
-    print(json.dumps(found.json(), indent=1, ensure_ascii=False) if as_json else found.page())
+    print(Status.read(suite.plan()).page())
 
 
 def settings(*, out: Path | None = None, suite: PlanOptions = ANY_SUITE) -> None:

@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
-from pydantic.fields import FieldInfo
 
 from dpgraph.config.frozen import Finite, chosen, digest
 from dpgraph.core.errors import invalid, meant
@@ -104,28 +103,23 @@ class Model(Finite):
     DROPPED: ClassVar[tuple[str, ...]] = ("kipf", "mlp")  # architectures with dropout
 
     architecture: Literal["mlp", "gcn", "gin", "gat", "kipf"] = "gcn"
-    hops: Annotated[int, Field(ge=0, le=2, description="r, layers of message passing; 0 for an MLP")] = 1
-    encoder_layers: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=1000,
-            description="n_enc; 0 (mlp only): the decoder reads records, with n_dec = 1 softmax regression",
-        ),
-    ] = 1
-    decoder_layers: Annotated[int, Field(ge=1, le=1000, description="n_dec, its last layer gives the logits")] = 1
-    width: Annotated[
-        int, Field(ge=1, le=100_000, description="Latent size of encoder, message passing and decoder")
-    ] = 256
+    hops: int = Field(1, ge=0, le=2, description="r, layers of message passing; 0 for an MLP")
+    encoder_layers: int = Field(
+        1,
+        ge=0,
+        le=1000,
+        description="n_enc; 0 (mlp only): the decoder reads records, with n_dec = 1 softmax regression",
+    )
+    decoder_layers: int = Field(1, ge=1, le=1000, description="n_dec, its last layer gives the logits")
+    width: int = Field(256, ge=1, le=100_000, description="Latent size of encoder, message passing and decoder")
     activation: Literal["relu", "tanh"] = "tanh"
-    heads: Annotated[int, Field(ge=1, le=1000, description="Attention heads (gat only)")] = 10
-    dropout: Annotated[float, Field(ge=0, lt=1, description="After each hidden layer, in training")] = 0.0
-
-    inference_own_weight: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0,
+    heads: int = Field(10, ge=1, le=1000, description="Attention heads (gat only)")
+    dropout: float = Field(0.0, ge=0, lt=1, description="After each hidden layer, in training")
+    inference_own_weight: float = Field(
+        0.0, ge=0, le=1,
         description="alpha of predictions: alpha times a node's logits without neighbours plus 1 - alpha times those "
         "with them (a step of power iteration with teleport alpha); gcn, gin and gat",
-    )
+    )  # fmt: skip
 
     @model_validator(mode="after")
     def _hops(self) -> Self:
@@ -156,21 +150,19 @@ class MlpModel(Model):
 class UndroppedMlp(MlpModel):
     """A model of methods that read no edges in training and have no dropout."""
 
-    dropout: Annotated[float, Field(ge=0, le=0)] = 0.0
+    dropout: float = Field(0.0, ge=0, le=0)
 
 
 class Training(Finite):
     """Optimisation: what every method that trains has."""
 
     optimizer: Literal["adam", "sgd"] = "adam"
-    learning_rate: Annotated[float, Field(gt=0)]
-    momentum: Annotated[float, Field(ge=0, lt=1, description="SGD only")] = 0.0
+    learning_rate: float = Field(gt=0)
+    momentum: float = Field(0.0, ge=0, lt=1, description="SGD only")
     steps: Annotated[int, Field(ge=1, le=LARGE)] | Literal["max"] = Field(
         description="T, or max: as many as the privacy target allows at the given noise multiplier"
     )
-    evaluations: Annotated[
-        int, Field(ge=1, le=100_000, description="Points of the learning curve, the last step included")
-    ] = 1
+    evaluations: int = Field(1, ge=1, le=100_000, description="Points of the learning curve, the last step included")
     precision: Literal["float32", "tf32", "bf16"] = Field(
         default="float32",
         description="Operands of products of matrices: tf32 (10 bits, on a GPU), bf16 (7 bits, on a CPU that has it; "
@@ -185,10 +177,8 @@ class Training(Finite):
 class RootBatches(Training):
     """Batches of roots. Exactly one of `batch_size` and `sampling_rate` is given."""
 
-    batch_size: (
-        Annotated[int, Field(ge=1, le=LARGE, description="m; its expectation under Poisson sampling")] | None
-    ) = None
-    sampling_rate: Annotated[float, Field(gt=0, le=1, description="q; batches have q * N roots")] | None = None
+    batch_size: int | None = Field(None, ge=1, le=LARGE, description="m; its expectation under Poisson sampling")
+    sampling_rate: float | None = Field(None, gt=0, le=1, description="q; batches have q * N roots")
 
     @model_validator(mode="after")
     def _one_batch_size(self) -> Self:
@@ -223,10 +213,10 @@ class RecordBatches(RootBatches):
 class NodeParts(Training):
     """Fixed or fresh parts of the training nodes, of which each step reads one."""
 
-    num_splits: Annotated[int, Field(ge=1, le=LARGE)] = Field(
-        description="s, parts of the training nodes; an epoch has s steps (Igamberdiev)"
+    num_splits: int = Field(
+        ge=1, le=LARGE, description="s, parts of the training nodes; an epoch has s steps (Igamberdiev)"
     )
-    train_share: Annotated[float, Field(gt=0, le=1, description="Share of the training nodes that have a loss")] = 1.0
+    train_share: float = Field(1.0, gt=0, le=1, description="Share of the training nodes that have a loss")
 
     def roots_per_step(self, num_train: int) -> float:
         return num_train / self.num_splits
@@ -236,15 +226,17 @@ class Privacy(Finite):
     """The guarantee that is requested. Of `epsilon`, `noise_multiplier` and `training.steps` two are given."""
 
     variant: str = Field(default="rigorous", description="Which mechanism; the method's specification names them")
-    epsilon: Annotated[float, Field(gt=0, description="Target, under the accountant of the variant")] | None = None
-    noise_multiplier: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="Noise std / clip norm, but where the variant's mechanism says another unit"
+    epsilon: float | None = Field(None, gt=0, description="Target, under the accountant of the variant")
+    noise_multiplier: float | None = Field(
+        None, gt=0, description="Noise std / clip norm, but where the variant's mechanism says another unit"
     )
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None,
+    delta: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
         description="None: 1 / (10 N), N the roots; N of all protected where that is too large for them",
     )
-    clip_norm: Annotated[float, Field(gt=0, description="C, public")] = 1.0
+    clip_norm: float = Field(1.0, gt=0, description="C, public")
 
 
 class Cell(Finite):
@@ -262,11 +254,11 @@ class Cell(Finite):
     training: Training
     privacy: Privacy | None = None
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=LARGE)], ...], Field(min_length=1, max_length=10_000)]
-    seeds_per_split: Annotated[int, Field(ge=2, le=10_000)] | None = Field(
-        default=None,
+    seeds_per_split: int | None = Field(
+        None, ge=2, le=10_000,
         description="Crossed design of splits and initialisations (view variance): seed s has random split s // n and "
         "initialisation s % n; null: split s and initialisation s",
-    )
+    )  # fmt: skip
 
     @field_validator("seeds")
     @classmethod
@@ -334,10 +326,9 @@ class Cell(Finite):
         for name, ignored in self.NOISE_IGNORES.items():
             part = getattr(self, name)
             if part is not None:
-                fields = type(part).model_fields
-                parts[name] = part.model_copy(
-                    update={key: _default(fields[key], key) for key in ignored if key in fields}
-                )
+                fields = {key: type(part).model_fields.get(key) for key in ignored}
+                defaults = {key: 1.0 if one.is_required() else one.default for key, one in fields.items() if one}
+                parts[name] = part.model_copy(update=defaults)
         return self.model_copy(update=parts)
 
     @cached_property
@@ -349,25 +340,14 @@ class Cell(Finite):
         return f"{self.task.dataset}-{self.task.setting}.{self.method}-{digest(chosen(cell), 12)}"
 
 
-def _default(field: FieldInfo, name: str) -> Any:
-    return 1.0 if field.is_required() else field.default
-
-
 class NetworkCell(Cell):
     """A cell of methods that train a network of `engine/models/` on nodes or other records."""
 
     NOISE_IGNORES: ClassVar[dict[str, tuple[str, ...]]] = {
-        "model": (
-            "encoder_layers",
-            "decoder_layers",
-            "width",
-            "activation",
-            "heads",
-            "dropout",
-            "inference_own_weight",
-        ),
+        "model": ("encoder_layers", "decoder_layers", "width", "activation", "heads", "dropout",
+                  "inference_own_weight"),
         **Cell.NOISE_IGNORES,
-    }
+    }  # fmt: skip
 
     model: Model
 
@@ -383,10 +363,10 @@ class NetworkCell(Cell):
 class TreePrivacy(Privacy):
     """A cell of methods on ego trees with bounded lists."""
 
-    max_degree: Annotated[int, Field(ge=1, le=LARGE, description="K: lists in which a node may occur")] = 4
-    list_cap: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="D of the stable sampler: a list's longest length; None: K"
+    max_degree: int = Field(4, ge=1, le=LARGE, description="K: lists in which a node may occur")
+    list_cap: int | None = Field(
+        None, ge=1, le=LARGE, description="D of the stable sampler: a list's longest length; None: K"
     )
-    clip_percentile: Annotated[float, Field(gt=0, lt=100)] = Field(
-        default=75.0, description="Percentile of the initial gradient norms (variant published; data-dependent)"
+    clip_percentile: float = Field(
+        75.0, gt=0, lt=100, description="Percentile of the initial gradient norms (variant published; data-dependent)"
     )

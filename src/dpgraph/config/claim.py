@@ -85,17 +85,6 @@ class Claim(Finite):
             raise ValueError("premises: expected `part`, the premise in words, in each")
         return self
 
-    @model_validator(mode="before")
-    @classmethod
-    def _kinds_are_names(cls, value: Any) -> Any:
-        """Before pydantic looks a kind up: it would write a number of thousands of digits to stderr."""
-        test = value.get("test") if isinstance(value, Mapping) else None
-        parts = test.get("tests") if isinstance(test, Mapping) else None
-        for one in (test, *(parts if isinstance(parts, list | tuple) else ())):
-            if isinstance(one, Mapping) and not isinstance(one.get("kind", ""), str):
-                raise ValueError("test.kind: expected the name of a kind of test")
-        return value
-
     @property
     def tests(self) -> tuple[SimpleTest | OtherTest, ...]:
         """All tests of the sentence."""

@@ -90,7 +90,7 @@ def first_line(error: ValidationError, model: type[BaseModel] | None = None) -> 
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     given = f"{name}={shown(first['input'])}"
     if first["type"] == "extra_forbidden":
-        return one_line(f"{given}: unknown key{meant(first['loc'][-1], _keys(model, first['loc'][:-1]))}{more}")
+        return one_line(f"{given}: unknown key{meant(first['loc'][-1], keys_of(model, first['loc'][:-1]))}{more}")
     if first["type"] == "missing":
         return one_line(f"{name}: missing{more}")
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")[:LONGEST_REASON]
@@ -101,7 +101,7 @@ def first_line(error: ValidationError, model: type[BaseModel] | None = None) -> 
     return one_line(f"{given}: expected {message}{more}{meant(first['input'], names)}")
 
 
-def _keys(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> list[str]:
+def keys_of(model: type[BaseModel] | None, location: tuple[int | str, ...]) -> list[str]:
     """Return the keys that the model at `location` has; none where there is no model."""
     for name in location:
         field = None if model is None else model.model_fields.get(str(name))

@@ -22,7 +22,6 @@ _PATH = rf"{NAME}(?:\.{NAME})*"  # a name, and a key of the mapping that it stan
 _USED = re.compile(rf"\$(?:({NAME})|\{{({_PATH})\}}|(\$))")
 _WHOLE = re.compile(rf"\$(?:({NAME})|\{{({_PATH})\}})")
 _ADDED = "with"  # in a value of a matrix: merged into the entry
-_EXCLUDE = "exclude"
 _NO_MAPPINGS = frozenset({str, int, float, bool, type(None), list, tuple})
 
 Scope = Mapping[str, Any]
@@ -43,6 +42,29 @@ def merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 result[key] = value
     return result
+
+
+def flat(settings: Mapping[str, Any], above: str = "", by: str = ".") -> dict[str, Any]:
+    """Return nested settings by path, its parts joined with `by`.
+
+    >>> flat({"a": {"x": 1, "y": 2}, "b": None})
+    {'a.x': 1, 'a.y': 2, 'b': None}
+    """
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        found |= flat(value, f"{above}{key}{by}", by) if _is_mapping(value) else {f"{above}{key}": value}
+    return found
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """Return the inverse of `flat` for one setting.
+
+    >>> nested("a.x", 1)
+    {'a': {'x': 1}}
+    """
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return value  # type: ignore[no-any-return]
 
 
 def _is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
@@ -211,24 +233,13 @@ class _Expansion:
 
     def _combinations(self, matrix: Any, scope: Scope, written: str) -> list[dict[str, Any]]:
         """Return names with their values, the last axis fastest."""
-        if not isinstance(matrix, Mapping) or not matrix.keys() - {_EXCLUDE}:
+        if not isinstance(matrix, Mapping) or not matrix:
             raise ValueError(f"{written}={shown(matrix)}: expected names, each with a list of values")
-        axes = []
-        for key, values in matrix.items():
-            if key == _EXCLUDE:
-                continue
-            axes.append(self._axis(key, values, scope, written))
+        axes = [self._axis(key, values, scope, written) for key, values in matrix.items()]
         names = [name for axis in axes for name in axis[0]]
         if len(set(names)) < len(names):
             raise ValueError(f"{written}: {', '.join(sorted(names))}: expected each name once")
-        combinations = [{key: value for part in parts for key, value in part.items()} for parts in product(*axes)]
-        for index, excluded in enumerate(_excluded(matrix.get(_EXCLUDE, []), names, written)):
-            kept = [one for one in combinations if not _matches(one, excluded)]
-            if len(kept) in (0, len(combinations)):
-                what = "none" if kept else "all that are left"
-                raise ValueError(f"{written}.{_EXCLUDE}[{index}]={shown(excluded)}: excludes {what}: expected some")
-            combinations = kept
-        return combinations
+        return [{key: value for part in parts for key, value in part.items()} for parts in product(*axes)]
 
     def _axis(self, key: Any, values: Any, scope: Scope, written: str) -> list[dict[str, Any]]:
         """Return an axis: `hops: [1, 2]`, or names that change together: `parts, steps: [[1, 500], [2, 1000]]`."""
@@ -301,21 +312,6 @@ def _written_out(value: Any, name: str, written: str) -> str:
         raise ValueError(f"{written}: {shown(name)}={shown(value)}: expected a text or a number within a text")
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
     return str(int(value) if whole else value)
-
-
-def _excluded(value: Any, names: list[str], written: str) -> list[Mapping[str, Any]]:
-    if not isinstance(value, list | tuple):
-        raise ValueError(f"{written}.{_EXCLUDE}={shown(value)}: expected a list of mappings from names to values")
-    for index, one in enumerate(value):
-        if not isinstance(one, Mapping) or not one or not set(one) <= set(names):
-            allowed = f"a mapping with some of {', '.join(names)}"
-            raise ValueError(f"{written}.{_EXCLUDE}[{index}]={shown(one)}: expected {allowed}")
-    return list(value)
-
-
-def _matches(names: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    return all(names[key] in value if isinstance(value, list | tuple) else names[key] == value
-               for key, value in wanted.items())  # fmt: skip
 
 
 class ExpandedModel(Finite):

@@ -139,46 +139,26 @@ Stem = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=
 Seeds = Annotated[int, Field(ge=1, le=MOST_SEEDS)]
 
 View = Literal[
-    "accuracy",
-    "statistics",
-    "privacy-utility",
-    "sweep",
-    "class-wise",
-    "search",
-    "accounting",
-    "hard-cases",
-    "confusion",
-    "embedding",
-    "membership",
-    "variance",
-    "hyperparameters",
-    "bounds",
-    "training",
-    "inversion",
-    "matched",
-    "gallery",
-    "subclasses",
-    "presence",
-    "shares",
-    "gains",
-]
+    "accuracy", "statistics", "privacy-utility", "sweep", "class-wise", "search", "accounting", "hard-cases",
+    "confusion", "embedding", "membership", "variance", "hyperparameters", "bounds", "training", "inversion", "matched",
+    "gallery", "subclasses", "presence", "shares", "gains",
+]  # fmt: skip
 TABLES_ONLY = ("accounting", "presence", "shares")
 FIGURES_ONLY = ("hard-cases", "embedding", "bounds", "training", "matched", "gallery", "subclasses", "gains")
-CHANCE_VIEWS = ("accuracy", "sweep", "privacy-utility")
-REFERENCES = ("hard-cases", "confusion", "gains")  # views that may have a reference
 VIEWS_OF_TESTS = {
     "rarer-classes": "class-wise", "rise-and-fall": "training", "every-class": "inversion",
     "at-equal-accuracy": "matched",
 }  # fmt: skip
-SWEEPS = (
-    "sweep",
-    "privacy-utility",
-    "accounting",
-    "hard-cases",
-    "inversion",
-    "matched",
-    "gallery",
-)  # views that may have a sweep
+VIEWS_OF_FIELDS: dict[str, tuple[str, ...]] = {  # of artefacts: which views may have them
+    "layout": ("accuracy",),
+    "search": ("search",),
+    "bounds": ("bounds",),
+    "sweep": ("sweep", "privacy-utility", "accounting", "hard-cases", "inversion", "matched", "gallery"),
+    "reference": ("hard-cases", "confusion", "gains"),
+    "chance": ("accuracy", "sweep", "privacy-utility"),
+    **dict.fromkeys(("along_training", "release_axis", "proved_only"), ("privacy-utility",)),
+    **dict.fromkeys(("spline", "second_metric"), ("training",)),
+}
 
 
 class Artefact(Finite):
@@ -251,28 +231,17 @@ class Artefact(Finite):
 
     @model_validator(mode="after")
     def _view(self) -> Artefact:
+        for name, views in VIEWS_OF_FIELDS.items():
+            if getattr(self, name) and self.view not in views:
+                raise ValueError(f"view={self.view}: expected {name} only with {', '.join(views)}")
+        if self.view in ("search", "bounds", "sweep") and not getattr(self, self.view):
+            raise ValueError(f"view={self.view}: expected {self.view}")
         if self.layout is not None:
-            self.layout.check(self.view, self.methods)
-        if (self.view == "search") != (self.search is not None):
-            raise ValueError(f"view={self.view}: expected search exactly with the view search")
-        if (self.view == "sweep" and self.sweep is None) or (self.sweep is not None and self.view not in SWEEPS):
-            raise ValueError(f"view={self.view}: expected sweep with the view sweep, or one of {', '.join(SWEEPS)}")
-        if self.along_training and self.view != "privacy-utility":
-            raise ValueError(f"view={self.view}, along_training=true: expected the view privacy-utility")
-        if self.release_axis is not None and (self.view != "privacy-utility" or self.along_training):
-            raise ValueError(f"view={self.view}, release_axis: expected the view privacy-utility, not along training")
-        if self.proved_only and (self.view != "privacy-utility" or self.release_axis is not None):
-            raise ValueError(f"view={self.view}, proved_only=true: expected the view privacy-utility, no release_axis")
-        if self.view != "training" and (self.spline or self.second_metric is not None):
-            told = f"spline={str(self.spline).lower()}, second_metric={self.second_metric}"
-            raise ValueError(f"view={self.view}, {told}: expected the view training")
-        if self.chance and (self.view not in CHANCE_VIEWS or self.metric != "accuracy/test"):
-            raise ValueError(
-                f"view={self.view}, metric={self.metric}, chance=true: expected accuracy/test in one of "
-                f"{', '.join(CHANCE_VIEWS)}"
-            )
-        if (self.view == "bounds") != bool(self.bounds):
-            raise ValueError(f"view={self.view}: expected bounds exactly with the view bounds")
+            self.layout.check(self.methods)
+        if self.release_axis is not None and (self.along_training or self.proved_only):
+            raise ValueError("release_axis: expected without along_training and proved_only")
+        if self.chance and self.metric != "accuracy/test":
+            raise ValueError(f"metric={self.metric}, chance=true: expected accuracy/test")
         if self.view in TABLES_ONLY and self.kind != "table":
             raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=table")
         if self.view in FIGURES_ONLY and self.kind != "figure":
@@ -281,9 +250,6 @@ class Artefact(Finite):
 
     @model_validator(mode="after")
     def _reference(self) -> Artefact:
-        if self.reference is not None and self.view not in REFERENCES:
-            expected = f"{', '.join(REFERENCES[:-1])} or {REFERENCES[-1]}"
-            raise ValueError(f"view={self.view}, reference={self.reference}: expected the view {expected}")
         if self.view == "gains" and not isinstance(self.reference, str):
             raise ValueError(f"view=gains, reference={self.reference}: expected one of methods")
         if self.view in ("hard-cases", "presence") and self.metric != "accuracy/test":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -26,15 +26,6 @@ class PaperInventory(Finite):
     )
 
 
-class InventoryRow(NamedTuple):
-    """An item of a paper."""
-
-    paper: str
-    item: str
-    shown_by: str
-    reason: str
-
-
 class Inventory(Finite):
     """workflow/inventory.yaml.
 
@@ -44,7 +35,7 @@ class Inventory(Finite):
     suite: Id = Field(description="The suite that has all of it")
     papers: dict[Id, PaperInventory]
 
-    def rows(self, names: Mapping[str, Iterable[str]]) -> list[InventoryRow]:
+    def rows(self, names: Mapping[str, Iterable[str]]) -> list[dict[str, Any]]:
         """Return a row for each item, given the names of a suite's artefacts and claims by paper."""
         rows = []
         for paper, shown in names.items():
@@ -53,8 +44,9 @@ class Inventory(Finite):
             for name in shown:
                 if not any(fnmatchcase(name, pattern) for pattern in own.ours):
                     items.setdefault(item_of(name), []).append(name)
-            rows += [InventoryRow(paper, item, ", ".join(found), "") for item, found in items.items()]
-            rows += [InventoryRow(paper, item, "", reason) for item, reason in own.not_shown.items()]
+            told = [(item, ", ".join(found), "") for item, found in items.items()]
+            told += [(item, "", reason) for item, reason in own.not_shown.items()]
+            rows += [dict(zip(("paper", "item", "shown_by", "reason"), (paper, *one), strict=True)) for one in told]
         return rows
 
 

@@ -40,9 +40,7 @@ class Layout(Finite):
                 raise ValueError(f"rows: a line of {len(line)} methods: expected {len(self.columns)}, as columns")
         return self
 
-    def check(self, view: str, methods: Collection[Id]) -> None:
-        """Raise ValueError for an artefact of another view, and for a method that the artefact has not."""
-        if view != "accuracy":
-            raise ValueError(f"view={view}, layout: expected the view accuracy")
+    def check(self, methods: Collection[Id]) -> None:
+        """Raise ValueError for a method that the artefact has not."""
         if unknown := sorted(self.methods - set(methods)):
             raise ValueError(f"layout.rows: {unknown[0]}: expected one of methods of the artefact")

@@ -20,6 +20,16 @@ def no_project(workflow: Path = Path("workflow")) -> UserError:
     )
 
 
+def predictions_path(folder: Path, seed: int) -> Path:
+    """Return (N,) int16 in a cell's folder: the predicted class of every node after the last step, -1 for none."""
+    return folder / f"seed={seed}.predictions.npy"
+
+
+def exposure_path(folder: Path, seed: int) -> Path:
+    """Return the file of what an attacker computes (exposure.py of the problem)."""
+    return folder / f"seed={seed}.exposure.npz"
+
+
 @dataclass(frozen=True)
 class Paths:
     """The paths of one config; a suite's results are in results/<suite>/ only."""
@@ -72,12 +82,10 @@ class Paths:
         return self.cell(cell) / "result.json"
 
     def predictions(self, cell: Cell, seed: int) -> Path:
-        """Return (N,) int16: the predicted class of every node after the last step, -1 for none."""
-        return self.cell(cell) / f"seed={seed}.predictions.npy"
+        return predictions_path(self.cell(cell), seed)
 
     def exposure(self, cell: Cell, seed: int) -> Path:
-        """Return the file of what an attacker computes (exposure.py of the problem)."""
-        return self.cell(cell) / f"seed={seed}.exposure.npz"
+        return exposure_path(self.cell(cell), seed)
 
     @property
     def results(self) -> Path:

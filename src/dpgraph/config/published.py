@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,15 @@ from dpgraph.core.errors import UserError, shown
 
 FOLDER = Path(__file__).parent / "published"
 NUMBERS = {"value", "std"}
+# by column of hyperparameters.csv: the part of a cell, the setting, and what makes it of a text
+SETTINGS: dict[str, tuple[str, str, Callable[[str], object]]] = {
+    "lr": ("training", "learning_rate", float),
+    "batch_size": ("training", "batch_size", int),
+    "activation": ("model", "activation", str.lower),
+    "n_enc": ("model", "encoder_layers", int),
+    "n_dec": ("model", "decoder_layers", int),
+    "noise_multiplier": ("privacy", "noise_multiplier", float),
+}
 
 
 @cache
@@ -64,18 +74,9 @@ def hyperparameters(paper: str, table: str, model: str, dataset: str) -> dict[st
     row = printed[0]
     part: dict[str, dict[str, object]] = {"model": {}, "training": {}, "privacy": {}}
     try:
-        if row["lr"]:
-            part["training"]["learning_rate"] = float(row["lr"])
-        if row["batch_size"]:
-            part["training"]["batch_size"] = int(row["batch_size"])
-        if row["activation"]:
-            part["model"]["activation"] = row["activation"].lower()
-        if row["n_enc"]:
-            part["model"]["encoder_layers"] = int(row["n_enc"])
-        if row["n_dec"]:
-            part["model"]["decoder_layers"] = int(row["n_dec"])
-        if row["noise_multiplier"]:
-            part["privacy"]["noise_multiplier"] = float(row["noise_multiplier"])
+        for column, (section, name, kind) in SETTINGS.items():
+            if row[column]:
+                part[section][name] = kind(row[column])
         if row["K"] and "MLP" not in model:
             part["privacy" if model.startswith("DP-") else "training"]["max_degree"] = int(row["K"])
     except ValueError as error:  # the table prints several values, or words

@@ -100,7 +100,9 @@ ACCOUNTING: dict[str, str] = {
 @cache
 def sources_digest(stage: str) -> str:
     """Hash of the contents of the stage's files: a result made by other code is not taken for one of this code."""
-    return digest_of(known_stage(stage), _this())
+    if stage not in STAGES:
+        raise invalid("stage", stage, f"one of {', '.join(STAGES)}")
+    return digest_of(STAGES[stage], _this())
 
 
 @cache
@@ -123,12 +125,6 @@ def imported_by(files: Iterable[Path]) -> tuple[str, ...]:
 def reaches(roots: tuple[str, ...], module: str) -> bool:
     """Return whether a job that these modules make imports `module`."""
     return _this().modules[f"{PACKAGE.name}.{module}"] in files_of(Stage(roots, job=True), _this())
-
-
-def known_stage(name: str) -> Stage:
-    if name not in STAGES:
-        raise invalid("stage", name, f"one of {', '.join(STAGES)}")
-    return STAGES[name]
 
 
 def digest_of(stage: Stage, package: Package) -> str:

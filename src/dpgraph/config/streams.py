@@ -18,19 +18,10 @@ from dpgraph.config.frozen import digest
 SEEDS_OF_A_TRIAL = 10_000  # a trial of a search has no more seeds than any cell (config/config.py)
 
 # the same in every cell of a task: initial parameters, dropout, public keys, public choices of nodes
-PAIRED = frozenset(
-    {
-        "parameters",
-        "masks",
-        "dropout",
-        "edge lists",
-        "partition",
-        "training share",
-        "kept nodes",
-        "column priorities",
-        "random rows",
-    }
-)
+PAIRED = frozenset({
+    "parameters", "masks", "dropout", "edge lists", "partition", "training share", "kept nodes", "column priorities",
+    "random rows",
+})  # fmt: skip
 
 
 # Settings and defaults of the commit from which on the names of streams are fixed. A later setting enters a name only
@@ -38,58 +29,25 @@ PAIRED = frozenset(
 FIRST_DEFAULTS: dict[str, dict[str, Any]] = {
     "task": {"setting": "transductive", "split": "public", "features": "raw"},
     "model": {
-        "architecture": "gcn",
-        "hops": 1,
-        "encoder_layers": 1,
-        "decoder_layers": 1,
-        "width": 256,
-        "activation": "tanh",
-        "heads": 10,
-        "dropout": 0.0,
-        "inference_own_weight": 0.0,
+        "architecture": "gcn", "hops": 1, "encoder_layers": 1, "decoder_layers": 1, "width": 256, "activation": "tanh",
+        "heads": 10, "dropout": 0.0, "inference_own_weight": 0.0,
     },
     "training": {
-        "optimizer": "adam",
-        "momentum": 0.0,
-        "batch_size": None,
-        "sampling_rate": None,
-        "num_splits": None,
-        "train_share": 1.0,
-        "weight_decay": 0.0,
-        "patience": None,
-        "evaluations": 1,
-        "max_degree": None,
+        "optimizer": "adam", "momentum": 0.0, "batch_size": None, "sampling_rate": None, "num_splits": None,
+        "train_share": 1.0, "weight_decay": 0.0, "patience": None, "evaluations": 1, "max_degree": None,
         "precision": "float32",
     },
     "privacy": {
-        "variant": "rigorous",
-        "epsilon": None,
-        "noise_multiplier": None,
-        "delta": None,
-        "max_degree": 4,
-        "list_cap": None,
-        "clip_norm": 1.0,
-        "neighbour_clip_ratio": 0.1,
-        "neighbour_sampling_rate": None,
-        "choice_epsilon": None,
-        "clip_percentile": 75.0,
+        "variant": "rigorous", "epsilon": None, "noise_multiplier": None, "delta": None, "max_degree": 4,
+        "list_cap": None, "clip_norm": 1.0, "neighbour_clip_ratio": 0.1, "neighbour_sampling_rate": None,
+        "choice_epsilon": None, "clip_percentile": 75.0,
     },
     "pagerank": {
-        "num_rows": None,
-        "node_share": 1.0,
-        "top_k": 4,
-        "clip": None,
-        "epsilon_share": None,
-        "training_epsilon": None,
-        "column_norm": 1.0,
-        "column_cap": 1,
-        "own_weight": 0.0,
-        "teleport": 0.25,
-        "sparsity": 0.0001,
-        "tolerance": 0.0001,
-        "inference_steps": 2,
+        "num_rows": None, "node_share": 1.0, "top_k": 4, "clip": None, "epsilon_share": None, "training_epsilon": None,
+        "column_norm": 1.0, "column_cap": 1, "own_weight": 0.0, "teleport": 0.25, "sparsity": 0.0001,
+        "tolerance": 0.0001, "inference_steps": 2,
     },
-}
+}  # fmt: skip
 FIRST_SECTIONS = ("task", "model", "training", "privacy", "pagerank")  # null where a cell has none
 
 

@@ -72,11 +72,10 @@ def calibration_bundles(plan: Plan) -> dict[str, Bundle]:
 def seconds_to_run(plan: Plan, training: Iterable[Bundle]) -> dict[str, float]:
     """Return the estimated seconds of the jobs of all bundles without a marker."""
     hours = hours_of(plan.runs, known_of(plan))
-    paths = Paths(plan.config)
     return {
         bundle.name: SECONDS_PER_JOB + 3600 * sum(hours[name].mid for name in bundle.runs)
         for bundle in training
-        if not paths.trained(bundle.name).exists()
+        if not plan.paths.trained(bundle.name).exists()
     }
 
 
@@ -110,7 +109,7 @@ def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iter
     with one whose job outlived its Snakemake, is no forced rerun: it does not change existing files. Raises UserError
     for a marker that may not be removed.
     """
-    paths = Paths(plan.config)
+    paths = plan.paths
     os.environ[PLANNED] = str(time.time_ns())
     for bundle in training:
         marker = paths.trained(bundle.name)

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dpgraph.config.paths import exposure_path, predictions_path
 from dpgraph.config.record import Metric, SeedRecord
 from dpgraph.core.files import read_json, write_array, write_json
 from dpgraph.engine.methods.base import Outcome
@@ -16,14 +17,6 @@ from dpgraph.planning.run import CalibratedRun
 
 def seed_path(out: Path, seed: int) -> Path:
     return out / f"seed={seed}.json"
-
-
-def predictions_path(out: Path, seed: int) -> Path:
-    return out / f"seed={seed}.predictions.npy"
-
-
-def exposure_path(out: Path, seed: int) -> Path:
-    return out / f"seed={seed}.exposure.npz"
 
 
 def seed_record(out: Path, seed: int, fingerprint: str) -> SeedRecord | None:
@@ -55,8 +48,9 @@ def write_seed(
     for path in (predictions_path(out, seed), exposure_path(out, seed)):
         path.unlink(missing_ok=True)  # of an earlier attempt, whose record is not taken without them
     if isinstance(outcome, BaseException):
+        reason = " ".join(str(outcome).split())[:200]
         kind = "diverged" if isinstance(outcome, ArithmeticError) else "out of memory"
-        record = SeedRecord(status="failed", reason=f"{kind}: {_one_line(outcome)}", **common)
+        record = SeedRecord(status="failed", reason=f"{kind}: {reason}", **common)
     else:
         attacked: tuple[Metric, ...] = ()
         notes = outcome.notes
@@ -80,7 +74,3 @@ def write_seed(
     sizes = {path.name: path.stat().st_size for path in files}
     value = {"fingerprint": calibrated.fingerprint, "files": sizes, "record": json.loads(record.model_dump_json())}
     write_json(seed_path(out, seed), value)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200]

@@ -12,7 +12,7 @@ import torch
 
 from dpgraph.config.streams import split_number
 from dpgraph.core.errors import invalid
-from dpgraph.engine.methods.base import Job, Observation, Outcome
+from dpgraph.engine.methods.base import Observation, Outcome
 from dpgraph.engine.training.loop import Diverged, keep_freed_memory
 from dpgraph.engine.training.precision import products_in
 from dpgraph.families.jobs import make_jobs
@@ -70,15 +70,9 @@ def train_seed(calibrated: CalibratedRun, seed: int) -> None:
     except (Diverged, torch.OutOfMemoryError, MemoryError) as error:
         outcome = error
     else:
-        done = _checked(job, outcome)
+        # what a private seed did with the data; raises NotAsAccounted
+        done = job.prepared and job.prepared.check(outcome.resumed_at).model_dump(mode="json")
     spent = {"seconds": time.monotonic() - start, "cpu_seconds": time.process_time() - start_cpu}
     write_seed(calibrated, value, outcome, done, {"seed": seed, "device": str(device), **spent})
     for path in checkpoint.parent.glob(f"{checkpoint.name}*"):
         path.unlink(missing_ok=True)
-
-
-def _checked(job: Job, outcome: Outcome) -> dict[str, Any] | None:
-    """Return what a private seed did with the data; None without privacy. Raises NotAsAccounted."""
-    if job.prepared is None:
-        return None
-    return job.prepared.check(outcome.resumed_at).model_dump(mode="json")

@@ -112,9 +112,9 @@ def read_runs(path: Path, stage: Stage) -> BundleRuns:
     outside.use(file.registry)
     methods = specs()
     cells = {name: resolve(value, f"{path}: cells.{name}", methods) for name, value in file.cells.items()}
-    named = {_own_name(stage, cell): cell for cell in cells.values()}
+    named = [cell.slug if stage == "train" else cell.calibration_key for cell in cells.values()]
     content = trained if stage == "train" else calibrated
-    if list(named) != list(cells) or name_of(cells, content) != file.bundle:
+    if named != list(cells) or name_of(cells, content) != file.bundle:
         raise UserError(
             f"{path}: bundle={file.bundle}: edited, or written by another version of dpgraph: expected a hash of its "
             f"cells; {AGAIN}"
@@ -124,7 +124,3 @@ def read_runs(path: Path, stage: Stage) -> BundleRuns:
         name: Run.resolve(cell, RunPaths.in_suite(paths, cell), methods[cell.method]) for name, cell in cells.items()
     }
     return BundleRuns(file.bundle, paths, runs, file.evaluations)
-
-
-def _own_name(stage: Stage, cell: Cell) -> str | None:
-    return cell.slug if stage == "train" else cell.calibration_key

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from tabulate import tabulate
 
@@ -39,7 +38,7 @@ class Status:
     @classmethod
     def read(cls, plan: Plan) -> Status:
         """Read every cell's summary, or its record where it has none."""
-        paths = Paths(plan.config)
+        paths = plan.paths
         cells = {slug: _state(paths, cell) for slug, cell in plan.cells.items()}
         slugs: dict[str, set[str]] = {}
         for entry in plan.entries:
@@ -52,16 +51,6 @@ class Status:
     def counts(self) -> Counter[str]:
         """Return the number of cells in each state."""
         return Counter(cell.state for cell in self.cells.values())
-
-    def json(self) -> dict[str, Any]:
-        """Return all states, by cell where it is not ok."""
-        return {
-            "suite": self.suite,
-            "folder": self.folder,
-            "counts": _all_states(self.counts),
-            "artefacts": [{"artefact": name, **_all_states(counts)} for name, counts in self.artefacts.items()],
-            "cells": [{"cell": slug, **asdict(cell)} for slug, cell in self.cells.items() if cell.state != "ok"],
-        }
 
     def page(self) -> str:
         """Return a page of text, whose last line has the counts of all cells."""
@@ -89,11 +78,7 @@ class Status:
             named = slugs[0] if len(slugs) == 1 else f"{len(slugs)} cells, e.g. {slugs[0]}"
             yield f"{state}: {named}\n  {self.cells[slugs[0]].reason or 'no reason was recorded'}"
         if len(ordered) > SHOWN:
-            yield f"{state}: {len(ordered) - SHOWN} more reasons; --json has all"
-
-
-def _all_states(counts: Counter[str]) -> dict[str, int]:
-    return {state: counts[state] for state in STATES}
+            yield f"{state}: {len(ordered) - SHOWN} more reasons"
 
 
 def _state(paths: Paths, cell: Cell) -> CellState:

@@ -137,7 +137,7 @@ class Workflow:
     @cached_property
     def paths(self) -> Paths:
         """Return the paths that each stage reads and writes."""
-        return Paths(self.config)
+        return self.plan.paths
 
     @property
     def suite(self) -> Path:
@@ -189,11 +189,6 @@ class Workflow:
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     @property
-    def arguments(self) -> str:
-        """Options of a command that plans the suite."""
-        return self.config.arguments()
-
-    @property
     def datasets(self) -> str:
         """Return a pattern of the names of data sets."""
         return "|".join(registry())
@@ -218,9 +213,7 @@ class Workflow:
         keys = (run.cell.calibration_key for run in self.training[wildcards.bundle].runs.values())
         return sorted({self.calibrated[key] for key in keys if key is not None})
 
-    def sources(self, stage: str) -> str:
-        """Hash the code whose change makes a stage run again."""
-        return sources_digest(stage)
+    sources = staticmethod(sources_digest)  # of a stage
 
     def fetch_sources(self, wildcards: Any) -> str:
         """Hash what fetches the data set."""

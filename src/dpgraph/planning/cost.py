@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 from tabulate import tabulate
 
 from dpgraph.config.cell import Cell, Task
@@ -146,14 +147,12 @@ def read_throughputs(path: Path) -> list[Throughput]:
     """Raise UserError for a file that does not exist or is no such table."""
     if not path.is_file():
         raise UserError(f"{path}: no such file: expected the table that `dpgraph cost --learn` writes after a run")
-    kinds = {"int": int, "float": float, "str": str}
-    columns = {one.name: kinds[str(one.type)] for one in fields(Throughput)}
     with path.open(encoding="utf-8", newline="") as file:
         try:
-            found = [Throughput(**{name: kind(row[name]) for name, kind in columns.items()})  # type: ignore[arg-type]
-                     for row in csv.DictReader(file)]  # fmt: skip
-        except (KeyError, TypeError, ValueError):
-            raise UserError(f"{path}: expected the columns {', '.join(columns)}, numbers where they are") from None
+            found = TypeAdapter(list[Throughput]).validate_python(list(csv.DictReader(file)))
+        except ValidationError:
+            columns = ", ".join(one.name for one in fields(Throughput))
+            raise UserError(f"{path}: expected the columns {columns}, numbers where they are") from None
     for one in found:
         if not (min(one.parts) >= 0 and one.parts.total > 0 and one.measured_s > 0 and 0 < one.low <= one.high):
             raise UserError(f"{path}: {one.method}: expected seconds above 0, and low up to high")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from pydantic import BaseModel
-
+from dpgraph.config.expansion import flat
 from dpgraph.core.errors import UserError, meant, shown
-from dpgraph.planning.plan import Entry, Plan, layers
+from dpgraph.planning.plan import Entry, EntryPlace, Plan, layers
 
 Row = dict[str, Any]
 
@@ -19,7 +18,7 @@ def explain(plan: Plan, name: str) -> dict[str, list[Row]]:
     `name` is an artefact (daigavane/table1), or a cell's name or the beginning of it. A cell that is in several
     places is explained at its first one. Raises UserError for a name that is neither.
     """
-    entries = plan.entries_of(name) if name in plan.artefacts else _beginning(plan, name)
+    entries = plan.entries_of(name) or [one for one in plan.entries if name and one.cell.slug.startswith(name)]
     if not entries:
         known = f"one of suite {plan.suite.name} (dpgraph list cells, dpgraph list artefacts)"
         raise UserError(f"cell or artefact={shown(name)}: expected {known}{meant(name, plan.artefacts)}")
@@ -30,27 +29,24 @@ def explain(plan: Plan, name: str) -> dict[str, list[Row]]:
     return explained
 
 
-def _beginning(plan: Plan, name: str) -> list[Entry]:
-    return [entry for entry in plan.entries if name and entry.cell.slug.startswith(name)]
-
-
 def settings(plan: Plan, entry: Entry) -> Iterator[Row]:
     """Yield the settings of the cell at one place; one that no layer gives has the method's default."""
     sources: dict[str, str] = {}
-    place = (entry.artefact, entry.method_id, entry.task_id, entry.value, entry.settings, entry.target_epsilon)
-    for source, part in layers(plan, *place):
-        for path in _paths(part):
-            sources[path] = source()
+    place = EntryPlace(entry.artefact, entry.method_id, entry.task_id, entry.value, entry.settings)
+    for source, part in layers(plan, place, entry.target_epsilon):
+        sources |= dict.fromkeys(flat(part), source())
     suite = f"suites/{plan.suite.name}.yaml"
-    for path in _paths(entry.suite_task.task):
-        sources[f"task.{path}"] = f"{suite}: {plan.suite.place(f'tasks.{entry.task_id}')}"
+    sources |= dict.fromkeys(
+        flat({"task": entry.suite_task.task}), f"{suite}: {plan.suite.place(f'tasks.{entry.task_id}')}"
+    )
     row = plan.experiments[entry.paper].place(f"methods.{entry.method_id}")
     sources["method"] = f"experiments/{entry.paper}.yaml: {row}"
     paper, name = entry.artefact.split("/")
     sources["seeds"] = "config: seeds" if plan.config.seeds else f"{suite}: {_seeds_place(plan, entry)}"
     if entry.target_epsilon is not None and "privacy.epsilon" not in sources:
         sources["privacy.epsilon"] = f"{suite}: papers.{paper}.artefacts.{name}.epsilons"
-    for path, value in _values(entry.cell):
+    for path, found in flat(entry.cell.model_dump()).items():
+        value = list(found) if isinstance(found, tuple) else found
         yield {"setting": path, "value": value, "from": sources.get(path, f"default of {entry.cell.method}")}
 
 
@@ -61,20 +57,3 @@ def _seeds_place(plan: Plan, entry: Entry) -> str:
         if grid.seeds is not None and grid.seeds == len(entry.cell.seeds) and entry.task_id in grid.tasks:
             return f"{plan.suite.place(f'papers.{paper}.artefacts.{name}[{index}]')}.seeds"
     return "seeds" if part.seeds is None else f"papers.{paper}.seeds"
-
-
-def _values(model: BaseModel, above: str = "") -> Iterator[tuple[str, Any]]:
-    for name in type(model).model_fields:
-        value = getattr(model, name)
-        if isinstance(value, BaseModel):
-            yield from _values(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}", list(value) if isinstance(value, tuple) else value
-
-
-def _paths(part: Mapping[str, Any], above: str = "") -> Iterator[str]:
-    for name, value in part.items():
-        if isinstance(value, Mapping):
-            yield from _paths(value, f"{above}{name}.")
-        else:
-            yield f"{above}{name}"

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpgraph.config.cell import Cell
 from dpgraph.config.claim_tests import uses
-from dpgraph.config.expansion import merged
+from dpgraph.config.expansion import flat, merged
 from dpgraph.config.experiment import Difference
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.taken import chosen_setting
@@ -63,25 +63,24 @@ def _several(plan: Plan) -> Iterator[list[tuple[str, list[Entry]]]]:
 
 def settings_of(cell: Cell) -> dict[str, Any]:
     """Return settings by dotted path, with `epochs` for steps and `private` for whether there is a budget."""
-    parts = cell.model_dump(mode="json", exclude={"task", "seeds", "method"})
-    flat = dict(_flat("", parts))
-    records = flat.get("pagerank.num_rows") or size_of(cell.task).train_nodes
-    flat |= {EPOCHS: _epochs(flat, records), PRIVATE: cell.privacy is not None}
-    if not flat.get("model.hops"):
-        flat = {path: value for path, value in flat.items() if path not in OF_NEIGHBOURS}
-    return flat
+    found = flat(cell.model_dump(mode="json", exclude={"task", "seeds", "method"}))
+    records = found.get("pagerank.num_rows") or size_of(cell.task).train_nodes
+    found |= {EPOCHS: _epochs(found, records), PRIVATE: cell.privacy is not None}
+    if not found.get("model.hops"):
+        found = {path: value for path, value in found.items() if path not in OF_NEIGHBOURS}
+    return found
 
 
-def _epochs(flat: Mapping[str, Any], records: int) -> float | str | None:
+def _epochs(settings: Mapping[str, Any], records: int) -> float | str | None:
     """Return steps times the share of the records that a step reads."""
-    steps = flat.get("training.steps")
+    steps = settings.get("training.steps")
     if not isinstance(steps, int):
         return steps if steps is None else str(steps)
-    if flat.get("training.num_splits") is not None:
-        return steps / flat["training.num_splits"]
-    share = flat.get("training.sampling_rate")
+    if settings.get("training.num_splits") is not None:
+        return steps / settings["training.num_splits"]
+    share = settings.get("training.sampling_rate")
     if share is None:
-        batch = flat.get("training.batch_size")
+        batch = settings.get("training.batch_size")
         share = 1.0 if batch is None else min(1.0, batch / records)
     return float(f"{steps * share:.6g}")
 
@@ -101,19 +100,11 @@ def _chosen_by_search(plan: Plan, entry: Entry) -> Mapping[str, Any]:
 
 def _is_as_chosen(plan: Plan, entry: Entry, path: str) -> bool:
     """Return whether the cell has what the search chose, or the default of a setting that was not searched."""
-    chosen = dict(_flat("", _chosen_by_search(plan, entry)))
+    chosen = flat(_chosen_by_search(plan, entry))
     part, _, name = path.partition(".")
     settings = getattr(entry.cell, part)
     expected = chosen[path] if path in chosen else type(settings).model_fields[name].default
     return bool(chosen) and getattr(settings, name) == expected
-
-
-def _flat(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _flat(f"{path}.{key}" if path else str(key), inner)
-    else:
-        yield path, value
 
 
 def _unequal(plan: Plan, parts: list[tuple[str, list[Entry]]]) -> Iterator[str]:
@@ -131,12 +122,12 @@ def _unequal(plan: Plan, parts: list[tuple[str, list[Entry]]]) -> Iterator[str]:
             by_task.setdefault(entry.task_id, []).append(entry)
     seen: set[tuple[str, ...]] = set()
     for entries in by_task.values():
-        flat = {entry.cell.slug: settings_of(entry.cell) for entry in entries}
+        settings = {entry.cell.slug: settings_of(entry.cell) for entry in entries}
         for one, other in combinations(entries, 2):
             if one.artefact == other.artefact if across else not _compared(one, other):
                 continue
-            allowed = _of_methods(one, other, flat) | (swept if across or one.value != other.value else set())
-            first, second = flat[one.cell.slug], flat[other.cell.slug]
+            allowed = _of_methods(one, other, settings) | (swept if across or one.value != other.value else set())
+            first, second = settings[one.cell.slug], settings[other.cell.slug]
             unlike = {path for path in first.keys() & second.keys() if first[path] != second[path]}
             for path in sorted(unlike - allowed - NOT_COMPARED):
                 if any(
@@ -175,16 +166,14 @@ def _applies(plan: Plan, difference: Difference, path: str, one: Entry, other: E
     return any(path in unlike for path in difference.between)
 
 
-def _of_methods(one: Entry, other: Entry, flat: Mapping[str, Mapping[str, Any]]) -> set[str]:
+def _of_methods(one: Entry, other: Entry, settings: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """Return what the experiment file sets for one of two methods; `BATCHES` are set together.
 
     A rule of the suite that gives the method another value is no part of it.
     """
     if one.method_id == other.method_id:
         return set()
-    given = [
-        (flat[entry.cell.slug], path, value) for entry in (one, other) for path, value in _flat("", entry.method.set)
-    ]
+    given = [(settings[entry.cell.slug], *item) for entry in (one, other) for item in flat(entry.method.set).items()]
     paths = {path for _, path, _ in given} - {path for has, path, value in given if has.get(path, value) != value}
     if "training.steps" in paths:
         paths.add(EPOCHS)

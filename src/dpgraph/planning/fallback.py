@@ -20,7 +20,7 @@ from dpgraph.data.registry import entry
 
 def with_fallbacks(suite: Suite, config: Config) -> Suite:
     """Return the suite with stand-ins for missing data: labels and note say so; they get no printed values."""
-    tasks, absent = dict(suite.tasks), []
+    tasks = dict(suite.tasks)
     for name, item in suite.tasks.items():
         if item.fallback is None:
             continue
@@ -30,12 +30,10 @@ def with_fallbacks(suite: Suite, config: Config) -> Suite:
             raise UserError(
                 f"suite {suite.name}: tasks.{name}.fallback={instead.dataset}: expected a generated data set"
             )
-        if not _unavailable(Paths(config).raw(wanted.dataset)):
-            continue
-        label = f"synthetic instead of {item.label} (not reachable)"
-        tasks[name] = SuiteTask(label=label, task=item.fallback)
-        absent.append(wanted.dataset)
-    if not absent:
+        if _unavailable(Paths(config).raw(wanted.dataset)):
+            label = f"synthetic instead of {item.label} (not reachable)"
+            tasks[name] = SuiteTask(label=label, task=item.fallback)
+    if tasks == suite.tasks:
         return suite
     return suite.model_copy(update={"tasks": tasks, "note": f"{suite.note.strip()} {sentence(suite, config)}"})
 
@@ -48,15 +46,13 @@ def datasets(suite: Suite) -> tuple[str, ...]:
 
 def sentence(suite: Suite, config: Config) -> str:
     """Return what a reader is told of data sets that something stands in for; empty without any."""
-    paths = Paths(config)
-    absent = [name for name in datasets(suite) if _unavailable(paths.raw(name))]
-    if not absent:
+    folders = {name: str(folder) for name in datasets(suite) if _unavailable(folder := Paths(config).raw(name))}
+    if not folders:
         return ""
-    titles = " and ".join(entry(name).title for name in absent)
-    folders = " ".join(str(paths.raw(name)) for name in absent)
+    titles = " and ".join(entry(name).title for name in folders)
     return (
         f"NOT REACHABLE: {titles}: no mirror, no URL and no package index had the files, so synthetic graphs stand in, "
-        f"without the papers' numbers (delete {folders} and run again to look for them anew)."
+        f"without the papers' numbers (delete {' '.join(folders.values())} and run again to look for them anew)."
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpgraph.config.cell import Cell, Task
 from dpgraph.config.config import Config, load, parse
@@ -30,6 +30,16 @@ from dpgraph.problems.registry import size_of
 WORKFLOW = Path("workflow")
 
 
+class EntryPlace(NamedTuple):
+    """A method on a task in an artefact, with the label and the settings of a sweep's value or a search's trial."""
+
+    artefact: str  # "daigavane/table1"
+    method_id: str
+    task_id: str
+    value: str | None
+    settings: Mapping[str, Any]
+
+
 @dataclass(frozen=True)
 class Entry:
     """One place of one artefact: a method on a task, at a target epsilon (None: no target), and the cell behind it.
@@ -38,7 +48,7 @@ class Entry:
     `not_run` says why this place is not run in the suite; None where it is.
     """
 
-    artefact: str  # "daigavane/table1"
+    artefact: str
     method_id: str
     method: MethodRow
     task_id: str
@@ -68,6 +78,11 @@ class Plan:
     def minutes_per_job(self) -> float:
         """Up to which cells share a job."""
         return self.config.minutes_per_job or self.suite.minutes_per_job
+
+    @cached_property
+    def paths(self) -> Paths:
+        """Return the files of the suite."""
+        return Paths(self.config)
 
     @cached_property
     def by_public_rule(self) -> frozenset[str]:
@@ -102,7 +117,7 @@ class Plan:
 
     def run_of(self, cell: Cell) -> Run:
         """Resolve a cell of this plan."""
-        return Run.resolve(cell, RunPaths.in_suite(Paths(self.config), cell), spec_in(self.methods, cell.method))
+        return Run.resolve(cell, RunPaths.in_suite(self.paths, cell), spec_in(self.methods, cell.method))
 
     @cached_property
     def left_out(self) -> dict[str, Entry]:
@@ -201,31 +216,27 @@ def load_plan(config: Config, workflow: Path = WORKFLOW) -> Plan:
     resolved: dict[str, Cell] = {}
     entries = [entry for artefact in draft.artefacts for entry in _entries(draft, artefact, resolved)]
     plan = replace(draft, entries=tuple(entries))
-    _check_references(plan)
-    _check_crossed(plan)
+    _check(plan)
     plan.claims()
     return plan
 
 
-def _check_references(plan: Plan) -> None:
+def _check(plan: Plan) -> None:
+    """Raise UserError for hard cases without their reference, and for shared splits outside of view variance.
+
+    Other views take seeds as independent.
+    """
     for entry in plan.entries:
-        described = plan.artefacts[entry.artefact]
+        described, (paper, name) = plan.artefacts[entry.artefact], entry.artefact.split("/")
+        where = f"papers.{paper}.artefacts.{name}"
         if described.view == "hard-cases" and plan.reference_entry(entry) is None:
-            paper, name = entry.artefact.split("/")
             at = "" if described.reference_value is None else f" at {described.reference_value}"
             wanted = f"{described.reference_of(entry.method_id)}{at} on {entry.task_id}, without privacy, among them"
-            raise invalid(f"papers.{paper}.artefacts.{name}", entry.method_id, f"its reference {wanted}")
-
-
-def _check_crossed(plan: Plan) -> None:
-    """Raise UserError for shared splits outside of view variance: other views take seeds as independent."""
-    for entry in plan.entries:
-        crossed = plan.artefacts[entry.artefact].view == "variance"
+            raise invalid(where, entry.method_id, f"its reference {wanted}")
         per_split, count = entry.cell.seeds_per_split, len(entry.cell.seeds)
-        paper, name = entry.artefact.split("/")
-        where = f"papers.{paper}.artefacts.{name}: seeds_per_split"
-        if crossed != (per_split is not None):
-            raise invalid(where, per_split, "a number with the view variance, and none with any other")
+        if (described.view == "variance") != (per_split is not None):
+            expected = "a number with the view variance, and none with any other"
+            raise invalid(f"{where}: seeds_per_split", per_split, expected)
         if per_split is not None and (count < 2 * per_split or count % per_split):
             raise invalid(
                 f"papers.{paper}: seeds", count, f"a multiple of seeds_per_split={per_split}, at least twice as many"
@@ -260,7 +271,8 @@ def _entries(plan: Plan, artefact: str, known: dict[str, Cell]) -> list[Entry]:
             for task in grid.tasks:
                 for position, (value, settings) in enumerate(values):
                     stream = position if independent else 0
-                    for entry in _crossed(plan, artefact, method, task, grid, value, settings, stream, known):
+                    place = EntryPlace(artefact, method, task, value, settings)
+                    for entry in _crossed(plan, place, grid, stream, known):
                         places.setdefault((index, entry.target_epsilon or 0.0, task, value), entry)
     if described.sweep is not None:
         _check_sweep(artefact, places.values())
@@ -282,21 +294,11 @@ def _check_sweep(artefact: str, entries: Iterable[Entry]) -> None:
             raise invalid(where, entry.value, f"another cell than {known} gives for {entry.method_id}")
 
 
-def _crossed(
-    plan: Plan,
-    artefact: str,
-    method_id: str,
-    task_id: str,
-    grid: Grid,
-    value: str | None,
-    settings: Mapping[str, Any],
-    stream: int,
-    known: dict[str, Cell],
-) -> list[Entry]:
+def _crossed(plan: Plan, place: EntryPlace, grid: Grid, stream: int, known: dict[str, Cell]) -> list[Entry]:
     """Return an entry per target epsilon of a private method (one where it has none), one of a public method."""
+    artefact, method_id, task_id, value, settings = place
     paper = artefact.split("/")[0]
-    experiment = plan.experiments[paper]
-    row, suite_task = experiment.methods[method_id], plan.suite.tasks[task_id]
+    row, suite_task = plan.experiments[paper].methods[method_id], plan.suite.tasks[task_id]
     where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
     private = "privacy" in row.set
     count = plan.config.seeds or grid.seeds or plan.suite.papers[paper].seeds or plan.suite.seeds
@@ -308,8 +310,7 @@ def _crossed(
     base: dict[str, Any] = {}
     for epsilon in grid.epsilons if private and grid.epsilons else (None,):
         if ruled or not entries:
-            parts = layers(plan, artefact, method_id, task_id, value, settings, epsilon)
-            base = merged(*(part for _, part in parts), shared)
+            base = merged(*(part for _, part in layers(plan, place, epsilon)), shared)
         if not private:
             base.pop("privacy", None)
         complete = base if epsilon is None else merged(base, {"privacy": {"epsilon": epsilon}})
@@ -322,45 +323,35 @@ def _crossed(
     return entries
 
 
-def layers(
-    plan: Plan,
-    artefact: str,
-    method_id: str,
-    task_id: str,
-    value: str | None,
-    settings: Mapping[str, Any],
-    epsilon: float | None,
-) -> list[tuple[Callable[[], str], Mapping[str, Any]]]:
+def layers(plan: Plan, place: EntryPlace, epsilon: float | None) -> list[tuple[Callable[[], str], Mapping[str, Any]]]:
     """Return where the settings of a place come from, and these; a later layer wins.
 
     Task, seeds and the target epsilon are not among them.
 
     `epsilon` is that target, which public rules read.
 
-    Places are functions that write themselves out when they are called: a plan of thousands of cells calls none.
+    Origins are functions that write themselves out when they are called: a plan of thousands of cells calls none.
     """
+    artefact, method_id, task_id, value, settings = place
     paper, name = artefact.split("/")
     experiment, suite = plan.experiments[paper], f"suites/{plan.suite.name}.yaml"
     row, file = experiment.methods[method_id], f"experiments/{paper}.yaml"
+    where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
     sources: list[tuple[Callable[[], str], Mapping[str, Any]]] = [(lambda: f"{file}: defaults", experiment.defaults)]
     for index, rule in enumerate(plan.suite.papers[paper].rules):
         if not rule.applies(method_id, task_id, epsilon):
             continue
-        place = partial(_rule_place, plan, paper, index, rule)
+        origin = partial(_rule_place, plan, paper, index, rule)
         if (table := rule.hyperparameter_table) is not None:
-            where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
-            part = published_part(experiment, row, table, plan.suite.tasks[task_id], where)
-            sources.append((partial(_rule_place, plan, paper, index, rule, f": hyperparameter_table {table}"), part))
+            printed = published_part(experiment, row, table, plan.suite.tasks[task_id], where)
+            sources.append((partial(origin, f": hyperparameter_table {table}"), printed))
         if rule.settings is not None:
-            where = f"suite {plan.suite.name}: {artefact}, {method_id} on {task_id}"
             chosen = chosen_setting(plan.settings, experiment, rule, method_id, plan.task(task_id), where)
-            sources.append((partial(_rule_place, plan, paper, index, rule, f": settings {rule.settings}"), chosen))
+            sources.append((partial(origin, f": settings {rule.settings}"), chosen))
         if rule.public_rule is not None:
             by_rule = spec_in(plan.methods, row.method).by_rule(rule.public_rule, size_of(plan.task(task_id)), epsilon)
-            sources.append(
-                (partial(_rule_place, plan, paper, index, rule, f": public rule {rule.public_rule}"), by_rule)
-            )
-        sources.append((place, rule.set))
+            sources.append((partial(origin, f": public rule {rule.public_rule}"), by_rule))
+        sources.append((origin, rule.set))
     if value is not None:
 
         def of_value() -> str:

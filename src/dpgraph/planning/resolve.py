@@ -10,14 +10,14 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from dpgraph.config.cell import Cell
-from dpgraph.config.config import first_line
+from dpgraph.config.config import first_line, keys_of
 from dpgraph.core.errors import UserError, invalid, shown
 from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.engine.methods.spec import MethodSpec
 from dpgraph.families.registry import spec, specs
 from dpgraph.privacy.accountants.parameters import Unknown
 from dpgraph.privacy.cache import Cache
-from dpgraph.privacy.calibration import Calibration, calibrated, is_answer
+from dpgraph.privacy.calibration import Calibration, calibrated
 from dpgraph.privacy.guarantee import Mode
 from dpgraph.privacy.mechanisms.base import Mechanism
 from dpgraph.privacy.relation import PredictionInput
@@ -81,13 +81,8 @@ def _check_problem(cell: Cell, served: tuple[str, ...], where: str) -> None:
 def _known_keys(name: str, kind: type[Cell], error: ValidationError) -> str:
     """Return the keys that the method has, where an unknown one was given."""
     first = error.errors(include_url=False)[0]
-    if first["type"] != "extra_forbidden":
-        return ""
-    *parts, _ = first["loc"]
-    within: Any = kind
-    for part in parts:
-        within = within.model_fields[str(part)].annotation
-    return f": {name} has {', '.join(within.model_fields)}" if hasattr(within, "model_fields") else ""
+    keys = keys_of(kind, first["loc"][:-1]) if first["type"] == "extra_forbidden" else []
+    return f": {name} has {', '.join(keys)}" if keys else ""
 
 
 @cache
@@ -183,11 +178,6 @@ def calibrate(
 def calibrate_to(target: Target, mechanism: Mechanism, **options: Any) -> Calibration:
     """Close what the mechanism leaves open, so that it costs what the target says; `options` as of `calibrated`."""
     return calibrated(mechanism, target.mode, target.unknown, epsilon=target.target_epsilon, **options)
-
-
-def is_calibration(stored: Calibration, target: Target, mechanism: Mechanism) -> bool:
-    """Return whether `calibrate_to` gave `stored`, see `is_answer`; evaluates no accountant."""
-    return is_answer(stored, mechanism, target.mode, target.unknown, epsilon=target.target_epsilon)
 
 
 def target_of(cell: Cell, known: MethodSpec | None = None) -> Target:

@@ -14,8 +14,8 @@ from dpgraph.config.cell import Cell
 from dpgraph.config.paths import Paths
 from dpgraph.engine.methods.spec import MethodSpec
 from dpgraph.families.registry import spec
-from dpgraph.planning.resolve import Target, calibrate_to, is_calibration, mechanism_for, target_of
-from dpgraph.privacy.calibration import Calibration
+from dpgraph.planning.resolve import Target, calibrate_to, mechanism_for, target_of
+from dpgraph.privacy.calibration import Calibration, is_answer
 from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps
 from dpgraph.privacy.mechanisms.none import NonPrivate
 from dpgraph.problems.base import Counts, Problem
@@ -68,7 +68,8 @@ class Run:
 
     def accepts(self, stored: Calibration, counts: Counts) -> bool:
         """Return whether `stored` is what `calibrate` gives; evaluates no accountant."""
-        return is_calibration(stored, self.target, self.open_mechanism(counts))
+        target, mechanism = self.target, self.open_mechanism(counts)
+        return is_answer(stored, mechanism, target.mode, target.unknown, epsilon=target.target_epsilon)
 
 
 @dataclass(frozen=True)

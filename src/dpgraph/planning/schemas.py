@@ -27,13 +27,8 @@ MODELS: dict[str, type[Frozen]] = {
 }
 _NAMED = {"$ref": "#/$defs/Named"}
 _REPEATED = {"$ref": "#/$defs/Repeated"}
-_COUNTED = (
-    "patternProperties",
-    "propertyNames",
-    "minItems",
-    "maxItems",
-    "minProperties",
-)  # these hold of the expanded file
+# these hold of the expanded file
+_COUNTED = ("patternProperties", "propertyNames", "minItems", "maxItems", "minProperties")
 _WRITTEN = {
     "Named": {"type": "string", "pattern": r"^\$", "description": "$name: what define or a matrix gives it"},
     "Repeated": {
@@ -43,7 +38,6 @@ _WRITTEN = {
             "matrix": {
                 "type": "object",
                 "description": "Lists of values by name; several names with commas: lists of as many values",
-                "properties": {"exclude": {"type": "array", "description": "Combinations that are left out"}},
             }
         },
         "required": ["matrix"],

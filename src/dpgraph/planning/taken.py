@@ -8,7 +8,7 @@ from typing import Any
 
 from dpgraph.config import published
 from dpgraph.config.cell import Task
-from dpgraph.config.expansion import merged
+from dpgraph.config.expansion import merged, nested
 from dpgraph.config.experiment import Experiment, MethodRow, Search
 from dpgraph.config.settings import ChosenSettings
 from dpgraph.config.suite import Rule, SuiteTask
@@ -74,12 +74,6 @@ def trials(artefact: str, search: Search) -> dict[str, dict[str, Any]]:
         }[search.distribution]()
         drawn = [tuple(values[random.integers(len(values))] for values in search.space.values()) for _ in range(count)]
     return {
-        f"trial {number}": merged(*(_nested(path, value) for path, value in zip(search.space, values, strict=True)))
+        f"trial {number}": merged(*(nested(path, value) for path, value in zip(search.space, values, strict=True)))
         for number, values in enumerate(drawn, 1)
     }
-
-
-def _nested(path: str, value: Any) -> dict[str, Any]:
-    for key in reversed(path.split(".")):
-        value = {key: value}
-    return value  # type: ignore[no-any-return]

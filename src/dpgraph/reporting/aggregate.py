@@ -9,6 +9,7 @@ numbered, and rows are written in groups.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dpgraph.config.cell import Cell
-from dpgraph.config.paths import Paths
+from dpgraph.config.expansion import flat
 from dpgraph.config.record import SeedRecord
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path, read_json
@@ -37,15 +38,10 @@ from dpgraph.reporting.stored import stored_graph
 from dpgraph.reporting.views.registry import DerivedMetric, SuiteFiles, derived_metrics, inputs_of
 
 COLUMNS: dict[str, str] = {name: column.kind for name, column in dictionary.COLUMNS.items()}
-NAN = float("nan")
 BY_METRIC = ("metric", "class_id", "value")  # all other columns are the same in all rows of a seed and step
 ROWS_AT_A_TIME = 2**17
 # docs/privacy/votes.md#conditions-and-what-holds-them: what no statement of a mechanism knows
 RULED = "settings by a public rule of the registry's mean degree and words, counted on the same files"
-
-
-def _number(value: Any) -> float:
-    return NAN if value is None else float(value)
 
 
 def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[str, Any]:
@@ -57,17 +53,17 @@ def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[s
         "architecture": cell.network[0],
         "hops": cell.network[1],
         "optimizer": cell.training.optimizer,
-        "epsilon_target": _number(cell.privacy.epsilon if cell.privacy is not None else None),
+        "epsilon_target": dictionary.number(cell.privacy and cell.privacy.epsilon),
         **RunGuarantee.stated(statement).as_claimed_by(cell.method).columns,
         "fallback": "" if (known := specs().get(cell.method)) is None else known.fallback(statement.mechanism),
-        "noise_std_over_clip": _number(statement.noise_std_over_clip),
+        "noise_std_over_clip": dictionary.number(statement.noise_std_over_clip),
         "steps": statement.steps,
         **dictionary.setting_values(cell),
         **statement.calibrated,
     }
 
 
-NO_SEED = SeedRecord(seed=-1, status="failed", seconds=NAN, steps_per_second=NAN)
+NO_SEED = SeedRecord(seed=-1, status="failed", seconds=math.nan, steps_per_second=math.nan)
 NO_METRICS: dict[str, Any] = {"step": 0, "final": True}
 FROM_PROVENANCE = ("processor", "commit")
 NO_PROVENANCE = dict.fromkeys(FROM_PROVENANCE, "")
@@ -82,7 +78,7 @@ class MetricRows:
     columns: dict[str, Any]
     metrics: tuple[str, ...] = ("",)
     class_ids: tuple[int, ...] = (-1,)
-    values: tuple[float, ...] = (NAN,)
+    values: tuple[float, ...] = (math.nan,)
 
     def with_metrics(self, more: Iterable[DerivedMetric]) -> Iterator[MetricRows]:
         """Yield the block of a seed's last step with more metrics; any other one as it is."""
@@ -245,13 +241,12 @@ def _parts(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
 
 
 def _of_cells(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
-    paths = Paths(plan.config)
     papers: dict[str, set[str]] = {}
     for entry in plan.entries:
         papers.setdefault(entry.cell.slug, set()).add(entry.paper)
     derived = derived_metrics(plan)
     for slug, cell in plan.cells.items():
-        read = read_record(paths.result(cell))
+        read = read_record(plan.paths.result(cell))
         ruled = (RULED,) if slug in plan.by_public_rule else ()
         for block in blocks(read, slug if _same(read.cell, cell) else None):
             block.columns["uncovered"] = protection.joined([*protection.parted(block.columns["uncovered"]), *ruled])
@@ -275,7 +270,7 @@ def _of_calibrations(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str
     """Yield a row for each private cell of the artefacts whose calibration is there."""
     entries = {(one.paper, one.cell.slug): one for name in artefacts for one in plan.entries_of(name)}
     for (paper, slug), entry in entries.items():
-        path = Paths(plan.config).calibration(entry.cell)
+        path = plan.paths.calibration(entry.cell)
         if path is None or not path.is_file():
             continue
         statement, told = RecordedStatement(), {"status": "ok", "reason": ""}
@@ -301,7 +296,7 @@ def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, Metr
     by_class = {task for name in ordered for _, task in plan.tasks_of(name).values()}
     tasks = {task: task_id for name in artefacts for task_id, (_, task) in plan.tasks_of(name).items()}
     for task, task_id in tasks.items():
-        path = Paths(plan.config).graph_record(task)
+        path = plan.paths.graph_record(task)
         if not path.is_file():
             continue
         record = read_json(path)
@@ -311,9 +306,9 @@ def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, Metr
             why = f": {record['reason']}" if record.get("reason") else ""
             columns |= {"status": "not run", "reason": f"data not available{why}"}
         facts = {"counted": (record.get("meta") or {}).get("counted"), **(record.get("statistics") or {})}
-        numbers = dict(_numbers(GRAPH, facts))
+        numbers = graph_numbers(facts)
         names, classes = list(numbers) or [GRAPH], [-1] * max(len(numbers), 1)
-        values = list(numbers.values()) or [NAN]
+        values = list(numbers.values()) or [math.nan]
         if task in by_class and (graph := stored_graph(plan, task_id)) is not None:
             labels = np.asarray(graph.labels)[graph.train_nodes]
             counts = np.bincount(labels[labels >= 0], minlength=graph.num_classes)
@@ -323,16 +318,13 @@ def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, Metr
         yield "", MetricRows(columns, tuple(names), tuple(classes), tuple(values))
 
 
-def _numbers(name: str, value: Any) -> Iterator[tuple[str, float]]:
-    """Yield the numbers of nested mappings by their paths."""
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from _numbers(f"{name}/{key}", one)
-    elif isinstance(value, int | float):
-        yield name, float(value)
+def graph_numbers(facts: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers of nested facts of a graph by metric, `graph/split_sizes/train`."""
+    numbers = flat({GRAPH: facts}, by="/")
+    return {name: float(value) for name, value in numbers.items() if isinstance(value, int | float)}
 
 
 EMPTY: dict[str, Any] = {
-    column.name: "" if pa.types.is_dictionary(column.type) else NAN if pa.types.is_floating(column.type) else 0
+    column.name: "" if pa.types.is_dictionary(column.type) else math.nan if pa.types.is_floating(column.type) else 0
     for column in SCHEMA
 }

@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from dpgraph.config.experiment import Artefact
 from dpgraph.core.errors import invalid
 from dpgraph.planning.plan import Entry, Plan
+from dpgraph.reporting.formats import printed_place
 from dpgraph.reporting.results import EntryResult
 
 
-class EntryRun(Protocol):
-    """An entry and its outcome, as views receive them."""
+@dataclass(frozen=True)
+class EntryRun:
+    """A place of an artefact and its outcome; a view adds what it shows of them."""
 
-    @property
-    def entry(self) -> Entry: ...
-    @property
-    def outcome(self) -> EntryResult: ...
+    entry: Entry
+    outcome: EntryResult
 
 
 def artefact_of(plan: Plan, artefact_id: str, kind: str) -> Artefact:
@@ -53,7 +54,8 @@ def caption(plan: Plan, artefact_id: str) -> str:
 
 
 def _place(name: str) -> str:
-    return re.sub(r"^(table|fig)(?=\d)", lambda kind: {"table": "Table ", "fig": "Figure "}[kind[0]], name)
+    place = printed_place(name)
+    return place if place == name else place[0].upper() + place[1:]
 
 
 def counterparts(entries: Iterable[Entry]) -> dict[str, str]:
@@ -62,13 +64,9 @@ def counterparts(entries: Iterable[Entry]) -> dict[str, str]:
     public: dict[tuple[str, int], str] = {}
     for entry in entries:
         if entry.cell.privacy is None:
-            public.setdefault(_network(entry), entry.method_id)
+            public.setdefault(entry.cell.network, entry.method_id)
     private = (entry for entry in entries if entry.cell.privacy is not None)
-    return {entry.method_id: public[_network(entry)] for entry in private if _network(entry) in public}
-
-
-def _network(entry: Entry) -> tuple[str, int]:
-    return entry.cell.network
+    return {entry.method_id: public[entry.cell.network] for entry in private if entry.cell.network in public}
 
 
 def of_entry(entry: Entry, *names: str) -> dict[str, Any]:

@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 
 from dpgraph.config.literature import Baselines
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import read_json
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.planning.resolve import inference_of
 from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.registry import problem_of
+from dpgraph.reporting.artefacts import of_entry
 from dpgraph.reporting.inputs import RELATIONS, compared
 from dpgraph.reporting.references import reference_of
 from dpgraph.reporting.results import Results, Summary, summarise, write_csv
@@ -30,37 +30,20 @@ ZERO_SHOT = "cosine"  # the method without training
 RANKS, ON_TRAINED = "mrr/test", "mrr/train"
 
 
-@dataclass(frozen=True)
-class Floor:
-    """Both in percent; nan, and `why` says for what reason, without results of both."""
+def _floor(plan: Plan, results: Results, entry: Entry) -> tuple[float, Summary, str]:
+    """Return the floor of a result on relations, what it has above it seed by seed, and why it may be below.
 
-    value: float
-    difference: Summary  # seed by seed
-    why: str = ""
-
-    @property
-    def below(self) -> bool:
-        """Return whether training lost against the untrained vectors."""
-        return bool(self.difference.mean <= 0)
-
-
-def floor_of(plan: Plan, results: Results, entry: Entry) -> Floor:
-    """Return the floor of a result on relations, and why the result may be below it, from the results alone.
-
-    Either the seeds show no difference, or the training tuples were learnt without helping on the tested ones.
+    Both are in percent, and nan without results of both. Either the seeds show no difference, or the training tuples
+    were learnt without helping on the tested ones.
     """
-    rivals = (
-        other
-        for other in plan.entries
-        if (other.paper, other.task_id, other.cell.method) == (entry.paper, entry.task_id, ZERO_SHOT)
-    )
-    rival = next(rivals, None)
+    same = (entry.paper, entry.task_id, ZERO_SHOT)
+    rival = next((one for one in plan.entries if (one.paper, one.task_id, one.cell.method) == same), None)
     test = _differences(results, entry, rival, RANKS)
-    if rival is None or not len(test):
-        return Floor(np.nan, summarise(test), f"no results of {ZERO_SHOT} with the same seeds")
     difference = summarise(test)
+    if rival is None or not len(test):
+        return np.nan, difference, f"no results of {ZERO_SHOT} with the same seeds"
     value = 100 * float(results.outcome(rival, RANKS).values.loc[test.index].mean())
-    return Floor(value, difference, _reason(difference, summarise(_differences(results, entry, rival, ON_TRAINED))))
+    return value, difference, _reason(difference, summarise(_differences(results, entry, rival, ON_TRAINED)))
 
 
 def _reason(test: Summary, trained: Summary) -> str:
@@ -111,9 +94,9 @@ def baselines(plan: Plan, known: Baselines, results: pd.DataFrame | None) -> pd.
 
 def _rows(plan: Plan, known: Baselines, results: Results, entry: Entry) -> Iterator[dict[str, Any]]:
     if problem_of(entry.cell.task).name == RELATIONS:
-        floor = floor_of(plan, results, entry)
-        reference = Reference(ZERO_SHOT, "zero-shot", floor.value, "computed here")
-        yield _row(entry, results, RANKS, reference, floor.difference.mean, floor.below, floor.why)
+        floor, above, why = _floor(plan, results, entry)
+        reference = Reference(ZERO_SHOT, "zero-shot", floor, "computed here")
+        yield _row(entry, results, RANKS, reference, above.mean, bool(above.mean <= 0), why)
         return
     mean = results.outcome(entry, METRIC).summary().mean
     for reference in list(_references(plan, known, entry)) or [Reference("", "", reason="no reference")]:
@@ -129,12 +112,7 @@ def _row(
     outcome, task = results.outcome(entry, metric), entry.cell.task
     ours = outcome.summary()
     return {
-        "paper": entry.paper,
-        "method": entry.method_id,
-        "label": entry.method.label,
-        "task": entry.task_id,
-        "dataset": task.dataset,
-        "setting": task.setting,
+        **of_entry(entry, "paper", "method", "label", "task", "dataset", "setting"),
         "split": task.split,
         "features": task.features,
         "mean": ours.mean,
@@ -160,7 +138,7 @@ def _references(plan: Plan, known: Baselines, entry: Entry) -> Iterator[Referenc
         printed = known.printed(getattr(model, "architecture", ""), hops, task.dataset, task.split)
         if printed is not None:
             yield Reference(printed.model, "literature", printed.accuracy, printed.source)
-    path = Paths(plan.config).reference(task)
+    path = plan.paths.reference(task)
     # what propagates the predictions of a network without hops reads neighbours, too
     kind = reference_of(0 if inference_of(entry.cell) is PredictionInput.OWN_RECORD else hops or 2)
     if not path.is_file():

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from dpgraph.config.experiment import Artefact
 from dpgraph.planning.plan import Entry
@@ -48,12 +47,6 @@ def chance_columns(entries: Sequence[Entry], results: Results, metric: str) -> l
         {"reference": level, "p_chance": p, "above_chance": "" if math.isnan(p) else "yes" if p < LEVEL else "no"}
         for level, p in zip(levels, adjusted.tolist())
     ]
-
-
-def with_chance(table: pd.DataFrame, entries: Sequence[Entry], results: Results, metric: str) -> pd.DataFrame:
-    """Return the table with chance columns; it has a row per entry, in their order."""
-    columns = pd.DataFrame(chance_columns(entries, results, metric), index=table.index)
-    return pd.concat([table, columns], axis=1)
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:

@@ -18,7 +18,6 @@ from dpgraph.config.cell import Cell
 from dpgraph.core.errors import shown
 from dpgraph.families.registry import specs
 
-NAN = float("nan")
 NOT_SETTINGS = frozenset({"task", "method", "seeds"})  # columns of their own, or of the seed
 
 
@@ -94,8 +93,8 @@ def mechanism_values(recorded: Mapping[str, Any]) -> dict[str, Any]:
     values = {}
     for path, column in calibrated().items():
         value = recorded.get(path.removeprefix(f"{MECHANISM}."))
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if value is not None and not (number if column.kind == "float64" else isinstance(value, str | bool)):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if value is not None and not (is_number if column.kind == "float64" else isinstance(value, str | bool)):
             raise ValueError(f"{path}={shown(value)}: expected a {'number' if column.kind == 'float64' else 'text'}")
         values[path] = _as(column.kind, value)
     return values
@@ -115,9 +114,14 @@ def dictionary() -> list[tuple[str, str, str]]:
     return [(column.stored or name, column.kind, column.description) for name, column in every]
 
 
+def number(value: float | None) -> float:
+    """Return a number as columns hold it: nan for none."""
+    return math.nan if value is None else float(value)
+
+
 def _as(kind: str, value: Any) -> float | str:
     if kind == "float64":
-        return NAN if value is None else float(value)
+        return number(value)
     return "" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 

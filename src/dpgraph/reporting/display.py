@@ -129,6 +129,11 @@ def epsilon_cells(row: dict, notes: Footnotes) -> list[Text]:
     return [*(epsilon_cell(row, mode, notes) for mode in protection.MODES), *protection_cells(row)]
 
 
+def head_cells(row: dict, notes: Footnotes, *more: Text) -> list[Text]:
+    """Return the first cells of a row: method, `more`, target epsilon, both epsilons with relation and scope."""
+    return [Text(row["label"]), *more, target_cell(row), *epsilon_cells(row, notes)]
+
+
 def protection_cells(row: dict) -> list[Text]:
     return [Text(protection.both(row, name)) for name in ("relation", "scope")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,10 @@ from dpgraph.engine.methods.looks import BLACK, BLUE, Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import abouts, artefact_of, described_labels, heading
 from dpgraph.reporting.drawing import canvas, marks
-from dpgraph.reporting.drawing.canvas import house_style, panel_title, panels, save_all
-from dpgraph.reporting.formats import html_text, page, template
+from dpgraph.reporting.drawing.canvas import Drawn, house_style, panel_title, panels, save_all
+from dpgraph.reporting.formats import page, template
 from dpgraph.reporting.results import write_csv
-from dpgraph.reporting.views.registry import figure_of
+from dpgraph.reporting.views.registry import function_of
 
 
 def write_figure(plan: Plan, artefact_id: str, given: Any, stem: Path) -> list[Path]:
@@ -28,35 +29,40 @@ def write_figure(plan: Plan, artefact_id: str, given: Any, stem: Path) -> list[P
 
     Raises UserError where the artefact is no figure of the plan, or its view draws none.
     """
-    draw = figure_of(artefact_id, artefact_of(plan, artefact_id, "figure").view)
-    with canvas.house_style(artefact_id):
-        drawn = draw(plan, artefact_id, given)
-        files = canvas.save_all(drawn.figure, stem)
-    table = stem.with_name(f"{stem.name}.csv")
+    drawn = draw_figure(plan, artefact_id, given, stem)
+    files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in canvas.METADATA]
+    table, shown = (stem.with_name(f"{stem.name}.{suffix}") for suffix in ("csv", "html"))
     write_csv(drawn.points, table)
-    lines = [*drawn.caption, *described_labels(abouts(plan, artefact_id, drawn.points))]
-    text = write_caption(lines, stem)
-    shown = stem.with_name(f"{stem.name}.html")
-    picture = next(path for path in files if path.suffix == ".png")
-    data = f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
-    write_text(shown, page(plan.suite, heading(plan, artefact_id), figure_html(data, lines)))
+    text = write_caption(drawn.caption, stem)
+    data = f"data:image/png;base64,{base64.b64encode(stem.with_name(f'{stem.name}.png').read_bytes()).decode()}"
+    write_text(shown, page(plan.suite, heading(plan, artefact_id), figure_html(data, drawn.caption)))
     return [*files, table, text, shown]
+
+
+def draw_figure(plan: Plan, artefact_id: str, given: Any, stem: Path, *suffixes: str) -> Drawn:
+    """Draw a figure and write its pictures, those of `suffixes` alone if any are named; the caption explains labels."""
+    draw = function_of(artefact_id, artefact_of(plan, artefact_id, "figure").view, "figure")
+    with canvas.house_style(artefact_id):
+        drawn: Drawn = draw(plan, artefact_id, given)
+        canvas.save_all(drawn.figure, stem, *suffixes)
+    labels = described_labels(abouts(plan, artefact_id, drawn.points))
+    return drawn._replace(caption=[*drawn.caption, *labels])
 
 
 def write_caption(caption: list[str], stem: Path) -> Path:
     path = stem.with_name(f"{stem.name}.txt")
-    write_text(path, "".join(f"{' '.join(line.split())}\n" for line in caption))
+    write_text(path, "".join(f"{line}\n" for line in plain(caption)))
     return path
 
 
-def read_caption(path: Path) -> list[str]:
-    """Return the lines of a figure's stem.txt; none without such a file."""
-    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+def plain(caption: list[str]) -> list[str]:
+    """Return the lines without line breaks and no-break spaces."""
+    return [" ".join(line.split()) for line in caption]
 
 
 def figure_html(source: str, caption: list[str]) -> str:
     """Return <img> and its caption, without the page around them."""
-    lines = "".join(f"<p>{html_text(line)}</p>" for line in caption)
+    lines = "".join(f"<p>{escape(line)}</p>" for line in caption)
     return f'<img class="figure" alt="" src="{source}"><div class="notes">{lines}</div>'
 
 

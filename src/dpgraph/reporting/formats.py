@@ -5,12 +5,12 @@ Text uses Unicode (±, ∞, ε) until a writer escapes it.
 
 from __future__ import annotations
 
-import html
 import math
 import re
 import unicodedata
 from collections.abc import Iterable
 from functools import cache
+from html import escape
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
@@ -19,36 +19,11 @@ from dpgraph.config.suite import Suite
 DASH = "–"
 SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 DIGITS = str.maketrans(SUPERSCRIPTS, "-0123456789")
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"$<$",
-    ">": r"$>$",
-    "±": r"$\pm$",
-    "∞": r"$\infty$",
-    "ε": r"$\varepsilon$",
-    "δ": r"$\delta$",
-    "σ": r"$\sigma$",
-    "λ": r"$\lambda$",
-    "√": r"$\surd$",
-    "−": r"$-$",
-    "–": "--",
-    "—": "---",
-    "†": r"$^\dagger$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
-    "’": "'",
-}
+MATH = {"<": "<", ">": ">", "−": "-", "·": r"\cdot", "×": r"\times", "±": r"\pm", "≤": r"\leq", "≥": r"\geq"}
+MATH |= {"∞": r"\infty", "√": r"\surd", "ε": r"\varepsilon", "δ": r"\delta", "σ": r"\sigma", "λ": r"\lambda"}
+LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {one: f"${name}$" for one, name in MATH.items()}
+LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$^\dagger$"}
+LATEX |= {"–": "--", "—": "---", "’": "'"}
 
 
 def latex(text: str) -> str:
@@ -67,8 +42,7 @@ def _raised(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    known = (LATEX.get(character, character) for character in text)
-    return unicodedata.normalize("NFKD", "".join(known)).encode("ascii", "ignore").decode()
+    return unicodedata.normalize("NFKD", text.translate(str.maketrans(LATEX))).encode("ascii", "ignore").decode()
 
 
 def markdown(text: str) -> str:
@@ -76,10 +50,6 @@ def markdown(text: str) -> str:
     for character in "\\|*_<>[]`":
         text = text.replace(character, f"\\{character}")
     return text.replace("\n", " ")
-
-
-def html_text(text: str) -> str:
-    return html.escape(text)
 
 
 def epsilon(value: float | None) -> str:
@@ -185,10 +155,11 @@ def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
 
 @cache
 def template(name: str) -> Template:
-    """Return a template of this folder; its filters `text` and `markdown` escape plain text."""
+    """Return a template of this folder; its filters escape plain text. `cell`: in a table of Markdown with markup."""
     environment = Environment(
         loader=PackageLoader("dpgraph.reporting", ""), undefined=StrictUndefined, trim_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
-    environment.filters |= {"text": html_text, "markdown": markdown}
+    environment.filters |= {"text": escape, "markdown": markdown}
+    environment.filters["cell"] = lambda text: " ".join(text.split()).replace("|", "\\|")
     return environment.get_template(f"{name}.j2")

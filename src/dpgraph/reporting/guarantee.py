@@ -18,7 +18,7 @@ import pyarrow as pa
 from dpgraph.core import outside
 from dpgraph.core.errors import UserError
 from dpgraph.families.registry import outside_of
-from dpgraph.reporting.dictionary import COLUMNS
+from dpgraph.reporting.dictionary import COLUMNS, number
 from dpgraph.reporting.protection import MODES, joined
 from dpgraph.reporting.records import RecordedGuarantee, RecordedStatement
 
@@ -42,8 +42,7 @@ class Promise:
 
     @classmethod
     def recorded(cls, one: RecordedGuarantee) -> Promise:
-        epsilon = math.nan if one.epsilon is None else float(one.epsilon)
-        return cls(epsilon, one.reason or "", str(one.relation), str(one.scope), joined(one.unmet))
+        return cls(number(one.epsilon), one.reason or "", str(one.relation), str(one.scope), joined(one.unmet))
 
     def with_epsilon(self, epsilon: float | None) -> Promise:
         """Return the promise at another step; None: no guarantee there."""
@@ -68,13 +67,12 @@ class RunGuarantee:
     def stated(cls, statement: RecordedStatement) -> RunGuarantee:
         """Return what a record's statement says."""
         others = (one for one in statement.beside if one.epsilon is not None)
-        delta = statement.rigorous.delta
         return cls(
             Promise.recorded(statement.published),
             Promise.recorded(statement.rigorous),
             beside=joined(f"{one.relation} {one.epsilon:.3g} ({one.scope})" for one in others),
             uncovered=joined(statement.uncovered),
-            delta=math.nan if delta is None else float(delta),
+            delta=number(statement.rigorous.delta),
         )
 
     @classmethod

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from dpgraph.config.cell import Task
-from dpgraph.config.paths import Paths
 from dpgraph.config.suite import COMPUTE
 from dpgraph.data.records import FIRST_PROBLEM
 from dpgraph.families.registry import spec
@@ -23,7 +22,7 @@ Markers = Mapping[str, Path]  # of the bundle of each cell by its slug, or of ea
 
 def artefact_outputs(plan: Plan, names: Iterable[str]) -> list[Path]:
     """Return the files of the plan's tables and figures, in each of their forms."""
-    paths, wide = Paths(plan.config), views_with("wide")
+    paths, wide = plan.paths, views_with("wide")
     files: list[Path] = []
     for name in names:
         view = plan.artefacts[name].view
@@ -51,7 +50,7 @@ def artefact_inputs(plan: Plan, artefact: str, trained: Markers, calibrated: Mar
     reads = inputs_of(plan.artefacts[artefact].view).reads
     files: list[Path] = []
     if SuiteFiles.RESULTS in reads:
-        files.append(Paths(plan.config).results)
+        files.append(plan.paths.results)
     if SuiteFiles.GRAPHS in reads:
         files += _graphs(plan, [artefact])
     if SuiteFiles.CELLS in reads:
@@ -91,7 +90,7 @@ def artefact_jobs(plan: Plan) -> dict[str, list[str]]:
 
 def _graphs(plan: Plan, artefacts: list[str]) -> list[Path]:
     tasks = (task for name in artefacts for _, task in plan.tasks_of(name).values())
-    return [Paths(plan.config).graph_record(task) for task in tasks]
+    return [plan.paths.graph_record(task) for task in tasks]
 
 
 def _calibrations(plan: Plan, artefacts: list[str], calibrated: Markers) -> list[Path]:

@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpgraph.core import outside
-from dpgraph.families.registry import outside_of
 from dpgraph.privacy.guarantee import MODE_NAMES, Mode
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.formats import DASH
@@ -87,8 +85,7 @@ def remarks(table: pd.DataFrame) -> list[str]:
 def brief(table: pd.DataFrame) -> list[str]:
     """Return `remarks` for a paper: each relation and scope in a few words, and reads that no epsilon covers."""
     words = "; ".join(f"{name}: {one.short}" for name, one in _named(table).items())
-    unmet = _by_text(table[table["eps_published"].notna()], "published_unmet")
-    labels = dict.fromkeys(label for runs in unmet.values() for label in runs)
+    labels = _with_unmet(table)
     return [
         *([f"{words[0].upper()}{words[1:]}."] if words else []),
         *([f"ε claimed with premises that do not hold for what ran: {', '.join(labels)}."] if labels else []),
@@ -126,11 +123,15 @@ def caption(points: pd.DataFrame) -> list[str]:
     sentences = [f"{name.capitalize()} ε: {text}." for name, text in by_name.items() if text]
     if unlike(points):
         sentences.append("Unlike relations or scopes: their ε are no common scale.")
-    unmet = _by_text(points[points["eps_published"].notna()], "published_unmet")
-    if unmet:
-        labels = dict.fromkeys(label for runs in unmet.values() for label in runs)
+    if labels := _with_unmet(points):
         sentences.append(f"Claimed ε with unmet premises (named in the CSV file): {', '.join(labels)}.")
     return sentences + uncovered(points)
+
+
+def _with_unmet(table: pd.DataFrame) -> dict[str, None]:
+    """Return the labels of runs with premises of the claimed epsilon that do not hold, each once."""
+    unmet = _by_text(table[table["eps_published"].notna()], "published_unmet")
+    return dict.fromkeys(label for runs in unmet.values() for label in runs)
 
 
 def uncovered(table: pd.DataFrame) -> list[str]:
@@ -153,39 +154,3 @@ def _labels(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
         if text:
             by_text.setdefault(text, {})[str(label)] = None
     return {text: list(labels) for text, labels in by_text.items()}
-
-
-# the checks of every run; those of `dpgraph check method` are added
-ALWAYS = "what ran is what its mechanism states (every run)"
-
-
-def with_claims(method: str, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a statement with those of a claim and `checks`: nan and empty for a method of the package.
-
-    The proved epsilon of a method from outside is its author's claim: this project has not read its proof. So
-    `eps_rigorous` stays empty, and its reason names the claim and the checks that the method has passed.
-    """
-    folder, shown = outside_of(method), dict(columns)
-    if folder is None or shown["eps_rigorous"] == math.inf:
-        return shown | {"eps_claimed": math.nan, "relation_claimed": "", "scope_claimed": "", "checks": ""}
-    claimed = shown["eps_rigorous"]
-    checks = ", ".join([ALWAYS, *outside.checks_of(folder)])
-    what = "nothing" if math.isnan(claimed) else f"epsilon {claimed:.4g}"
-    what += "".join(f", {shown[name]}" for name in ("relation_rigorous", "scope_rigorous") if not math.isnan(claimed))
-    return shown | {
-        "eps_claimed": claimed,
-        "relation_claimed": shown["relation_rigorous"],
-        "scope_claimed": shown["scope_rigorous"],
-        "checks": checks,
-        "eps_rigorous": math.nan,
-        "eps_rigorous_reason": f"claimed, not proved: {what}; the method is from outside of the package; "
-        f"checks: {checks}",
-        "relation_rigorous": Relation.NONE.value,
-        "scope_rigorous": Scope.NONE.value,
-    }
-
-
-def checks_noted(methods: Iterable[str]) -> dict[str, list[str]]:
-    """Return what `dpgraph check method` noted of each method: results are collected again when that changes."""
-    folders = {name: outside_of(name) for name in dict.fromkeys(methods)}
-    return {name: list(outside.checks_of(folder)) for name, folder in folders.items() if folder is not None}

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.table import read_claims, write_claims
@@ -43,7 +42,7 @@ def write_artefacts(plan: Plan, names: Iterable[str]) -> None:
 
 def write_artefact(plan: Plan, name: str, rows: pd.DataFrame | None) -> None:
     """Write a table in each of its forms, or a figure."""
-    artefact, paths = plan.artefacts[name], Paths(plan.config)
+    artefact, paths = plan.artefacts[name], plan.paths
     if artefact.kind == "figure":
         write_figure(plan, name, rows, paths.figure(name, "png").with_suffix(""))
         return
@@ -65,7 +64,7 @@ def render(plan: Plan, rows: Path) -> Path:
 
     Figures that show records themselves, such as faces, are left out.
     """
-    frame, paths = read_rows(rows, plan.suite.name), Paths(plan.config)
+    frame, paths = read_rows(rows, plan.suite.name), plan.paths
     paths.suite.mkdir(parents=True, exist_ok=True)
     if not paths.results.exists() or not paths.results.samefile(rows):
         shutil.copyfile(rows, paths.results)

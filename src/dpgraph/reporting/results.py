@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from scipy.special import stdtrit
 
 from dpgraph.config.cell import Task
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path
 from dpgraph.planning.plan import Entry, Plan
@@ -126,6 +125,8 @@ class Results:
     """Rows of results.parquet, found by paper and cell."""
 
     frame: pd.DataFrame
+    # claims request the same outcome many times
+    _outcomes: dict[tuple[Any, ...], EntryResult] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, frame: pd.DataFrame | None) -> Results:
@@ -138,67 +139,42 @@ class Results:
                 raise UserError(f"results: column {column} is missing")
 
     @cached_property
-    def _good(self) -> dict[tuple[str, str, str], np.ndarray]:
-        """Rows with a value, by paper, cell and metric."""
-        good = (self.frame["status"] == "ok") & self.frame["value"].notna()
-        return _indices(self.frame, good, ["paper", "cell", "metric"])
+    def _by_cell(self) -> dict[tuple[str, str], pd.DataFrame]:
+        """Rows by paper and cell."""
+        return {key: rows for key, rows in self.frame.groupby(["paper", "cell"], sort=False)}  # type: ignore[misc]
 
-    @cached_property
-    def _bad(self) -> dict[tuple[str, str], np.ndarray]:
-        return _indices(self.frame, self.frame["status"] != "ok", ["paper", "cell"])
-
-    @cached_property
-    def _metrics(self) -> dict[tuple[str, str], list[str]]:
-        """Metrics with a value or a reason of their own, by paper and cell."""
-        ran = self.frame.loc[self.frame["status"] == "ok", ["paper", "cell", "metric"]].drop_duplicates()
-        return {key: list(rows["metric"]) for key, rows in ran.groupby(["paper", "cell"], sort=False)}
-
-    @cached_property
-    def _none(self) -> pd.DataFrame:
-        return self.frame.iloc[:0]
-
-    @cached_property
-    def _cells(self) -> set[tuple[str, str]]:
-        return set(self.frame[["paper", "cell"]].drop_duplicates().itertuples(index=False, name=None))
-
-    @cached_property
-    def _outcomes(self) -> dict[tuple[str, str, str, tuple[int, ...]], EntryResult]:
-        """Keep outcomes: claims request the same one many times."""
-        return {}
+    def _of_cell(self, entry: Entry) -> pd.DataFrame:
+        return self._by_cell.get((entry.paper, entry.cell.slug), self.frame.iloc[:0])
 
     def good(self, entry: Entry, metric: str) -> pd.DataFrame:
         """Return the rows of the entry's cell with a value of the metric: of the entry's seeds, all steps and classes.
 
         The cell may have more seeds: the trials of a search have their own.
         """
-        rows = self.frame.iloc[self._good.get((entry.paper, entry.cell.slug, metric), NOWHERE)]
-        return rows[rows["seed"].isin(entry.cell.seeds)]
+        rows = self._of_cell(entry)
+        good = (rows["metric"] == metric) & (rows["status"] == "ok") & rows["value"].notna()
+        return rows[good & rows["seed"].isin(entry.cell.seeds)]
 
     def parts(self, entry: Entry, kind: str) -> dict[str, pd.DataFrame]:
         """Return the rows of the entry's metrics `kind/...` by what follows the slash."""
-        names = [name for name in self._metrics.get((entry.paper, entry.cell.slug), ()) if name.startswith(f"{kind}/")]
+        rows = self._of_cell(entry)
+        names = rows.loc[(rows["status"] == "ok") & rows["metric"].str.startswith(f"{kind}/"), "metric"].unique()
         return {name.removeprefix(f"{kind}/"): self.good(entry, name) for name in names}
 
     def reason_of(self, entry: Entry, metric: str) -> str:
         """Return why a derived metric has no value; empty where it has one, or no row."""
-        if metric not in self._metrics.get((entry.paper, entry.cell.slug), ()):
-            return ""
-        own = (self.frame["paper"] == entry.paper) & (self.frame["cell"] == entry.cell.slug)
-        rows = self.frame[own & (self.frame["metric"] == metric) & (self.frame["status"] == "ok")]
-        return text(rows["reason"])
+        rows = self._of_cell(entry)
+        return text(rows.loc[(rows["metric"] == metric) & (rows["status"] == "ok"), "reason"])
 
     def calibration(self, entry: Entry) -> pd.DataFrame:
         """Return the row of the entry's calibration; none where it is not there."""
-        rows = self.frame[(self.frame["metric"] == CALIBRATED) & (self.frame["paper"] == entry.paper)]
-        return rows[rows["cell"] == entry.cell.slug].head(1)
+        rows = self._of_cell(entry)
+        return rows[rows["metric"] == CALIBRATED].head(1)
 
     def bad(self, entry: Entry) -> pd.DataFrame:
         """Return the rows that state why the cell (seed -1), or a seed of the entry, has no values."""
-        places = self._bad.get((entry.paper, entry.cell.slug))
-        if places is None:
-            return self._none
-        rows = self.frame.iloc[places]
-        return rows[rows["seed"].isin((-1, *entry.cell.seeds))]
+        rows = self._of_cell(entry)
+        return rows[(rows["status"] != "ok") & rows["seed"].isin((-1, *entry.cell.seeds))]
 
     def outcome(self, entry: Entry, metric: str) -> EntryResult:
         """Return the last step of every seed. A cell with some good seeds is ok; it has fewer values than planned."""
@@ -225,7 +201,7 @@ class Results:
         return good.pivot(index="seed", columns="class_id", values="value").astype(float)
 
     def _outcome(self, entry: Entry, metric: str, good: pd.DataFrame) -> EntryResult:
-        if (entry.paper, entry.cell.slug) not in self._cells:
+        if (entry.paper, entry.cell.slug) not in self._by_cell:
             return MISSING
         bad = self.bad(entry)
         if good.empty:
@@ -237,15 +213,6 @@ class Results:
         if values.index.has_duplicates:
             raise UserError(f"results: cell {entry.cell.slug} has more than one {metric} of one seed at one step")
         return EntryResult("ok", text(bad["reason"]), values, RunGuarantee.weakest(good), _fallback(good), metric)
-
-
-NOWHERE = np.array([], dtype=int)
-
-
-def _indices(frame: pd.DataFrame, chosen: pd.Series, columns: list[str]) -> dict:
-    places = np.flatnonzero(chosen.to_numpy(bool))
-    groups = frame[columns].iloc[places].groupby(columns, sort=False).indices
-    return {key: places[rows] for key, rows in groups.items()}
 
 
 def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFrame:
@@ -282,7 +249,7 @@ def rows_for(plan: Plan, artefact_id: str) -> pd.DataFrame | None:
     """
     reads = inputs_of(plan.artefacts[artefact_id].view).reads
     if SuiteFiles.RESULTS in reads:
-        return read_results(Paths(plan.config).results)
+        return read_results(plan.paths.results)
     return read_results(own_rows(plan, artefact_id), MECHANISM) if reads else None
 
 

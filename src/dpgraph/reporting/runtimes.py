@@ -37,28 +37,29 @@ def runtimes(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
 
 def _row(slug: str, rows: pd.DataFrame | None) -> dict[str, object]:
     if rows is None:
-        rows = pd.DataFrame(columns=["status", "reason", "device", "seed", "seconds", "cpu_seconds"])
+        rows = pd.DataFrame(columns=["status", "reason", "device", "seed"])
     good = rows[rows["status"] == "ok"].drop_duplicates("seed")
     bad = rows[rows["status"] != "ok"]
-    status = "ok" if not good.empty else str(bad["status"].iloc[0]) if not bad.empty else "not run"
+    status = "ok" if len(good) else str(bad["status"].iloc[0]) if len(bad) else "not run"
     reasons = [text for text in bad["reason"].unique() if text]
-    empty = good.empty
+    found = {
+        "seconds": good["seconds"].sum(),
+        "cpu_seconds": good["cpu_seconds"].sum(skipna=False),
+        "steps": float(good["steps"].max()),
+        "steps_per_second": good["steps_per_second"].mean(),
+        "peak_memory_gib": good["peak_memory_bytes"].max() / GIB,
+    } if len(good) else dict.fromkeys(RATES, math.nan)  # fmt: skip
     return {
         "cell": slug,
         "status": status,
         "seeds": len(good),
-        "seconds": math.nan if empty else float(good["seconds"].sum()),
-        "cpu_seconds": math.nan if empty else float(good["cpu_seconds"].sum(skipna=False)),
-        "steps": math.nan if empty else float(good["steps"].max()),
-        "steps_per_second": math.nan if empty else float(good["steps_per_second"].mean()),
-        "peak_memory_gib": math.nan if empty else float(good["peak_memory_bytes"].max()) / GIB,
-        "device": "" if empty else str(good["device"].iloc[0]),
+        **found,
+        "device": str(good["device"].iloc[0]) if len(good) else "",
         "reason": "; ".join(map(str, reasons)) or ("no result in results.parquet" if rows.empty else ""),
     }
 
 
 COLUMNS = ("Cell", "Status", "Seeds", "Seconds", "CPU seconds", "Steps", "Steps/s", "Memory (GiB)", "Device")
-
 
 RATES = ("seconds", "cpu_seconds", "steps", "steps_per_second", "peak_memory_gib")
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
 from dpgraph.data.registry import entry
@@ -29,8 +27,7 @@ from dpgraph.reporting.claims.page import overview as overview_of_claims
 from dpgraph.reporting.claims.page import overview_page as page_of_claims
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.dictionary import PRIVATE_COLUMNS
-from dpgraph.reporting.drawing import canvas
-from dpgraph.reporting.figures import figure_html, read_caption, write_figure
+from dpgraph.reporting.figures import draw_figure, figure_html, plain
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.guarantee import packed
 from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
@@ -57,7 +54,7 @@ def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Pat
     rows: those of the suite's run, if none are given. Raises UserError where there are none, where they are of no
     commit or of changed files, or where the folder would exceed `LIMIT`; what was there before is kept then.
     """
-    paths, name = Paths(plan.config), plan.suite.name
+    paths, name = plan.paths, plan.suite.name
     rows = paths.results if rows is None else rows
     results = read_rows(rows, name)
     commits = _checked_commits(results, name)
@@ -114,15 +111,9 @@ def claims_of_all(out: Path, workflow: Path = WORKFLOW) -> tuple[pd.DataFrame, s
 def _draw(plan: Plan, results: pd.DataFrame, folder: Path) -> dict[str, list[str]]:
     """Draw the figures that are kept; return their captions."""
     figures = [name for name in drawn(plan) if plan.artefacts[name].kind == "figure"][:PICTURES]
-    captions = {}
-    for name in figures:
-        with TemporaryDirectory() as unused, canvas.only("png"):
-            stem = Path(unused) / "figure"
-            write_figure(plan, name, results, stem)
-            captions[name] = read_caption(stem.with_suffix(".txt"))
-            (folder / f"figures/{name}.png").parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(stem.with_suffix(".png"), folder / f"figures/{name}.png")
-    return captions
+    return {
+        name: plain(draw_figure(plan, name, results, folder / f"figures/{name}", "png").caption) for name in figures
+    }
 
 
 def _write_pages(
@@ -136,15 +127,13 @@ def _write_pages(
             shown[name] = as_html(displayed(plan, name, results, wide).table)
     files = tuple((f"{plan.suite.name}/{path.name}", path.name) for path in sorted(folder.iterdir()) if path.is_file())
     links = Links(cells=False, held_back=held_back(plan), shown=shown, files=files)
-    counted = {"cells": _cells(results), "cpu_hours": _cpu_hours(results)}
-    write_values(page_values(plan, table, claims, links, commits) | counted, folder / VALUES)
-    write_text(folder / "README.md", _readme(plan, table, claims, commits, captions, processors_of(results)))
+    write_values(page_values(plan, table, claims, links, commits) | _counted(results), folder / VALUES)
+    write_text(folder / "README.md", _readme(plan, results, table, claims, captions))
 
 
 def readme_before_figures(plan: Plan, results: pd.DataFrame, claims: pd.DataFrame) -> str:
     """Return how the suite's README.md begins: its finding, the best proved results and its claims."""
-    commits = _checked_commits(results, plan.suite.name)
-    return _readme(plan, standings(plan, results), claims, commits, {}, processors_of(results))
+    return _readme(plan, results, standings(plan, results), claims, {})
 
 
 def _check_size(out: Path, folder: Path) -> None:
@@ -171,15 +160,11 @@ def _checked_commits(results: pd.DataFrame, suite: str) -> list[str]:
     return commits
 
 
-def _cells(results: pd.DataFrame) -> int:
-    ran = results[(results["status"] == "ok") & (results["seed"] >= 0)]
-    return int(ran["cell"].nunique())
-
-
-def _cpu_hours(results: pd.DataFrame) -> float:
-    """Return the hours of all trainings that ran, each seed once."""
+def _counted(results: pd.DataFrame) -> dict[str, float]:
+    """Return the number of cells that ran, and the hours of all trainings, each seed once."""
     seeds = results[(results["status"] == "ok") & (results["seed"] >= 0)].drop_duplicates(["cell", "seed"])
-    return round(float(seeds["cpu_seconds"].fillna(seeds["seconds"]).sum()) / 3600, 2)
+    hours = seeds["cpu_seconds"].fillna(seeds["seconds"]).sum() / 3600
+    return {"cells": int(seeds["cell"].nunique()), "cpu_hours": round(float(hours), 2)}
 
 
 def processors_of(results: pd.DataFrame) -> list[str]:
@@ -188,20 +173,15 @@ def processors_of(results: pd.DataFrame) -> list[str]:
 
 
 def _readme(
-    plan: Plan,
-    table: pd.DataFrame,
-    claims: pd.DataFrame,
-    commits: list[str],
-    captions: dict[str, list[str]],
-    processors: Sequence[str] = (),
+    plan: Plan, results: pd.DataFrame, table: pd.DataFrame, claims: pd.DataFrame, captions: dict[str, list[str]]
 ) -> str:
     tested, best = held(plan, claims), overview(table)
     return template("suite.md").render(
         suite=plan.suite,
-        processors=processors,
+        processors=processors_of(results),
         finding=finding(plan, table, claims),
         note=" ".join(plan.suite.note.split()),
-        commits=commits,
+        commits=_checked_commits(results, plan.suite.name),
         best=best,
         lines=[_best_line(best, *line) for line in best.lines],
         claims=len(tested),
@@ -248,7 +228,7 @@ def keep_galleries(plan: Plan, before: Path, folder: Path) -> dict[str, list[str
     captions = {}
     for name in galleries(plan):
         kept = folder / f"figures/{name}.png"
-        for source in (Paths(plan.config).figure(name, "png"), before / f"figures/{name}.png"):
+        for source in (plan.paths.figure(name, "png"), before / f"figures/{name}.png"):
             if source.is_file():
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, kept)

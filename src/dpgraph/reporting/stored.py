@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from dpgraph.config.paths import Paths
 from dpgraph.config.streams import split_number
 from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.data.graph import Graph
@@ -22,14 +21,14 @@ REMEDY = "delete result.json next to it and train the cell again"
 def stored_graph(plan: Plan, task_id: str, split: int = 0) -> Graph | None:
     """Return the graph of a task with random split `split`; None: it is not stored."""
     try:
-        return load_graph(Paths(plan.config).graph(plan.task(task_id)), split=split)
+        return load_graph(plan.paths.graph(plan.task(task_id)), split=split)
     except (DataUnavailable, UserError):
         return None
 
 
 def exposures_of(plan: Plan, entry: Entry, first: bool = False) -> dict[int, Exposure]:
     """Return what was exposed of training nodes by seed, of those that ended well, or of the first one alone."""
-    paths = {seed: Paths(plan.config).exposure(entry.cell, seed) for seed in entry.cell.seeds}
+    paths = {seed: plan.paths.exposure(entry.cell, seed) for seed in entry.cell.seeds}
     there = {seed: path for seed, path in paths.items() if path.is_file()}
     return {seed: Exposure.load(path) for seed, path in list(there.items())[: 1 if first else None]}
 
@@ -38,7 +37,7 @@ class Predictions:
     """Predicted classes of the labelled test nodes of each seed's split; labels and every file are read once."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.paths = plan, Paths(plan.config)
+        self.plan, self.paths = plan, plan.paths
         self._tested: dict[tuple[str, int], tuple[np.ndarray, np.ndarray] | None] = {}
         self._wrong: dict[Path, np.ndarray | None] = {}
 

@@ -17,10 +17,11 @@ from dpgraph.reporting import splits
 from dpgraph.reporting.artefacts import abouts, artefact_of, caption, described_labels
 from dpgraph.reporting.display import Footnotes, MadeTable, Table
 from dpgraph.reporting.formats import page, template
+from dpgraph.reporting.inputs import TABLE
 from dpgraph.reporting.latex import as_latex, spans
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.splits import how_to_run
-from dpgraph.reporting.views.registry import table_of, wide_of
+from dpgraph.reporting.views.registry import function_of
 
 
 def as_markdown(table: Table) -> str:
@@ -32,18 +33,15 @@ def as_html(table: Table) -> str:
     return template("table.html").render(table=table, spans=spans(table)).strip("\n")
 
 
-SUFFIXES = ("csv", "md", "tex", "html")
-WIDE = ("wide.csv", "wide.md", "wide.tex", "wide.html")
-
-
 def displayed(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, wide: bool = False) -> MadeTable:
     """Make a table with all that is said below it; `wide`: in the paper's own layout.
 
     Raises UserError where the artefact is no table of the plan, or its view makes none.
     """
     artefact = artefact_of(plan, artefact_id, "table")
-    made: MadeTable = table_of(artefact_id, artefact.view)(plan, artefact_id, rows)
-    shown = MadeTable(*wide_of(artefact_id, artefact.view)(plan, artefact_id, made.frame)) if wide else made
+    shown = made = function_of(artefact_id, artefact.view, "table")(plan, artefact_id, rows)
+    if wide:
+        shown = MadeTable(*function_of(artefact_id, artefact.view, "wide")(plan, artefact_id, made.frame))
     _remark(plan, artefact_id, shown.table, made.frame)
     return shown
 
@@ -54,7 +52,7 @@ def write_table(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, stem: P
     Raises UserError as `displayed`.
     """
     frame, table = displayed(plan, artefact_id, rows, wide)
-    paths = [stem.with_name(f"{stem.name}.{suffix}") for suffix in (WIDE if wide else SUFFIXES)]
+    paths = [stem.with_name(f"{stem.name}{'.wide' * wide}.{suffix}") for suffix in TABLE]
     write_csv(frame, paths[0])
     citation = plan.experiments[artefact_id.split("/")[0]].citation
     write_text(paths[3], page(plan.suite, table.title, as_html(table), citation))

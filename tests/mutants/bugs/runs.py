@@ -48,7 +48,7 @@ BUGS = (
     ),
     edit(
         "the stage compares nothing",
-        EXECUTE + "_checked",
+        EXECUTE + "train_seed",
         "job.prepared.check",
         "job.prepared.ran",
         OF_SOUNDNESS + "test_a_planted_difference_is_an_error",
@@ -91,7 +91,7 @@ BUGS = (
     edit(
         "a file of runs keeps the names of other cells",
         "dpgraph.pipeline.run_files:read_runs",
-        "list(named) != list(cells)",
+        "named != list(cells)",
         "False",
         OF_JOBS + "test_a_file_of_runs_that_is_wrong_is_refused_in_one_line[steps]",
     ),

@@ -21,10 +21,9 @@ from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
 from dpgraph.reporting.claims.registry import (
     COMPUTED,
     computed_verdict,
+    in_words,
     kind_of,
     kinds,
-    would_contradict,
-    would_reproduce,
 )
 from dpgraph.reporting.claims.table import claims_table, write_claims
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, decide
@@ -217,7 +216,7 @@ def test_without_results(plan):
     experiment = plan.experiments["daigavane"]
     only = experiment.model_copy(update={"claims": {"D1": experiment.claims["D1"]}})
     table = claims_table(dataclasses.replace(plan, experiments={"daigavane": only}), None).set_index("claim")
-    assert_not_run(table.loc["D1"], "no results yet")
+    assert_not_run(table.loc["D1"], "no result in results.parquet")
 
 
 def test_every_computed_claim_is_one_that_a_family_declares():
@@ -389,13 +388,12 @@ def test_the_same_id_in_two_experiment_files_is_refused(paper_plan):
 
 def test_what_would_decide_each_claim_is_said(paper_plan, claim):
     for _, one in paper_plan.claims().values():
-        sentences = would_reproduce(one), would_contradict(one)
-        assert all(sentences) != isinstance(one.test, NotTested)
+        assert all(in_words(one)) != isinstance(one.test, NotTested)
     claims = {name: one for name, (_, one) in paper_plan.claims().items()}
-    assert would_reproduce(claims["D2"]).startswith(
+    assert in_words(claims["D2"])[0].startswith(
         "dp-gcn-1-sgd-published is more than 4 points above mlp, on ogbn-arxiv, ogbn-products; dp-gcn-1-sgd-published"
     )
-    assert would_contradict(claims["D14"]) == (
+    assert in_words(claims["D14"])[1] == (
         "gcn-1 is below one of dp-gcn-1-published, dp-gcn-1-sgd-published, on one data set"
     )
     row = claim(paper_plan, "D1", {"dp-gcn-1-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.55})

@@ -62,8 +62,8 @@ def test_a_figure_has_two_panels_for_each_setting(plan: Plan, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"view": "bounds"}, "expected bounds exactly with the view bounds"),
-        ({"view": "statistics", "bounds": {"a": {"noise": 1.0}}}, "expected bounds exactly with the view bounds"),
+        ({"view": "bounds"}, "view=bounds: expected bounds"),
+        ({"view": "statistics", "bounds": {"a": {"noise": 1.0}}}, "view=statistics: expected bounds only with bounds"),
         ({"view": "bounds", "kind": "table", "bounds": {"a": {}}}, "expected kind=figure"),
         ({"view": "bounds", "bounds": {"a": {"noise": 0.0}}}, "greater than 0"),
         ({"view": "bounds", "bounds": {"a": {"sigma": 1.0}}}, "Extra inputs"),

@@ -90,15 +90,16 @@ def test_rank_correlation_is_scipys(views_plan, rows_of, as_frame):
     entries = class_values(views_plan, FIG, Results(as_frame(rows)), COUNTS)
     by_method = {values.entry.method_id: values for values in entries if values.entry.task_id == "arxiv"}
     private, public = by_method["dp-gcn"], by_method["gcn"]
-    got = rank_correlations(private, public, "accuracy")
-    expected = [spearmanr(private.frequency, row).statistic for row in private.accuracy.to_numpy()]
+    got = rank_correlations(private, public)
+    losses = (public.accuracy[private.accuracy.columns] - private.accuracy).to_numpy()
+    expected = [spearmanr(private.frequency, row).statistic for row in losses]
     assert got == pytest.approx(expected)
 
 
 def test_no_correlation_without_variation_or_classes(views_plan, results):
     entries = class_values(views_plan, FIG, Results(results), COUNTS)
     public = next(values for values in entries if values.entry.method_id == "gcn")
-    assert np.isnan(rank_correlations(public, public, "loss")).all()  # every loss is 0
+    assert np.isnan(rank_correlations(public, public)).all()  # every loss is 0
 
 
 def test_unknown_frequencies_and_failures_are_said(views_plan, results):

@@ -140,7 +140,7 @@ def test_without_results_the_figure_says_so(votes_plan: Plan, tmp_path: Path, mo
     [
         ({"reference": None}, "view=gains, reference=None: expected one of methods"),
         ({"reference": "mlp"}, "reference=mlp: expected one of methods"),
-        ({"view": "accuracy", "kind": "table"}, "expected the view hard-cases, confusion or gains"),
+        ({"view": "accuracy", "kind": "table"}, "expected reference only with hard-cases, confusion, gains"),
         ({"kind": "table"}, "view=gains, kind=table: expected kind=figure"),
     ],
 )

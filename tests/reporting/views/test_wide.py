@@ -248,7 +248,7 @@ TABLE = {"kind": "table", "view": "accuracy", "title": "t", "methods": ["a"]}
         ({"layout": LAYOUT | {"rows": {"": {"ours": ["a"]}}}}, "a line of 1 methods: expected 2, as columns"),
         ({"layout": LAYOUT | {"rows": {"": {"ours": ["b", None]}}}}, "layout.rows: b: expected one of methods"),
         ({"layout": LAYOUT | {"rows": {}}}, "at least 1 item"),
-        ({"layout": LAYOUT, "view": "statistics"}, "view=statistics, layout: expected the view accuracy"),
+        ({"layout": LAYOUT, "view": "statistics"}, "view=statistics: expected layout only with accuracy"),
     ],
 )
 def test_layouts_that_are_refused(change, message):

@@ -21,13 +21,7 @@ class PaperResults:
 
     plan: Plan
     paper: str
-    found: Results | None  # None: there are none yet
-
-    @property
-    def results(self) -> Results:
-        if self.found is None:
-            raise ValueError("no results yet")
-        return self.found
+    results: Results
 
     def full_name(self, artefact: str) -> str:
         """Return the name of an artefact in the plan, with its paper."""
@@ -98,9 +92,7 @@ def at_target(target: float | None) -> str:
 
 def add(where: str, terms: list[tuple[float, Place]], margin: float, comparisons: Comparisons) -> None:
     """Add the comparison that the weighted sum of the places' means is above `margin`, or why it cannot be made."""
-    bad = [f"{entry.method_id} {outcome.why_not}" for _, (entry, outcome) in terms if not outcome.ok]
-    if bad:
-        comparisons.missing.append(f"{where}: {', '.join(dict.fromkeys(bad))}")
+    if comparisons.lack(where, ((entry.method_id, outcome) for _, (entry, outcome) in terms)):
         return
     comparisons.use(*(place for _, place in terms))
     value = contrast_of(terms)
@@ -180,9 +172,9 @@ def any_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"one of {', '.join(names)}"
 
 
-def points(value: float) -> str:
+def in_points(value: float) -> str:
     """
-    >>> points(1), points(-2.5)
+    >>> in_points(1), in_points(-2.5)
     ('1 point', '−2.5 points')
     """
     return f"{value:g} point{'' if value == 1 else 's'}".replace("-", "−")

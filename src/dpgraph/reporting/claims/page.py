@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 from textwrap import shorten
 
@@ -34,7 +35,7 @@ from dpgraph.reporting.claims.parts import (
     over_readings,
     read_parts,
 )
-from dpgraph.reporting.formats import DASH, html_text, page, template
+from dpgraph.reporting.formats import page, template
 
 WHY = 120  # characters of a reason next to the verdict; the evidence has it whole
 SHOWN = 2  # sentences of the evidence, the weakest comparisons; the others unfold
@@ -100,7 +101,7 @@ def _shown(row: dict) -> dict:
         "kind": word.replace(" ", "-") + " elsewhere" * row["scope"].startswith(DEMONSTRATION),
         "first": parts[:SHOWN],
         "more": parts[SHOWN:],
-        "folded": len(parts) > SHOWN + 1 or sum(len(f"<div>{html_text(part)}</div>") for part in parts[SHOWN:]) > LONG,
+        "folded": len(parts) > SHOWN + 1 or sum(len(f"<div>{escape(part)}</div>") for part in parts[SHOWN:]) > LONG,
     }
 
 
@@ -238,45 +239,23 @@ def counts(table: pd.DataFrame) -> str:
     return ", ".join(f"{found[name]} {name}" for name in VERDICTS if name in found)
 
 
-HEAD = """# The papers' claims
-
-All {number} claims of the five papers, in their own words: {counts}. {strong}.
-
-What the words mean is in [claims](../reference/claims.md). A verdict is about the paper's own data and its own
-mechanism alone. What other data or mechanisms show is added, and decides no claim.
-[The same as CSV](claims.csv). It is made of the rows of {suites}; `dpgraph ship` makes it anew.
-"""
+LONGEST = 200  # characters of a reason that the page shows; the CSV file has it whole
 
 
 def overview_page(table: pd.DataFrame, titles: Mapping[str, str], suites: Iterable[str], strong: str) -> str:
     """Return the table as Markdown, a part for each paper."""
-    text = [HEAD.format(number=len(table), counts=counts(table), suites=", ".join(suites), strong=strong)]
-    for paper, rows in table.groupby("paper", sort=False):
-        text.append(f"## {titles[str(paper)]}\n")
-        text.append("| claim, sentence | verdict | parts | power | premise | data; mechanism; on substitutes |")
-        text.append("|---|---|---|---|---|---|")
-        for row in rows.to_dict("records"):
-            own = "; ".join(filter(None, [row["data"], row["mechanism"]])) or DASH
-            beside = f"<br>on substitutes: {row['substitutes']}" if row["substitutes"] else ""
-            cells = [
-                f"**{row['claim']}** {row['sentence']} ({row['source']})",
-                f"**{row['verdict']}** {_short(row['reason'])}",
-                row["parts"].replace("; ", "<br>"),
-                row["power"].replace("; ", "<br>"),
-                _short(row["premise"]) or DASH,
-                own + _short(beside, 4 * LONGEST),
-            ]
-            text.append("| " + " | ".join(_cell(one) for one in cells) + " |")
-        text.append("")
-    return "\n".join(text)
-
-
-LONGEST = 200  # characters of a reason that the page shows; the CSV file has it whole
+    own = ["; ".join(filter(None, pair)) for pair in zip(table["data"], table["mechanism"], strict=True)]
+    beside = [_short(f"<br>on substitutes: {one}", 4 * LONGEST) if one else "" for one in table["substitutes"]]
+    papers = table.assign(own=own, beside=beside).groupby("paper", sort=False)
+    return template("claims.md").render(
+        table=table,
+        counts=counts(table),
+        strong=strong,
+        suites=suites,
+        papers=[(titles[str(paper)], rows.to_dict("records")) for paper, rows in papers],
+        short=_short,
+    )
 
 
 def _short(text: str, most: int = LONGEST) -> str:
     return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " …"
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from dpgraph.config.claim import Claim
-from dpgraph.config.claim_tests import Computed, NotTested, PartTest
+from dpgraph.config.claim_tests import Computed, PartTest
 from dpgraph.core.errors import invalid
 from dpgraph.families.registry import declared
 from dpgraph.reporting.claims.comparing import ClaimKind
@@ -40,24 +40,18 @@ def computed_verdict(name: str) -> Verdict:
     return COMPUTED[name]()
 
 
-def would_reproduce(claim: Claim) -> str:
-    """Return what would reproduce a claim, in words: every part must hold. Empty for a claim without a test."""
-    match claim.test:
-        case Computed():
-            return "every recomputed number agrees with the statement (no sample, so no level)"
-        case NotTested():
-            return ""
-    return _joined(kind_of(part).holds(part) for part in claim.parts)
+def in_words(claim: Claim) -> tuple[str, str]:
+    """Return what would reproduce a claim (every part must hold) and what would contradict it (one counterexample).
 
-
-def would_contradict(claim: Claim) -> str:
-    """Return what would contradict a claim, in words: one counterexample. Empty for a claim without a test."""
-    match claim.test:
-        case Computed():
-            return "one recomputed number does not"
-        case NotTested():
-            return ""
-    return _joined((kind_of(part).fails(part) for part in claim.parts), "; or ")
+    Both are empty for a claim without a test.
+    """
+    if isinstance(claim.test, Computed):
+        every = "every recomputed number agrees with the statement (no sample, so no level)"
+        return every, "one recomputed number does not"
+    kinds = [(kind_of(part), part) for part in claim.parts]
+    return _joined(kind.holds(part) for kind, part in kinds), _joined(
+        (kind.fails(part) for kind, part in kinds), "; or "
+    )
 
 
 def _joined(sentences: Iterable[str], by: str = "; ") -> str:

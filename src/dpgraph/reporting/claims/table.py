@@ -23,7 +23,7 @@ from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.data_sets import Coverage, data_sets_of
 from dpgraph.reporting.claims.page import claims_page
 from dpgraph.reporting.claims.parts import DATA_MISSING, PartResult, over_readings, parts_as_text
-from dpgraph.reporting.claims.registry import computed_verdict, kind_of, would_contradict, would_reproduce
+from dpgraph.reporting.claims.registry import computed_verdict, in_words, kind_of
 from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
 from dpgraph.reporting.paper_values import paper_datasets, printed_by_data_set
 from dpgraph.reporting.results import Results, write_csv
@@ -58,7 +58,7 @@ def claims_table(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
 
     `n` is the smallest number of seeds in a comparison; `parts` has the numbers of each part, premise and reading.
     """
-    known = None if results is None else Results(results)
+    known = Results.of(results)
     unlike = unequal(plan)
     rows = []
     for name, (paper, claim) in plan.claims().items():
@@ -69,7 +69,7 @@ def claims_table(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
         claimed: dict[str, Any] = {
             column: getattr(claim, column) for column in ("sentence", "statement", "source", "own_numbers")
         }
-        claimed |= {"would_reproduce": would_reproduce(claim), "would_contradict": would_contradict(claim)}
+        claimed |= dict(zip(("would_reproduce", "would_contradict"), in_words(claim), strict=True))
         claimed |= {"level": LEVEL if claim.parts else math.nan}
         found = vars(result) | {"parts": parts_as_text(result.parts)}
         rows.append({"paper": paper, "claim": name, **claimed, **found, "suite": plan.suite.name})
@@ -115,8 +115,8 @@ def _verdict(suite: PaperResults, claim: Claim) -> Verdict:
     if claim.sentence is None:
         return _decided_on(suite, claim, None)
     result = _decided_on(suite, claim, True)
-    other = result if suite.found is None else _decided_on(suite, claim, False)
-    if not other.comparisons or suite.found is None:
+    other = _decided_on(suite, claim, False)
+    if not other.comparisons:
         return result
     told = f"{other.verdict} {other.scope} ({other.n} seeds, power {other.power:.2f}): {other.reason}"
     return replace(result, substitutes=told)
@@ -151,9 +151,7 @@ def _decided_on(suite: PaperResults, claim: Claim, own: bool | None) -> Verdict:
 
 def _run(suite: PaperResults, test: SimpleTest, comparisons: Comparisons, scope: Coverage, own: bool | None) -> None:
     """Add the test's comparisons, or why they could not be made."""
-    reason = _compared(suite, test, comparisons, scope, own)
-    if reason:
-        comparisons.missing.append(reason)
+    comparisons.missing += filter(None, [_compared(suite, test, comparisons, scope, own)])
 
 
 def _compared(
@@ -167,8 +165,6 @@ def _compared(
         wanted = test.tasks or ()
         comparisons.absent += [one for one in wanted if not any(t.is_called((one,)) for t in plan.suite.tasks.values())]
         return f"{absent[0]} is not in this suite"
-    if suite.found is None:
-        return "no results yet"
     if kind.named_places(test):
         return _between_tasks(suite, test, comparisons, scope, own)
     first = suite.full_name(test.artefact)

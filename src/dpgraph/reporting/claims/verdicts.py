@@ -137,6 +137,12 @@ class Comparisons:
     absent: list[str] = field(default_factory=list)  # data sets that the claim names and the suite has not
     plain: dict[str, None] = field(default_factory=dict)  # methods without privacy that are compared, each once
 
+    def lack(self, where: str, named: Iterable[tuple[str, EntryResult]]) -> bool:
+        """Return whether an outcome is no result; then the reason is noted."""
+        bad = dict.fromkeys(f"{name} {outcome.why_not}" for name, outcome in named if not outcome.ok)
+        self.missing += [f"{where}: {', '.join(bad)}"] if bad else []
+        return bool(bad)
+
     def add(self, others: Comparisons) -> None:
         self.made += others.made
         self.missing += others.missing
@@ -197,7 +203,7 @@ def decide(
     if whole.private:
         evidence.append(f"ε: {'; '.join(dict.fromkeys(budget(*place) for place in whole.private.values()))}")
         evidence += _about(whole.private.values())
-    tested = _strength(made)
+    tested, plain = _strength(made), ", ".join(whole.plain)
     return Verdict(
         verdict,
         scope,
@@ -208,7 +214,7 @@ def decide(
         size=tested.size,
         power=tested.power,
         **_effects([one for one in made if one.n >= 2]),
-        mechanism=mechanisms(whole.private.values()) or _without_privacy(whole.plain),
+        mechanism=mechanisms(whole.private.values()) or (plain and f"{plain}, without privacy"),
         data=DATA_MISSING if whole.absent else DATA_HERE,
         parts=judged_parts,
     )
@@ -269,12 +275,6 @@ def _effects(comparisons: Sequence[Comparison]) -> dict[str, str]:
     sources = dict.fromkeys(str(part.source) for part in parts)
     texts = [*shown, *dict.fromkeys(given)]
     return {"effect": "; ".join(texts).replace("-", "−"), "effect_source": "; ".join(sources)}
-
-
-def _without_privacy(methods: Iterable[str]) -> str:
-    """Describe the methods of a claim that involves no private run."""
-    names = ", ".join(methods)
-    return f"{names}, without privacy" if names else ""
 
 
 def mechanisms(places: Iterable[Place]) -> str:

@@ -6,7 +6,6 @@ import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
@@ -30,7 +29,6 @@ METADATA: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
     "png": {"Software": None},
 }
-_suffixes: ContextVar[tuple[str, ...]] = ContextVar("suffixes", default=tuple(METADATA))
 ACROSS = 2  # places next to each other
 TITLES = ((2.5, 8.5, 12.5), (0.0, 7.5, 14.2))  # least inches of a place, size of its title, letters that an inch holds
 INSET = 0.45  # inches of a place left of its axes, above which the title starts
@@ -64,21 +62,11 @@ def saved(figure: Figure, stem: Path, suffix: str) -> Path:
     return path
 
 
-def save_all(figure: Figure, stem: Path) -> list[Path]:
-    """Write stem.pdf, stem.svg and stem.png, or those of `only`; one layout serves all, since it takes most time."""
+def save_all(figure: Figure, stem: Path, *suffixes: str) -> list[Path]:
+    """Write stem.pdf, stem.svg and stem.png, or those of `suffixes`, from one layout, which takes most time."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    return [saved(figure, stem, suffix) for suffix in _suffixes.get()]
-
-
-@contextmanager
-def only(*suffixes: str) -> Iterator[None]:
-    """Save figures that are drawn inside as files of these suffixes alone."""
-    token = _suffixes.set(suffixes)
-    try:
-        yield
-    finally:
-        _suffixes.reset(token)
+    return [saved(figure, stem, suffix) for suffix in suffixes or METADATA]
 
 
 def panels(

@@ -28,18 +28,14 @@ CURVE = 3  # points
 BAND = 0.13  # opacity of an interval
 STEP, STEP_OF_CURVES = 6.0, 2.0  # points of 1/72 inch between marks of two series, at most
 SIZE = 4.5
-LARGER = {
-    "*": 1.7,
-    "P": 1.3,
-    "X": 1.3,
-    "d": 1.25,
-    "^": 1.1,
-    "v": 1.1,
-    "<": 1.1,
-    ">": 1.1,
-}  # of equal weight for the eye
+# of equal weight for the eye
+LARGER = {"*": 1.7, "P": 1.3, "X": 1.3, "d": 1.25, "^": 1.1, "v": 1.1, "<": 1.1, ">": 1.1}
 UNFILLED = "x+|_1234"
 REFERENCE: dict[str, Any] = {"color": GREY, "linestyle": (0, (1, 1.5)), "linewidth": 1.0}
+HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markersize": 6.0, "capsize": 2, "linewidth": 0.9, "zorder": 4,
+                          "clip_on": False}  # fmt: skip
+STROKE: dict[str, Any] = {"marker": [(-0.5, -1), (0.5, 1)], "markersize": 8, "color": "black", "markeredgewidth": 0.8,
+                          "gid": "break"}  # fmt: skip
 NO_BETTER = "#EDEDED"  # values no better than the reference
 FAR = 1e6  # beyond every axis
 
@@ -140,18 +136,7 @@ def axis_break(axes: Axes, x: float) -> None:
     figure = axes.get_figure()
     for side in (-1.0, 1.0):
         right = ScaledTranslation(side * 1.5 / 72, 0, figure.dpi_scale_trans)  # type: ignore[union-attr]
-        axes.plot(
-            [x],
-            [0],
-            marker=[(-0.5, -1), (0.5, 1)],
-            markersize=8,
-            color="black",
-            markeredgewidth=0.8,
-            clip_on=False,
-            zorder=5,
-            transform=axes.get_xaxis_transform() + right,
-            gid="break",
-        )
+        axes.plot([x], [0], **STROKE, clip_on=False, zorder=5, transform=axes.get_xaxis_transform() + right)
 
 
 def horizontal(axes: Axes, row: pd.Series, style: Look, shown: Quantity) -> None:
@@ -189,17 +174,4 @@ def has_reference(points: pd.DataFrame) -> bool:
 
 def hollow(axes: Axes, x: Any, y: Any, std: Any, style: Look, **options: Any) -> None:
     """Draw printed numbers as hollow marks, with their standard deviation where the paper prints one."""
-    axes.errorbar(
-        x,
-        y,
-        yerr=std,
-        fmt=style.marker or "o",
-        color=style.colour,
-        markerfacecolor="white",
-        markersize=6.0,
-        capsize=2,
-        linewidth=0.9,
-        zorder=4,
-        clip_on=False,
-        **options,
-    )
+    axes.errorbar(x, y, yerr=std, fmt=style.marker or "o", color=style.colour, **HOLLOW, **options)

@@ -17,8 +17,7 @@ from dpgraph.reporting.results import PRIVACY, Results
 
 COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "optimizer", "variant", "value",
            "epsilon_target")  # fmt: skip
-
-
+HEADS = ("Steps", "ε printed", "ε claimed", "Difference", "ε proved", *display.PROTECTION_HEADS)
 CALIBRATED = ("noise_std_over_clip", "steps", *PRIVACY, "status", "reason")
 
 
@@ -89,17 +88,7 @@ def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table
         *protection.remarks(table),
     ]
     lead = (name for name, holds in zip(names, shown, strict=True) if holds)
-    columns = [
-        "Method",
-        *lead,
-        "Steps",
-        "ε printed",
-        "ε claimed",
-        "Difference",
-        "ε proved",
-        *display.PROTECTION_HEADS,
-    ]
-    return Table(title, columns, blocks, notes.texts, remarks)
+    return Table(title, ["Method", *lead, *HEADS], blocks, notes.texts, remarks)
 
 
 def _sweeps_noise(table: pd.DataFrame) -> bool:

@@ -68,17 +68,12 @@ def bounds_points(plan: Plan, artefact_id: str) -> pd.DataFrame:
     columns = ("settings", *bounds.DEFAULTS, "bound", "quantity", "along", "x", "value", "delta")
     for label, changed in plan.artefacts[artefact_id].bounds.items():
         at = {**bounds.DEFAULTS, **changed.model_dump(exclude_none=True)}
-        for bound, values in bounds.rdp_of_a_step(at, ORDERS).items():
-            shared = {"settings": label, **at, "bound": bound, "quantity": RDP, "along": "order"}
-            rows += [shared | {"x": x, "value": value} for x, value in zip(ORDERS, values, strict=True)]
-        for bound, values in bounds.epsilon_after(at, STEPS).items():
-            shared = {
-                "settings": label,
-                **at,
-                "bound": bound,
-                "quantity": EPSILON,
-                "along": "steps",
-                "delta": bounds.DELTA,
-            }
-            rows += [shared | {"x": float(x), "value": value} for x, value in zip(STEPS, values, strict=True)]
+        along_both = (
+            ({"quantity": RDP, "along": "order"}, ORDERS, bounds.rdp_of_a_step(at, ORDERS)),
+            ({"quantity": EPSILON, "along": "steps", "delta": bounds.DELTA}, STEPS, bounds.epsilon_after(at, STEPS)),
+        )
+        for about, places, by_bound in along_both:
+            for bound, values in by_bound.items():
+                shared = {"settings": label, **at, "bound": bound, **about}
+                rows += [shared | {"x": float(x), "value": value} for x, value in zip(places, values, strict=True)]
     return pd.DataFrame(rows, columns=list(columns))

@@ -14,7 +14,7 @@ from matplotlib.colors import LinearSegmentedColormap, Normalize
 
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats, protection, splits
-from dpgraph.reporting.artefacts import described, heading, prepend_columns
+from dpgraph.reporting.artefacts import EntryRun, described, heading, prepend_columns
 from dpgraph.reporting.display import DASH, EPSILON_REMARK, Footnotes, MadeTable, RowGroup, Table, Text
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
@@ -28,7 +28,7 @@ NO_PREDICTIONS = "no predictions: the graph or the files of the seeds are not th
 
 
 @dataclass(frozen=True)
-class Confusion:
+class Confusion(EntryRun):
     """The confusions of one entry.
 
     `shares[seed, true, predicted]` are shares of the test nodes of each class; the last column is "no class". Rows of
@@ -36,8 +36,6 @@ class Confusion:
     Both are empty where `outcome`, the overall accuracy, is not ok.
     """
 
-    entry: Entry
-    outcome: EntryResult
     shares: np.ndarray
     support: np.ndarray
 
@@ -119,14 +117,9 @@ def wrong_classes(one: Confusion, true: int) -> float:
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Make the table of the largest confusions."""
+    """Make a block per task: the largest confusions of the reference, and the printed ones, by run."""
     made = confusions(plan, artefact_id, results)
-    frame = confusion_points(made)
-    return MadeTable(frame, confusion_display(plan, artefact_id, heading(plan, artefact_id), made, frame))
-
-
-def confusion_display(plan: Plan, artefact_id: str, title: str, made: list[Confusion], table: pd.DataFrame) -> Table:
-    """Lay out a block per task: the largest confusions of the reference, and the printed ones, by run."""
+    table = confusion_points(made)
     artefact = plan.artefacts[artefact_id]
     reference = artefact.reference if isinstance(artefact.reference, str) else artefact.methods[0]
     notes = Footnotes()
@@ -147,7 +140,8 @@ def confusion_display(plan: Plan, artefact_id: str, title: str, made: list[Confu
         *protection.remarks(table),
     ]
     columns = ["True class", "Predicted", "Test nodes", "Paper (%)", *runs]
-    return Table(title, columns, blocks, notes.texts, remarks, text_columns=2)
+    title = heading(plan, artefact_id)
+    return MadeTable(table, Table(title, columns, blocks, notes.texts, remarks, text_columns=2))
 
 
 def _run(one: Confusion) -> str:

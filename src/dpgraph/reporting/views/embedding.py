@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import protection
-from dpgraph.reporting.artefacts import described, described_rows, prepend_columns
+from dpgraph.reporting.artefacts import EntryRun, described, described_rows, prepend_columns
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import looks_of_classes
@@ -25,11 +25,9 @@ from dpgraph.reporting.views.derived import EMBEDDING, EMBEDDING_PARTS, NOWHERE
 
 
 @dataclass(frozen=True)
-class Embedded:
+class Embedded(EntryRun):
     """Places (M, 2) and classes (M,) of one entry, without node ids; both are empty where `outcome` is not ok."""
 
-    entry: Entry
-    outcome: EntryResult
     seed: int
     places: np.ndarray
     classes: np.ndarray

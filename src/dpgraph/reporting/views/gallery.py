@@ -15,13 +15,12 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dpgraph.config.paths import Paths
 from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.exposure import BY_CLASS, Inversion
 from dpgraph.problems.images.value import Images, load_images
 from dpgraph.reporting import protection
-from dpgraph.reporting.artefacts import described, described_rows, of_entry, prepend_columns
+from dpgraph.reporting.artefacts import EntryRun, described, described_rows, of_entry, prepend_columns
 from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import epsilon
@@ -33,11 +32,9 @@ NO_RECONSTRUCTION = "the reconstructions are not there: train the cell again"
 
 
 @dataclass(frozen=True)
-class Attacked:
+class Attacked(EntryRun):
     """One attacked run of the first seed: reconstructions (classes, F), or None, and distances by class."""
 
-    entry: Entry
-    outcome: EntryResult
     accuracy: float  # of the seed, in percent
     images: np.ndarray | None
     distances: dict[int, float]
@@ -46,7 +43,7 @@ class Attacked:
 def shown_images(plan: Plan, task_id: str) -> Images | None:
     """Return the images of a task; None where they are missing."""
     try:
-        return load_images(Paths(plan.config).graph(plan.task(task_id)))
+        return load_images(plan.paths.graph(plan.task(task_id)))
     except (DataUnavailable, UserError):
         return None
 
@@ -74,7 +71,7 @@ def _attacked(plan: Plan, entry: Entry, known: Results, metric: str) -> Attacked
     if not outcome.ok:
         return Attacked(entry, outcome, math.nan, None, {})
     seed = int(outcome.values.index[0])
-    path = Paths(plan.config).exposure(entry.cell, seed)
+    path = plan.paths.exposure(entry.cell, seed)
     if not path.is_file():
         return Attacked(entry, EntryResult.not_run(NO_RECONSTRUCTION), math.nan, None, {})
     by_class = known.by_class(entry, BY_CLASS + metric)

@@ -20,13 +20,14 @@ from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import EntryResult, Results, over_seeds
 
 ACCURACY = "accuracy/test"
+# by column: the metric, and the head in the table
 MEASURES = {
-    "accuracy": ACCURACY,
-    "l2": L2,
-    "ssim": SSIM,
-    "recognised": RECOGNISED,
-    "blank": BLANK,
-    "membership": MEMBERSHIP,
+    "accuracy": (ACCURACY, "Accuracy (%)"),
+    "l2": (L2, "L2"),
+    "ssim": (SSIM, "1 − SSIM"),
+    "recognised": (RECOGNISED, "Recognised (%)"),
+    "blank": (BLANK, "Black"),
+    "membership": (MEMBERSHIP, "Membership (%)"),
 }
 MEAN = -1  # class of a row of means
 
@@ -56,7 +57,7 @@ def inversion_rows(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
 
 def _means(entry: Entry, outcome: EntryResult, known: Results) -> dict[str, float]:
     columns = _distance(outcome)
-    for name, metric in MEASURES.items():
+    for name, (metric, _) in MEASURES.items():
         columns |= over_seeds(name, known.outcome(entry, metric).shown)
     return columns
 
@@ -71,44 +72,23 @@ def _published_distance(text: str | float | None) -> dict[str, float]:
 
 
 CLASSES_WITH_COLUMN = 10  # with a column each
-MEANS = {
-    "accuracy": "Accuracy (%)",
-    "l2": "L2",
-    "ssim": "1 − SSIM",
-    "recognised": "Recognised (%)",
-    "blank": "Black",
-    "membership": "Membership (%)",
-}
-
 MEANING = (
     "Distance: from the reconstruction of one attack to the nearest training image of the class. It does not bound ε: "
     "another attack may come nearer, and a distance does not show whether one image or class was in the data. Nor does "
     "ε bound a distance: an image of a class outside the training data may be as near. Compare distances only between "
-    "rows of similar accuracy."
-)
-BLANK = (
+    "rows of similar accuracy.",
+    "Recognised: reconstructions whose nearest training image by L2, of all classes, is of their own class. "
     "Black: the mean least L2 of a black image, which does not depend on the data. A reconstruction that is farther "
-    "away shows no similarity to the training images."
-)
-RECOGNISED = "Recognised: reconstructions whose nearest training image by L2, of all classes, is of their own class."
-MEMBERSHIP = (
+    "away shows no similarity to the training images.",
     "Membership: area under the curve of the attack that takes images with small losses for members; 50 % is chance. "
-    "It is about single images, as record-DP is."
+    "It is about single images, as record-DP is.",
 )
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Make the table of attacked networks."""
-    frame = inversion_rows(plan, artefact_id, results)
-    sweep = plan.artefacts[artefact_id].sweep
-    shown = quantity(plan.artefacts[artefact_id].metric)
-    return MadeTable(
-        frame, inversion_display(heading(plan, artefact_id), frame, sweep.label if sweep else "", shown.label)
-    )
-
-
-def inversion_display(title: str, table: pd.DataFrame, parameter: str, distance: str) -> Table:
-    """Lay out the rows of `inversion_rows`, a block per task; `parameter` heads the values of a sweep, if any."""
+    """Make the table of attacked networks, a block per task; a sweep has a column of its values."""
+    table, artefact = inversion_rows(plan, artefact_id, results), plan.artefacts[artefact_id]
+    parameter, distance = artefact.sweep.label if artefact.sweep else "", quantity(artefact.metric).label
     notes = Footnotes()
     known = sorted(set(table["class_id"]) - {MEAN})
     classes = [] if parameter else known[:CLASSES_WITH_COLUMN]  # of a sweep: in the CSV file
@@ -123,43 +103,36 @@ def inversion_display(title: str, table: pd.DataFrame, parameter: str, distance:
                 rows.append(_printed(row, of_class, classes, bool(parameter)))
             rows.append(_ours(row, of_class, classes, bool(parameter), notes))
         groups.append(RowGroup(display.with_delta(str(part["task_label"].iloc[0]), part), rows))
-    columns = ["Method", *[parameter] * bool(parameter), "Target ε", *display.EPSILON_HEADS, "Seeds", *MEANS.values()]
-    columns += [f"Class {number}" for number in classes]
+    heads = [*(head for _, head in MEASURES.values()), *(f"Class {number}" for number in classes)]
+    columns = ["Method", *[parameter] * bool(parameter), "Target ε", *display.EPSILON_HEADS, "Seeds", *heads]
     remarks = [
         f"Mean ± sample standard deviation over the seeds; columns of classes: {distance}, means. A lower distance is "
         "a better attack.",
-        MEANING,
-        f"{RECOGNISED} {BLANK}",
-        MEMBERSHIP,
+        *MEANING,
         display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
     if len(known) > len(classes):
         shown = f"the first {len(classes)} have columns" if classes else "none has a column"
         remarks.insert(1, f"Of {len(known)} classes {shown}; the CSV file has all.")
-    brief = [f"Columns of classes: {distance}.", MEANING, f"{RECOGNISED} {BLANK}", MEMBERSHIP, *protection.brief(table)]
-    return Table(title, columns, groups, notes.texts, remarks, brief=brief)
+    brief = [f"Columns of classes: {distance}.", *MEANING, *protection.brief(table)]
+    return MadeTable(table, Table(heading(plan, artefact_id), columns, groups, notes.texts, remarks, brief=brief))
 
 
 def _ours(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept: bool, notes: Footnotes) -> list[Text]:
-    head = [
-        Text(row["label"]),
-        *[Text(row["value"] or DASH)] * swept,
-        display.target_cell(row),
-        *display.epsilon_cells(row, notes),
-    ]
+    head = display.head_cells(row, notes, *[Text(row["value"] or DASH)] * swept)
     head.append(display.seeds_cell(row, notes))
     if row["status"] != "ok":
-        return [*head, display.failure(row, notes), *[Text(DASH)] * (len(MEANS) - 1 + len(classes))]
+        return [*head, display.failure(row, notes), *[Text(DASH)] * (len(MEASURES) - 1 + len(classes))]
     return [
         *head,
-        *(display.measure_cell(row, name, 3 if name == "ssim" else 2) for name in MEANS),
+        *(display.measure_cell(row, name, 3 if name == "ssim" else 2) for name in MEASURES),
         *(_distance_cell(of_class, number, "distance") for number in classes),
     ]
 
 
 def _printed(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept: bool) -> list[Text]:
-    before = 1 + swept + 1 + len(display.EPSILON_HEADS) + 1 + len(MEANS)
+    before = 1 + swept + 1 + len(display.EPSILON_HEADS) + 1 + len(MEASURES)
     numbers = (_distance_cell(of_class, number, "distance_published") for number in classes)
     return [Text(f"paper: {row['label']}"), *[Text(DASH)] * (before - 1), *numbers]
 

@@ -114,19 +114,12 @@ def inputs_of(view: str) -> Inputs:
     return VIEWS[view].inputs
 
 
-def table_of(artefact_id: str, view: str) -> Callable[..., Any]:
-    """Load the function that makes the view's table. Raise UserError where the view has none."""
-    return _function(artefact_id, view, "table")
-
-
-def wide_of(artefact_id: str, view: str) -> Callable[..., Any]:
-    """Load the function that makes the wide form. Raise UserError where the view has the long form only."""
-    return _function(artefact_id, view, "wide")
-
-
-def figure_of(artefact_id: str, view: str) -> Callable[..., Any]:
-    """Load the function that draws the view's figure. Raise UserError where the view has none."""
-    return _function(artefact_id, view, "figure")
+def function_of(artefact_id: str, view: str, kind: str) -> Callable[..., Any]:
+    """Load the function of a kind (`table`, `wide` or `figure`). Raise UserError where the view has none."""
+    if view not in (able := views_with(kind)):
+        what = "wide table" if kind == "wide" else kind
+        raise invalid(f"{artefact_id}: view", view, f"one of {', '.join(able)} for a {what}")
+    return _load(getattr(VIEWS[view], kind))
 
 
 def derived_metrics(plan: Plan) -> Derived:
@@ -144,13 +137,6 @@ def derived_metrics(plan: Plan) -> Derived:
 def views_with(kind: str) -> list[str]:
     """Return the views that have a function of the kind (`table`, `wide`, `figure` or `derived`)."""
     return [view for view in get_args(View) if getattr(VIEWS[view], kind)]
-
-
-def _function(artefact_id: str, view: str, kind: str) -> Callable[..., Any]:
-    if view not in (able := views_with(kind)):
-        what = "wide table" if kind == "wide" else kind
-        raise invalid(f"{artefact_id}: view", view, f"one of {', '.join(able)} for a {what}")
-    return _load(getattr(VIEWS[view], kind))
 
 
 def _load(name: str) -> Callable[..., Any]:

@@ -8,9 +8,9 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting import formats
+from dpgraph.reporting import display, formats
 from dpgraph.reporting.artefacts import heading, of_entry
-from dpgraph.reporting.display import DASH, MadeTable, RowGroup, Table, Text, target_cell
+from dpgraph.reporting.display import DASH, MadeTable, Table, Text
 
 COLUMNS = ("paper", "artefact", "task", "task_label", "method", "label", "variant", "epsilon_target")
 # heads of columns, and the settings with shares of the squared mu that a voter pays
@@ -62,27 +62,18 @@ REMARKS = [
 
 
 def make(plan: Plan, artefact_id: str, _: object) -> MadeTable:
-    """Make the table of shares of the budget."""
+    """Make the table of shares of the budget, a block per task; empty columns are left out."""
     frame = shares_table(plan, artefact_id)
-    return MadeTable(frame, shares_display(heading(plan, artefact_id), frame))
-
-
-def shares_display(title: str, frame: pd.DataFrame) -> Table:
-    """Lay out the rows of `shares_table`, a block per task; empty columns are left out."""
     shown = [name for name in SHARES if not frame[name].isna().all()]
-    blocks = [
-        RowGroup(
-            str(part["task_label"].iloc[0]),
-            [
-                [
-                    Text(row["label"]),
-                    target_cell(row),
-                    Text(formats.count(row["steps"])),
-                    *(Text(DASH if math.isnan(row[name]) else f"{row[name]:.1f}") for name in shown),
-                ]
-                for row in part.to_dict("records")
-            ],
-        )
-        for _, part in frame.groupby("task", sort=False)
-    ]
-    return Table(title, ["Method", "Target ε", "Steps", *shown], blocks, [], REMARKS)
+    blocks = display.by_task(
+        frame,
+        lambda row: [
+            Text(row["label"]),
+            display.target_cell(row),
+            Text(formats.count(row["steps"])),
+            *(Text(DASH if math.isnan(row[name]) else f"{row[name]:.1f}") for name in shown),
+        ],
+        lambda part: str(part["task_label"].iloc[0]),
+    )
+    columns = ["Method", "Target ε", "Steps", *shown]
+    return MadeTable(frame, Table(heading(plan, artefact_id), columns, blocks, [], REMARKS))

@@ -83,26 +83,17 @@ STATISTICS_COLUMNS = [
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Make the table of data sets."""
-    frame = statistics_table(plan, artefact_id, results)
-    return MadeTable(frame, statistics_display(heading(plan, artefact_id), frame))
-
-
-def statistics_display(title: str, table: pd.DataFrame) -> Table:
-    """Lay out the rows of `statistics_table`: our graph and, below it, the paper's row."""
+    """Make the table of data sets: our graph and, below it, the paper's row."""
+    table = statistics_table(plan, artefact_id, results)
     notes = Footnotes()
     rows: list[list[Text]] = []
     counted = bool((table["published_train_nodes"] != "").any())  # the paper prints sizes, not shares
     for row in table.to_dict("records"):
         if row["status"] == "ok":
-            ours = [
-                formats.count(row["nodes"]),
-                _counted(row["entries"] / 2),
-                f"{row['mean_degree']:.1f}",
-                _counted(row["features"]),
-                _counted(row["classes"]),
-                _split(row, counted),
-            ]
+            numbers = [row["entries"] / 2, row["features"], row["classes"]]
+            edges, features, classes = map(_counted, numbers)
+            degree = f"{row['mean_degree']:.1f}"
+            ours = [formats.count(row["nodes"]), edges, degree, features, classes, _split(row, counted)]
             marks = (notes.number(row["counted"]),) if row["counted"] else ()
             rows.append([Text(row["task_label"], marks), Text("ours"), *map(Text, ours)])
         else:
@@ -125,7 +116,8 @@ def statistics_display(title: str, table: pd.DataFrame) -> Table:
         "the directed entries of its file. Mean degree: directed entries per node; an undirected edge counts twice. "
         "Train / validation / test: shares of the nodes; of a relation, numbers of its tuples."
     ]
-    return Table(title, STATISTICS_COLUMNS, [RowGroup("", rows)], notes.texts, remarks, text_columns=2)
+    blocks, title = [RowGroup("", rows)], heading(plan, artefact_id)
+    return MadeTable(table, Table(title, STATISTICS_COLUMNS, blocks, notes.texts, remarks, text_columns=2))
 
 
 def _split(row: dict, counted: bool) -> str:

@@ -22,11 +22,9 @@ from dpgraph.reporting.claims.comparing import (
     chosen_targets,
     contrast_of,
     each,
+    in_points,
     on_each,
     where_tested,
-)
-from dpgraph.reporting.claims.comparing import (
-    points as points_said,
 )
 from dpgraph.reporting.claims.contrasts import Above, Contrast, Strength, contrast
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, all_hold, compared, picked
@@ -131,9 +129,7 @@ def _usable(where: str, points: Points, comparisons: Comparisons) -> bool:
         what = "target epsilons" if where.endswith("over ε") else "values of the sweep"
         comparisons.missing.append(f"{where}: fewer than two {what} in this suite")
         return False
-    bad = [f"{value} {outcome.why_not}" for value, (_, outcome) in points.items() if not outcome.ok]
-    if bad:
-        comparisons.missing.append(f"{where}: {', '.join(bad)}")
+    if comparisons.lack(where, ((value, outcome) for value, (_, outcome) in points.items())):
         return False
     comparisons.use(*points.values())
     return True
@@ -251,11 +247,8 @@ def _difference_of_ranges(
 
 def _range_p(wide: Points, narrow: Points) -> float:
     """Return the p-value against "the range over `wide` is not above that over `narrow`"."""
-    top, bottom = _extremes(wide)
-    worst = max(
-        contrast_of([(1.0, wide[top]), (-1.0, wide[bottom]), (-1.0, narrow[high]), (1.0, narrow[low])]).p_above(0.0)
-        for high, low in permutations(narrow, 2)
-    )
+    every = (_difference_of_ranges(wide, narrow, _extremes(wide), pair) for pair in permutations(narrow, 2))
+    worst = max(value.p_above(0.0) for value in every)
     return min(1.0, len(wide) * (len(wide) - 1) * worst)
 
 
@@ -320,20 +313,20 @@ def _ends(test: Curve) -> str:
 
 
 def _monotone_holds(test: Monotone) -> str:
-    more = f" by more than {points_said(test.by)}" if test.by else ""
-    steps = f", no step by {points_said(test.tolerance)} or more the other way" if test.tolerance else ""
+    more = f" by more than {in_points(test.by)}" if test.by else ""
+    steps = f", no step by {in_points(test.tolerance)} or more the other way" if test.tolerance else ""
     verb = "rises" if test.direction == "rising" else "falls"
     return f"{_named(test)} {verb}{_ends(test)}{more}{steps}{where_tested(test)}"
 
 
 def _monotone_fails(test: Monotone) -> str:
-    steps = f", or a step goes the other way by more than {points_said(test.tolerance)}" if test.tolerance else ""
+    steps = f", or a step goes the other way by more than {in_points(test.tolerance)}" if test.tolerance else ""
     where = where_tested(test, against=True)
-    return f"the ends differ by less than {points_said(test.by)}, or the other way{steps}{where}"
+    return f"the ends differ by less than {in_points(test.by)}, or the other way{steps}{where}"
 
 
 def _near_best_holds(test: NearBest) -> str:
-    less = f"less than {points_said(test.within)} below its best value"
+    less = f"less than {in_points(test.within)} below its best value"
     return f"{each(test.methods)} at {', '.join(test.values)} is {less}{where_tested(test)}"
 
 
@@ -343,10 +336,10 @@ KINDS = (
         Constant,
         on_each(compare_curves),
         lambda test: (
-            f"any two values of {_named(test)}{_ends(test)} differ by less than {points_said(test.within)}"
+            f"any two values of {_named(test)}{_ends(test)} differ by less than {in_points(test.within)}"
             + where_tested(test)
         ),
-        lambda test: f"two values differ by more than {points_said(test.within)}{where_tested(test, against=True)}",
+        lambda test: f"two values differ by more than {in_points(test.within)}{where_tested(test, against=True)}",
         can_be_drawn,
     ),
     ClaimKind(
@@ -361,7 +354,7 @@ KINDS = (
         on_each(compare_near_best),
         _near_best_holds,
         lambda test: (
-            f"one of these values is more than {points_said(test.within)} below another"
+            f"one of these values is more than {in_points(test.within)} below another"
             + where_tested(test, against=True)
         ),
     ),

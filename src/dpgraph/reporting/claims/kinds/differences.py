@@ -17,8 +17,8 @@ from dpgraph.reporting.claims.comparing import (
     at_target,
     chosen_targets,
     each,
+    in_points,
     on_each,
-    points,
     where_tested,
 )
 from dpgraph.reporting.claims.verdicts import Comparisons
@@ -92,9 +92,7 @@ def compare_acted(test: Acted, suite: PaperResults, data: DataSet, comparisons: 
             comparisons.missing.append(f"{data.label}: {first} and {second} have no budget in common in this suite")
         for target in chosen_targets(pairs, test.at) if pairs else []:
             where = f"{data.label}, |{first} − {second}|{at_target(target)}"
-            bad = [f"{entry.method_id} {outcome.why_not}" for entry, outcome in pairs[target] if not outcome.ok]
-            if bad:
-                comparisons.missing.append(f"{where}: {', '.join(bad)}")
+            if comparisons.lack(where, ((entry.method_id, outcome) for entry, outcome in pairs[target])):
                 continue
             (entry, outcome), (_, other) = pairs[target]
             apart = replace(outcome, values=(outcome.values - other.values).abs().dropna(), printed={})
@@ -121,14 +119,14 @@ def _greater_holds(test: Greater) -> str:
 
 def _above(margin: float) -> str:
     if margin > 0:
-        return f"more than {points(margin)} above"
-    return "above" if margin == 0 else f"less than {points(-margin)} below, or above,"
+        return f"more than {in_points(margin)} above"
+    return "above" if margin == 0 else f"less than {in_points(-margin)} below, or above,"
 
 
 def _greater_fails(test: Greater) -> str:
-    limit = f"less than {points(test.margin)} above" if test.margin > 0 else "below"
+    limit = f"less than {in_points(test.margin)} above" if test.margin > 0 else "below"
     if test.margin < 0:
-        limit = f"more than {points(-test.margin)} below"
+        limit = f"more than {in_points(-test.margin)} below"
     return f"{any_of(test.better)} is {limit} {any_of(test.worse)}{where_tested(test, against=True)}"
 
 
@@ -141,8 +139,8 @@ KINDS = (
     ClaimKind(
         Similar,
         on_each(compare_similar),
-        lambda test: f"{_pairs_said(test)} differ by less than {points(test.within)}{where_tested(test)}",
-        lambda test: f"one pair differs by more than {points(test.within)}{where_tested(test, against=True)}",
+        lambda test: f"{_pairs_said(test)} differ by less than {in_points(test.within)}{where_tested(test)}",
+        lambda test: f"one pair differs by more than {in_points(test.within)}{where_tested(test, against=True)}",
     ),
     ClaimKind(
         GrowingGap,

@@ -15,8 +15,8 @@ from dpgraph.reporting.claims.comparing import (
     at_target,
     chosen_targets,
     each,
+    in_points,
     on_each,
-    points,
     where_tested,
 )
 from dpgraph.reporting.claims.verdicts import Comparisons
@@ -61,7 +61,7 @@ def _places(test: AboveChance | Regime, data: DataSet, comparisons: Comparisons)
 
 
 def _regime_holds(test: Regime) -> str:
-    least = f"above {test.least:g}" if test.within is None else f"less than {points(test.within)} below print"
+    least = f"above {test.least:g}" if test.within is None else f"less than {in_points(test.within)} below print"
     return f"{each(test.methods)} is {least}{where_tested(test)}"
 
 

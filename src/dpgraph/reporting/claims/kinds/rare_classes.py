@@ -21,11 +21,11 @@ from scipy.stats import norm, rankdata
 
 from dpgraph.config.claim_tests import RarerClasses
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults, each
+from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults, at_target, each
 from dpgraph.reporting.claims.contrasts import DRAWS, LEVEL, Strength
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons
 from dpgraph.reporting.results import class_counts
-from dpgraph.reporting.views.class_wise.rows import ClassValues, class_changes, class_values
+from dpgraph.reporting.views.class_wise.rows import ClassValues, class_losses, class_values
 
 MOST_ORDERS = 10_000  # of the classes that are tried; of up to 7 classes all
 CORRELATION = 0.5  # under the alternative: the papers print none
@@ -77,13 +77,10 @@ def _sample(
         return None
     private, reference = max(own, key=lambda values: values.entry.target_epsilon or 0.0), references[0]
     entry = private.entry
-    bad = [f"{one.entry.method_id} {one.outcome.why_not}" for one in (private, reference) if not one.outcome.ok]
-    at = f" at target ε = {entry.target_epsilon:g}" if entry.target_epsilon is not None else ""
-    where = f"{label}, {entry.method_id}{at}"
-    if bad:
-        comparisons.missing.append(f"{where}: {', '.join(bad)}")
+    where = f"{label}, {entry.method_id}{at_target(entry.target_epsilon)}"
+    if comparisons.lack(where, ((one.entry.method_id, one.outcome) for one in (private, reference))):
         return None
-    changes = class_changes(private, reference, "loss")  # (seeds, C)
+    changes = class_losses(private, reference)  # (seeds, C)
     number = changes.shape[1]
     mean = changes.mean(axis=0) if len(changes) else np.zeros(0)
     if number < 3 or np.isnan(mean).any() or np.ptp(mean) == 0:

@@ -12,8 +12,8 @@ from dpgraph.reporting.claims.comparing import (
     add,
     at_target,
     chosen_targets,
+    in_points,
     on_each,
-    points,
     where_tested,
 )
 from dpgraph.reporting.claims.verdicts import Comparisons
@@ -72,11 +72,11 @@ def _holds(test: WeightedSum) -> str:
         + (f" at ε = {term.epsilon:g}" if term.epsilon is not None else "")
         for term in test.terms
     )
-    return f"{terms.removeprefix('+ ')} is above {points(test.above)}{_where(test)}"
+    return f"{terms.removeprefix('+ ')} is above {in_points(test.above)}{_where(test)}"
 
 
 def _fails(test: WeightedSum) -> str:
-    return f"it is below {points(test.above)}{_where(test, against=True)}"
+    return f"it is below {in_points(test.above)}{_where(test, against=True)}"
 
 
 KINDS = (ClaimKind(WeightedSum, on_each(compare_weighted_sum), _holds, _fails, has_terms, _named_places),)

@@ -11,7 +11,6 @@ import pandas as pd
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import chance, display, formats, protection
 from dpgraph.reporting.artefacts import heading, of_entry
-from dpgraph.reporting.chance import with_chance
 from dpgraph.reporting.display import Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.paper_values import paper_value
@@ -37,7 +36,9 @@ def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
     rows = [_accuracy_row(plan, entry, known) for entry in entries]
     table = pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
     table["rank"] = _ranks(entries, known, artefact.metric)
-    return with_chance(table, entries, known, artefact.metric) if artefact.chance else table
+    if not artefact.chance:
+        return table
+    return pd.concat([table, pd.DataFrame(chance.chance_columns(entries, known, artefact.metric))], axis=1)
 
 
 def _accuracy_row(plan: Plan, entry: Entry, results: Results) -> dict[str, Any]:
@@ -88,12 +89,6 @@ def _ranks(entries: Sequence[Entry], known: Results, metric: str) -> list[str]:
     return [found.get(place, "") for place in range(len(entries))]
 
 
-# the metric heads the empty one
-ACCURACY_COLUMNS = [
-    "Method", "Target ε", "", "Seeds", *display.EPSILON_HEADS, "Paper (%)", "Paper’s ε (proved)", "Difference",
-]  # fmt: skip
-
-
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
     """Make the table of accuracies."""
     frame = accuracy_table(plan, artefact_id, results)
@@ -108,29 +103,23 @@ def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
     blocks = display.by_task(
         table, lambda row: _accuracy_cells(row, notes) + [Text(row.get("above_chance") or DASH)] * tested
     )
+    levels, ranks = display.reference_remarks(table, shown), [REMARK] * bool(table["rank"].any())
     remarks = [
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s"
         f"{shown.difference and f', in {shown.difference}'}.",
-        *display.reference_remarks(table, shown),
+        *levels,
         "Target ε: proved; claimed for the paper’s mechanism.",
         f"{display.EPSILON_REMARK} Paper’s ε: as printed (in brackets: proved for that run).",
-        *([REMARK] if table["rank"].any() else []),
-        *protection.remarks(table),
-        *[chance.REMARK] * tested,
+        *(*ranks, *protection.remarks(table), *[chance.REMARK] * tested),
     ]
     brief = [
         "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s. "
         "ε claimed: by the paper’s formula; ε proved: by a theorem; none: no guarantee.",
-        *display.reference_remarks(table, shown),
-        *([REMARK] if table["rank"].any() else []),
-        *protection.brief(table),
-        *[chance.REMARK] * tested,
+        *(*levels, *ranks, *protection.brief(table), *[chance.REMARK] * tested),
     ]
-    heads = {
-        "": shown.label[0].upper() + shown.label[1:],
-        "Paper (%)": f"Paper ({shown.unit})" if shown.unit else "Paper",
-    }
-    columns = [heads.get(name, name) for name in ACCURACY_COLUMNS] + [chance.HEAD] * tested
+    paper = f"Paper ({shown.unit})" if shown.unit else "Paper"
+    columns = ["Method", "Target ε", shown.label[0].upper() + shown.label[1:], "Seeds", *display.EPSILON_HEADS, paper]
+    columns += ["Paper’s ε (proved)", "Difference", *[chance.HEAD] * tested]
     return Table(title, columns, blocks, notes.texts, remarks, brief=brief)
 
 

@@ -175,22 +175,21 @@ def _display(title: str, wide: Wide, long: pd.DataFrame, shown: Quantity, deltas
     left_out = dict.fromkeys(long[~long["method"].isin(named)]["label"])
     counts = sorted({int(n) for n in long[long["status"] == "ok"]["n"]})
     seeds = f" ({' or '.join(map(str, counts))})" if counts else ""
+    below = [*deltas, *[REMARK] * bool(long["rank"].any())]
     remarks = [
         f"{shown.label[0].upper()}{shown.label[1:]}. Ours: mean over the seeds{seeds} and its 95 % Student t interval. "
         "Paper: as printed, ± as the paper has it.",
-        "Target ε: proved; claimed for the paper’s mechanism. ε claimed: by the "
-        "paper’s formula, even where it is wrong; ε proved: by a theorem; none: no guarantee; ∞: no privacy; a range "
-        "spans the values of the line. The paper’s own runs have no proved ε.",
-        *deltas,
-        *([REMARK] if long["rank"].any() else []),
+        "Target ε: proved; claimed for the paper’s mechanism. ε claimed: by the paper’s formula, even where it is "
+        "wrong; ε proved: by a theorem; none: no guarantee; ∞: no privacy; a range spans the values of the line. The "
+        "paper’s own runs have no proved ε.",
+        *below,
         *protection.remarks(long),
         *([f"In the long form only: {', '.join(left_out)}."] if left_out else []),
     ]
     brief = [
         f"{shown.label[0].upper()}{shown.label[1:]}: mean over the seeds{seeds} ± half of the 95 % Student t interval. "
         "Paper: as printed. ε claimed: by the paper’s formula; ε proved: by a theorem; none: no guarantee.",
-        *deltas,
-        *([REMARK] if long["rank"].any() else []),
+        *below,
         *protection.brief(long),
     ]
     spans = ("",) * len(HEADS) + wide.spans

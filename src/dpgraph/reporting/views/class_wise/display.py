@@ -57,13 +57,7 @@ def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
     measures = [display.measure_cell(row, name) for name in MEASURES]
     if row["status"] != "ok":
         measures = [display.failure(row, notes), *[Text(DASH)] * (len(MEASURES) - 1)]
-    return [
-        Text(row["label"]),
-        display.target_cell(row),
-        *display.epsilon_cells(row, notes),
-        display.seeds_cell(row, notes),
-        *measures,
-    ]
+    return [*display.head_cells(row, notes), display.seeds_cell(row, notes), *measures]
 
 
 FEW = 16  # classes; with more a panel has the whole width

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.stats import rankdata
 
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting.artefacts import counterparts, described, prepend_columns
+from dpgraph.reporting.artefacts import EntryRun, counterparts, described, prepend_columns
 from dpgraph.reporting.results import EntryResult, Results, over_seeds, summarise
 
 Counts = Mapping[str, np.ndarray]  # (classes,) labelled training nodes, by task id
@@ -18,7 +18,7 @@ NO_COUNTS = "class frequencies are not known: the graph is not there"
 
 
 @dataclass(frozen=True)
-class ClassValues:
+class ClassValues(EntryRun):
     """Test accuracy by class of one entry, in percent.
 
     `accuracy` has a row per seed and a column per class that the test nodes of every seed have, most frequent in
@@ -26,8 +26,6 @@ class ClassValues:
     `outcome`, the overall accuracy, is not ok.
     """
 
-    entry: Entry
-    outcome: EntryResult
     accuracy: pd.DataFrame
     frequency: np.ndarray
 
@@ -106,7 +104,7 @@ def _measures(values: ClassValues, reference: ClassValues | None) -> dict[str, n
     if not accuracy.size:
         return {name: np.array([]) for name in MEASURES}
     third = max(1, accuracy.shape[1] // 3)
-    loss = np.array([]) if reference is None else rank_correlations(values, reference, "loss")
+    loss = np.array([]) if reference is None else rank_correlations(values, reference)
     return {
         "accuracy": 100 * values.outcome.values.to_numpy(float),
         "worst_class": accuracy.min(axis=1),
@@ -116,12 +114,12 @@ def _measures(values: ClassValues, reference: ClassValues | None) -> dict[str, n
     }
 
 
-def rank_correlations(values: ClassValues, reference: ClassValues, of: str) -> np.ndarray:
-    """Return Spearman's correlation over classes of training frequency with loss or accuracy, by common seed.
+def rank_correlations(values: ClassValues, reference: ClassValues) -> np.ndarray:
+    """Return Spearman's correlation over classes of training frequency with loss, by common seed.
 
-    It is nan where the values of a seed do not vary over classes, and for fewer than three classes.
+    It is nan where the losses of a seed do not vary over classes, and for fewer than three classes.
     """
-    compared = class_changes(values, reference, of)
+    compared = class_losses(values, reference)
     if compared.shape[1] < 3:
         return np.full(len(compared), np.nan)
     ranks = rankdata(compared, axis=1)
@@ -131,14 +129,10 @@ def rank_correlations(values: ClassValues, reference: ClassValues, of: str) -> n
     return np.divide(ranks @ frequency, scale, out=np.full(len(compared), np.nan), where=scale > 0)
 
 
-def class_changes(values: ClassValues, reference: ClassValues, of: str) -> np.ndarray:
-    """Return (common seeds, classes) points of accuracy lost to the reference, or the accuracy itself.
-
-    `of` is `loss` or `accuracy`.
-    """
+def class_losses(values: ClassValues, reference: ClassValues) -> np.ndarray:
+    """Return (common seeds, classes) points of accuracy lost to the reference."""
     own, other = values.accuracy, reference.accuracy
     if own.empty or other.empty:
         return np.zeros((0, 0))
     seeds = own.index.intersection(other.index)  # the test nodes, and so the classes, are the same in both
-    compared = own.loc[seeds] if of == "accuracy" else other.loc[seeds, own.columns] - own.loc[seeds]
-    return compared.to_numpy(float)
+    return (other.loc[seeds, own.columns] - own.loc[seeds]).to_numpy(float)

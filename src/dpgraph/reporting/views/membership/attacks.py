@@ -19,7 +19,7 @@ from dpgraph.families.registry import spec
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.node_classification.exposure import Exposure
-from dpgraph.reporting.artefacts import described, prepend_columns
+from dpgraph.reporting.artefacts import EntryRun, described, prepend_columns
 from dpgraph.reporting.results import EntryResult, Results, over_seeds
 from dpgraph.reporting.stored import NO_EXPOSURE
 
@@ -116,22 +116,14 @@ def measure(scores: np.ndarray, members: np.ndarray) -> Measured:
     curve = roc(scores, members)
     fpr, tpr = curve
     count = int(members.sum())
-    return Measured(
-        float(np.trapezoid(tpr, fpr)),
-        float((tpr - fpr).max()),
-        tpr_at(curve, GRID),
-        tpr_at(curve, np.array(RATES)),
-        count,
-        len(members) - count,
-    )
+    auc, advantage, at_rates = float(np.trapezoid(tpr, fpr)), float((tpr - fpr).max()), tpr_at(curve, np.array(RATES))
+    return Measured(auc, advantage, tpr_at(curve, GRID), at_rates, count, len(members) - count)
 
 
 @dataclass(frozen=True)
-class Attack:
+class Attack(EntryRun):
     """One score against one entry; `seeds` is empty where `reason` states why."""
 
-    entry: Entry
-    outcome: EntryResult
     score: str  # key of SCORES
     reason: str
     seeds: tuple[Measured, ...]
@@ -181,13 +173,8 @@ def _measured(entry: Entry, known: Results, score: str) -> dict[int, Measured]:
 
 def measures_of(one: Measured) -> dict[str, np.ndarray]:
     """Return the values of a seed that become metrics, by name."""
-    return {
-        "auc": np.array([one.auc]),
-        "advantage": np.array([one.advantage]),
-        "tpr": one.tpr,
-        "at_rates": one.at_rates,
-        "sizes": np.array([one.members, one.others]),
-    }
+    values = {name: getattr(one, name) for name in ("auc", "advantage", "tpr", "at_rates")}
+    return {name: np.atleast_1d(value) for name, value in (values | {"sizes": (one.members, one.others)}).items()}
 
 
 def aligned(exposures: list[Exposure]) -> tuple[np.ndarray, np.ndarray]:

@@ -53,13 +53,8 @@ BOUND = (
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Make the table of membership attacks."""
-    frame = membership_table(attacks(plan, artefact_id, results))
-    return MadeTable(frame, membership_display(heading(plan, artefact_id), frame))
-
-
-def membership_display(title: str, table: pd.DataFrame) -> Table:
-    """Lay out the rows of `membership_table`, a block per task, two rows per entry."""
+    """Make the table of membership attacks, a block per task, two rows per entry."""
+    table = membership_table(attacks(plan, artefact_id, results))
     notes = Footnotes()
     blocks = display.by_task(table, lambda row: _cells(row, notes), _title)
     remarks = [
@@ -69,7 +64,8 @@ def membership_display(title: str, table: pd.DataFrame) -> Table:
         display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
-    return Table(title, COLUMNS, blocks, notes.texts, remarks, text_columns=2)
+    title = heading(plan, artefact_id)
+    return MadeTable(table, Table(title, COLUMNS, blocks, notes.texts, remarks, text_columns=2))
 
 
 def _title(part: pd.DataFrame) -> str:
@@ -97,14 +93,8 @@ def _cells(row: dict, notes: Footnotes) -> list[Text]:
         status = row if row["status"] != "ok" else row | {"status": "not available"}
         status = status | {"reason": status["reason"].removeprefix("not available: ")}
         values = [display.failure(status, notes), *[Text(DASH)] * (len(MEASURES) - 1)]
-    return [
-        Text(row["label"]),
-        Text(SCORES[row["score"]]),
-        display.target_cell(row),
-        *display.epsilon_cells(row, notes),
-        Text(str(row["n"]) if measured else DASH),
-        *values,
-    ]
+    seeds = Text(str(row["n"]) if measured else DASH)
+    return [*display.head_cells(row, notes, Text(SCORES[row["score"]])), seeds, *values]
 
 
 def _measure(row: dict, name: str) -> str:
@@ -215,16 +205,8 @@ def _panel(axes: Axes, drawn: list[Attack], looks: Mapping[str, Look]) -> None:
         kept = one.seeds[0].others * GRID >= 1
         tpr = np.where(one.mean_tpr[kept] > 0, one.mean_tpr[kept], np.nan)
         places = (number * MARKS // len(drawn), MARKS)  # marks of curves that coincide are side by side
-        axes.plot(
-            GRID[kept],
-            tpr,
-            color=style.colour,
-            linestyle=style.line,
-            linewidth=1.1,
-            zorder=3,
-            markevery=places,
-            **marks.marked(style),
-        )
+        line = {"color": style.colour, "linestyle": style.line, "linewidth": 1.1, "zorder": 3, "markevery": places}
+        axes.plot(GRID[kept], tpr, **line, **marks.marked(style))
 
 
 def _visible(drawn: list[Attack]) -> dict[str, Bound]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import yaml
 
-from dpgraph.config.paths import Paths
 from dpgraph.config.settings import ChosenSetting, ChosenSettings, SearchedMethod, place
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.files import write_text
@@ -145,5 +144,5 @@ def best_trial(
 def commits(plan: Plan, artefacts: Collection[str]) -> list[str]:
     """Return the commits that made the records of the trials."""
     cells = {entry.cell.slug: entry.cell for name in artefacts for entry in plan.entries_of(name)}
-    records = (read_record(Paths(plan.config).result(cell)).record for cell in cells.values())
+    records = (read_record(plan.paths.result(cell)).record for cell in cells.values())
     return sorted({str(record.provenance.get("commit", "unknown")) for record in records})

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from dpgraph.config.cell import Cell
-from dpgraph.config.expansion import merged
+from dpgraph.config.expansion import merged, nested
 from dpgraph.config.experiment import Search
 from dpgraph.config.streams import split_number
 from dpgraph.core.errors import UserError
@@ -100,10 +100,7 @@ def objections(search: Search, trials: Sequence[Entry]) -> list[str]:
 
 def _changed(cell: Cell, path: str, value: Any) -> Cell | None:
     """Return the cell with one setting changed; None: it is valid only together with others."""
-    settings = value
-    for key in reversed(path.split(".")):
-        settings = {key: settings}
     try:
-        return resolve(merged(cell.model_dump(), settings))
+        return resolve(merged(cell.model_dump(), nested(path, value)))
     except UserError:
         return None

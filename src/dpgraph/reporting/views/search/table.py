@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
+from dpgraph.config.expansion import flat
 from dpgraph.config.experiment import Search
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats, protection
-from dpgraph.reporting.artefacts import heading, of_entry
+from dpgraph.reporting.artefacts import EntryRun, heading, of_entry
 from dpgraph.reporting.dictionary import MECHANISM
 from dpgraph.reporting.display import (
     EPSILON_HEADS,
@@ -32,7 +34,7 @@ from dpgraph.reporting.display import (
 )
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.results import EntryResult, Results, Summary
+from dpgraph.reporting.results import Results, Summary
 from dpgraph.reporting.views.search.cost import NOT_ACCOUNTED, TuningCost, tuning_cost
 
 SearchKey = tuple[str, str, float]  # method, task, target epsilon
@@ -43,12 +45,14 @@ COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "datase
            "epsilon_target")  # fmt: skip
 
 
-class Trial(NamedTuple):
-    """One trial with its validation score."""
+@dataclass(frozen=True)
+class Trial(EntryRun):
+    """One trial: its outcome is that of the validation metric."""
 
-    entry: Entry
-    outcome: EntryResult  # of the validation metric
-    validation: Summary
+    @property
+    def validation(self) -> Summary:
+        """Return its score."""
+        return self.outcome.summary()
 
     @property
     def kind(self) -> tuple[str, str]:
@@ -75,7 +79,7 @@ def search_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
     metric = plan.artefacts[artefact_id].metric
     rows = []
     for _, entries in groupby(_ordered(plan, artefact_id), key=_key):
-        trials = [Trial(entry, *_outcome(entry, known, search.metric)) for entry in entries]
+        trials = [Trial(entry, known.outcome(entry, search.metric)) for entry in entries]
         kinds = dict.fromkeys(trial.kind for trial in trials if trial.complete)
         for kind in kinds:
             ranked = sorted(
@@ -87,7 +91,9 @@ def search_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
             cost = tuning_cost(search, [trial.entry for trial in trials], mechanism)
             if len(kinds) > 1 and not cost.reason:
                 cost = TuningCost(math.nan, UNLIKE_TRIALS)
-            chosen = _selected(_outcome(ranked[0].entry, known, metric)[1], cost)
+            test = known.outcome(ranked[0].entry, metric).summary()
+            chosen = {"selected": True, "test_mean": test.mean, "test_std": test.std}  # of the selected trial alone
+            chosen |= {"tuning_epsilon": cost.epsilon, "tuning_reason": cost.reason}
             rows += [_row(trial, rank, count) | (chosen if rank == 1 else {}) for rank, trial in enumerate(ranked, 1)]
         rows += [_row(trial, None, len(trials)) for trial in trials if not trial.complete]
     return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
@@ -126,22 +132,6 @@ def _ordered(plan: Plan, artefact_id: str) -> list[Entry]:
     for position, entry in enumerate(entries):
         first.setdefault(_key(entry), position)
     return sorted(entries, key=lambda entry: first[_key(entry)])
-
-
-def _outcome(entry: Entry, results: Results, metric: str) -> tuple[EntryResult, Summary]:
-    outcome = results.outcome(entry, metric)
-    return outcome, outcome.summary()
-
-
-def _selected(test: Summary, cost: TuningCost) -> dict[str, Any]:
-    """Return the columns that only the selected trial has."""
-    return {
-        "selected": True,
-        "test_mean": test.mean,
-        "test_std": test.std,
-        "tuning_epsilon": cost.epsilon,
-        "tuning_reason": cost.reason,
-    }
 
 
 def _row(trial: Trial, rank: int | None, trials: int) -> dict[str, Any]:
@@ -234,14 +224,7 @@ def settings_text(settings: Mapping[str, Any]) -> str:
     >>> settings_text({"training": {"learning_rate": 0.01}, "model": {"width": 64}})
     'learning_rate=0.01, width=64'
     """
-    flat = dict(_flat(settings))
-    last = [path.rpartition(".")[2] for path in flat]
-    names = last if len(set(last)) == len(last) else list(flat)
-    return ", ".join(f"{name}={value}" for name, value in zip(names, flat.values(), strict=True))
-
-
-def _flat(settings: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    flat: list[tuple[str, Any]] = []
-    for key, value in settings.items():
-        flat += _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else [(f"{prefix}{key}", value)]
-    return flat
+    by_path = flat(settings)
+    last = [path.rpartition(".")[2] for path in by_path]
+    names = last if len(set(last)) == len(last) else list(by_path)
+    return ", ".join(f"{name}={value}" for name, value in zip(names, by_path.values(), strict=True))

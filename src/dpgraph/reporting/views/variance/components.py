@@ -27,7 +27,7 @@ from dpgraph.config.streams import initialisation_number, split_number
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting.artefacts import described, prepend_columns
+from dpgraph.reporting.artefacts import EntryRun, described, prepend_columns
 from dpgraph.reporting.results import EntryResult, Results
 
 DRAWS = 100_000  # of an interval's ends, whose own error is then below 1 %
@@ -125,20 +125,12 @@ def components(values: np.ndarray) -> Components:
     a, b = values.shape
     mean, rows, columns = values.mean(), values.mean(axis=1), values.mean(axis=0)
     rest = values - rows[:, None] - columns[None, :] + mean
-    sums = (b * ((rows - mean) ** 2).sum(), a * ((columns - mean) ** 2).sum(), (rest**2).sum())
+    sums = float(b * ((rows - mean) ** 2).sum()), float(a * ((columns - mean) ** 2).sum()), float((rest**2).sum())
     degrees = (a - 1, b - 1, (a - 1) * (b - 1))
     generator = numpy_generator("dpgraph", "generalised intervals of variance components")
     draws = [one / generator.chisquare(degree, DRAWS) for one, degree in zip(sums, degrees, strict=True)]
     raw = _solved([np.asarray(one / degree) for one, degree in zip(sums, degrees, strict=True)], a, b)
-    return Components(
-        mean=float(mean),
-        splits=a,
-        initialisations=b,
-        sums=(float(sums[0]), float(sums[1]), float(sums[2])),
-        raw=raw,
-        parts=_positive(raw),
-        draws=_positive(_solved(draws, a, b)),
-    )
+    return Components(float(mean), a, b, sums, raw, _positive(raw), _positive(_solved(draws, a, b)))
 
 
 def _solved(mean_squares: Sequence[np.ndarray], a: int, b: int) -> Parts:
@@ -157,11 +149,9 @@ TOO_FEW = "fewer than two splits of which every run ended well"
 
 
 @dataclass(frozen=True)
-class Crossed:
+class Crossed(EntryRun):
     """One entry: its (splits, initialisations) values in the unit that is shown."""
 
-    entry: Entry
-    outcome: EntryResult
     values: pd.DataFrame
     components: Components | None  # None where `outcome` is not ok
 

@@ -22,7 +22,7 @@ from dpgraph.reporting.drawing import canvas, words
 from dpgraph.reporting.drawing.canvas import GREY, Drawn
 from dpgraph.reporting.drawing.palette import looks_of_values
 from dpgraph.reporting.formats import DASH
-from dpgraph.reporting.quantities import Quantity, quantity
+from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.views.variance.components import (
     PARTS,
     Crossed,
@@ -33,7 +33,7 @@ from dpgraph.reporting.views.variance.components import (
 )
 
 SHOWN_PAIRS = 5  # one of `rows.PAIRS`; the CSV file has all of them
-HEADS = {"split": "splits", "initialisation": "initialisations", "rest": "rest"}
+HEADS = ("splits", "initialisations", "rest")  # of PARTS
 ERROR_HEADS = {
     "pairs": f"Error of {SHOWN_PAIRS} pairs",
     "stated": f"Stated by {SHOWN_PAIRS} on one split",
@@ -42,26 +42,12 @@ ERROR_HEADS = {
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
-    """Make the table of variance components."""
-    frame = variance_table(plan, artefact_id, results)
-    return MadeTable(
-        frame, variance_display(heading(plan, artefact_id), frame, quantity(plan.artefacts[artefact_id].metric))
-    )
-
-
-def variance_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
-    """Lay out the rows of `variance_table`, a block per task."""
+    """Make the table of variance components, a block per task."""
+    table, shown = variance_table(plan, artefact_id, results), quantity(plan.artefacts[artefact_id].metric)
     notes = Footnotes()
-    columns = [
-        "Method",
-        "Target ε",
-        shown.label[0].upper() + shown.label[1:],
-        "Splits × init.",
-        *(f"Std of {HEADS[part]}" for part in PARTS),
-        *(f"Share of {HEADS[part]} (%)" for part in PARTS),
-        *ERROR_HEADS.values(),
-        *display.EPSILON_HEADS,
-    ]
+    of_parts = [*(f"Std of {head}" for head in HEADS), *(f"Share of {head} (%)" for head in HEADS)]
+    columns = ["Method", "Target ε", shown.label[0].upper() + shown.label[1:], "Splits × init.", *of_parts]
+    columns += [*ERROR_HEADS.values(), *display.EPSILON_HEADS]
     remarks = [
         "Every split is trained with every initialisation. Value: mean ± its standard error for new splits and "
         "initialisations. Std and errors are in points, in brackets their 95 % interval; shares are of the variance.",
@@ -78,18 +64,15 @@ def variance_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
         display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
-    return Table(title, columns, display.by_task(table, lambda row: _cells(row, notes)), notes.texts, remarks)
+    blocks = display.by_task(table, lambda row: _cells(row, notes))
+    return MadeTable(table, Table(heading(plan, artefact_id), columns, blocks, notes.texts, remarks))
 
 
 def _cells(row: dict, notes: Footnotes) -> list[Text]:
     head = [Text(row["label"]), display.target_cell(row)]
     if row["status"] != "ok":
-        return [
-            *head,
-            display.failure(row, notes),
-            *[Text(DASH)] * (4 + 2 * len(PARTS)),
-            *display.epsilon_cells(row, notes),
-        ]
+        empty = [Text(DASH)] * (4 + 2 * len(PARTS))
+        return [*head, display.failure(row, notes), *empty, *display.epsilon_cells(row, notes)]
     some = (notes.number(row["reason"]),) if row["reason"] else ()
     return [
         *head,
@@ -114,11 +97,7 @@ AROUND = 0.85  # inches of a panel's title and axis
 FILLED = 0.7  # of a band, by the rows of its splits
 SMALLEST_TEXT = 9  # percent; a smaller bar is too short for its number
 COLOURS = {"split": BLUE, "initialisation": ORANGE, "rest": "#BDBDBD"}
-TEXTS = {
-    "split": "between splits",
-    "initialisation": "between initialisations",
-    "rest": "rest",
-}
+TEXTS = {"split": "between splits", "initialisation": "between initialisations", "rest": "rest"}
 REMARK = (
     "Left: a dot for each run, a row for each split, a colour and marker for each initialisation; tick: mean of the "
     "split. Right: shares of the variance; rest: batches, noise and interaction; line: 95 % confidence interval of the "
