@@ -14,7 +14,7 @@ import numpy as np
 from dpgraph.core.errors import UserError, shown
 from dpgraph.data.readers import DAMAGE
 from dpgraph.own_graph.graph import MOST_NUMBERS, OwnGraph, split_of
-from dpgraph.own_graph.labels import label_texts, labels_of
+from dpgraph.own_graph.labels import label_texts, read_labels
 
 EDGES: dict[str, tuple[str, ...]] = {
     "edge_index": ("edge_index",),
@@ -153,11 +153,11 @@ def from_arrays(
     if features is not None:
         columns = columns or _names_of(features)
         features = dense_rows(features, len(y), f"{where}: x")
-    places, found = labels_of(label_texts(y, where), classes, where)
+    found = read_labels(label_texts(y, where), classes, where)
     roles = None if split is None else roles_of(split, len(y), where)
     return OwnGraph(
         tuple(map(str, ids)) if ids is not None else tuple(map(str, range(len(y)))),
-        edges[0].astype(np.int64), edges[1].astype(np.int64), features, places, found, roles, directed,
+        edges[0].astype(np.int64), edges[1].astype(np.int64), features, found.places, found.classes, roles, directed,
         tuple(columns), classes_given=classes is not None, where=where, read=read,
     )  # fmt: skip
 

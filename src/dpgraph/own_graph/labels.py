@@ -28,12 +28,6 @@ class Labels:
     missing: dict[str, int]  # texts that mean no label, and how many there are; those of empty cells left out
 
 
-def labels_of(values: Sequence[str], given: Sequence[str] | None, where: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return labels and the class list, from texts."""
-    found = read_labels(values, given, where)
-    return found.places, found.classes
-
-
 def read_labels(values: Sequence[str], given: Sequence[str] | None, where: str, *, first: int = 2) -> Labels:
     """Return the labels that texts name. `given`: the class list.
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.data.arrays import saved_matrix
+from dpgraph.data.arrays import checked_csr
 from dpgraph.data.raw_graph import RawGraph, frequent_classes
 from dpgraph.data.readers import reading
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
@@ -26,8 +27,13 @@ def read(raw_dir: Path, one_in: int = 1, least_in_class: int | None = None) -> R
         features, labels, types = arrays["feature"].astype(np.float32), arrays["label"], arrays["node_types"]
         if types.shape != labels.shape:
             raise ValueError(f"{len(types)} node types for {len(labels)} labels")
-    with reading(raw_dir / "reddit_graph.npz") as path, np.load(path, allow_pickle=False) as arrays:
-        edges = saved_matrix(arrays)
+    with reading(raw_dir / "reddit_graph.npz") as path:
+        matrix = sp.load_npz(path)
+        if matrix.format == "csr":
+            matrix = checked_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape)
+        elif matrix.format != "coo":
+            raise ValueError(f"sparse format {matrix.format}: expected csr or coo")
+        edges = matrix.tocoo()
     split = np.full(len(labels), NO_SPLIT, dtype=np.uint8)
     for code, value in NODE_TYPES.items():
         split[types == code] = value
