@@ -274,7 +274,7 @@ REFUSED = {
     "attribute that is not there": ({"data": graph(), "split": "part"}, r"no attribute part of nodes \(--split\)"),
     "features of texts": ({"data": graph(a=list("abcdef")), "features": "a"}, "attribute a: expected a number"),
     "array beside NetworkX": ({"data": graph(), "features": FEATURES}, "--features of type .*: expected the name"),
-    **{name: (library(name), "data=Graph: expected a NetworkX graph: data.to_") for name in ("igraph", "dgl.a")},
+    **{name: (library(name), "data=Graph: expected a graph of PyTorch Geom") for name in ("igraph", "dgl.a")},
     "data frame": (pandas.DataFrame({"a": [1]}), "data=DataFrame: expected the paths of two files"),
     "two data frames": ((pandas.DataFrame(), pandas.DataFrame()), "data=DataFrame: expected the paths of two files"),
     "text": ("edges.csv", "edges.csv: no such file"),

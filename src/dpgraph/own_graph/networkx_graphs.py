@@ -125,10 +125,8 @@ def _numbers(values: list[Any], name: str, ids: list[str], where: str) -> np.nda
     kinds = [_kind(value) for value in values]
     if "numbers" not in kinds and "number" not in kinds:
         return None
-    wrong = [place for place, kind in enumerate(kinds) if kind == "other"]
-    wrong = wrong or [place for place, kind in enumerate(kinds) if kind != kinds[0]]
-    if wrong:
-        place = wrong[0]
+    place = next((place for place, kind in enumerate(kinds) if kind == "other" or kind != kinds[0]), None)
+    if place is not None:
         raise UserError(f"{where}: node {shown(ids[place])}: {shown(name)}={shown(values[place])}: expected a number, "
                         "as other nodes have (or leave it out: --ignore)")  # fmt: skip
     rows = [as_array(value, f"{where}: {name}").reshape(-1) for value in values]
