@@ -205,10 +205,6 @@ def hetero():
     return made
 
 
-def library(name):
-    return type("Graph", (), {"__module__": name, "is_directed": None, "nodes": (), "edges": ()})()
-
-
 WIDE = sp.csr_matrix((200_000, 100_000), dtype=np.float32)
 REFUSED = {
     "two splits": (data(train_mask=torch.ones(SIZE, 10)), "data.train_mask: 10 splits: expected one, or split="),
@@ -274,7 +270,6 @@ REFUSED = {
     "attribute that is not there": ({"data": graph(), "split": "part"}, r"no attribute part of nodes \(--split\)"),
     "features of texts": ({"data": graph(a=list("abcdef")), "features": "a"}, "attribute a: expected a number"),
     "array beside NetworkX": ({"data": graph(), "features": FEATURES}, "--features of type .*: expected the name"),
-    **{name: (library(name), "data=Graph: expected a graph of PyTorch Geom") for name in ("igraph", "dgl.a")},
     "data frame": (pandas.DataFrame({"a": [1]}), "data=DataFrame: expected the paths of two files"),
     "two data frames": ((pandas.DataFrame(), pandas.DataFrame()), "data=DataFrame: expected the paths of two files"),
     "text": ("edges.csv", "edges.csv: no such file"),
