@@ -48,7 +48,7 @@ def test_vectors_are_read_file_by_file(tmp_path):
 def test_an_encoding_is_used_for_its_own_texts_checkpoint_and_settings_only(tmp_path, monkeypatch):
     calls = []
 
-    def encode(folder, checkpoint, special_tokens, device):
+    def encode(folder, checkpoint, special_tokens):
         calls.append((checkpoint.name, special_tokens))
         encoded(folder, weights_of_texts(texts)[1])
 

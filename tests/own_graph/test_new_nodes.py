@@ -112,7 +112,9 @@ def test_features_of_an_array_are_named_by_place(tmp_path, monkeypatch):
     assert np.allclose(found(), model.predict(np.array([[1.0, 2, 3]])), atol=1e-6)
 
 
-def test_places_in_arrays_are_ids_in_lists(of_arrays):
+def test_places_in_arrays_are_ids_in_lists(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arrays(small(size=60))) == 0
     model = load("mine")
     rows = np.ones((1, model.header.num_features))
     assert np.array_equal(model.predict(rows, [[1, np.int64(2)]]), model.predict(rows, [["1", "2"]]))

@@ -145,7 +145,7 @@ def test_a_row_depends_on_no_other(monkeypatch):
 def test_a_row_does_not_read_what_is_far_away():
     """The component of a root alone: relabelling and removing the rest changes nothing but rounding."""
     left, right = random_adjacency(12, 0.4, seed=1, hub=True), random_adjacency(40, 0.3, seed=2)
-    joint = sp.block_diag([right, left], format="csr")
+    joint = sp.block_diag([sp.csr_matrix(right), sp.csr_matrix(left)], format="csr")
     rows = approximate_pagerank(joint, np.arange(40, 52)).toarray()
     alone = approximate_pagerank(sp.csr_matrix(left), np.arange(12)).toarray()
     assert not rows[:, :40].any()

@@ -375,8 +375,8 @@ BUGS = (
     edit(
         "hubs have buckets",
         STRANGERS + "CappedStrangerBallots.read",
-        "bucket_trust(released, mass, std, shrinkage, self.one_vote) * there",
-        "bucket_trust(released, mass, std, shrinkage, self.one_vote)",
+        "bucket_trust(released, mass, std, shrinkage, heaviest) * there",
+        "bucket_trust(released, mass, std, shrinkage, heaviest)",
         OF_STRANGER_VOTES + "test_voters_and_hubs_have_no_bucket_to_read",
     ),
 )

@@ -184,8 +184,8 @@ BUGS = (
     edit(
         "a number that a node lacks is none",
         NETWORKX + "_numbers",
-        "if wrong: ...",
-        "if wrong: return None",
+        "if place is not None: ...",
+        "if place is not None: return None",
         REFUSED.format("number that a node lacks"),
     ),
     edit(
