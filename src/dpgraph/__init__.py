@@ -3,11 +3,11 @@
 __version__ = "0.1.0"
 
 PUBLIC = {"fit": "dpgraph.own_graph.python:fit", "load": "dpgraph.own_graph.model:load",
-          "compare": "dpgraph.own_graph.python:compare", "to_pyg": "dpgraph.own_graph.objects:to_pyg"}  # fmt: skip
+          "compare": "dpgraph.own_graph.python:compare"}  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    """`dpgraph.fit`, `load`, `compare` and `to_pyg`, imported when they are asked for: they need torch.
+    """`dpgraph.fit`, `load` and `compare`, imported when they are asked for: they need torch.
 
     By name, so that what a training job is made by (pipeline/fingerprints.py) does not depend on them.
     """

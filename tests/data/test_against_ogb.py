@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 
 from dpgraph.core.loading import ogb_module
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.data.fetch import fetch, mirrors_from
+from dpgraph.data.fetch import mirrors_from
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import ogb
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
+from tests.data.offline import fetch_offline
 
 META = {
     "version": 1, "url": "none", "download_name": "toy", "num tasks": 1, "task type": "multiclass classification",
@@ -42,11 +43,11 @@ def ogb_package():
         yield ogb.nodeproppred
 
 
-def theirs(package, folder, **meta):
+def theirs(package, folder):
     """Their data set of a folder, as for one that was downloaded and unpacked."""
     (folder / "RELEASE_v1.txt").touch()
     (folder / "processed").mkdir(exist_ok=True)
-    return package.NodePropPredDataset("toy", meta_dict={**META, "dir_path": str(folder), **meta})
+    return package.NodePropPredDataset("toy", meta_dict={**META, "dir_path": str(folder)})
 
 
 def put(path, rows, header=None):
@@ -103,25 +104,6 @@ def test_a_folder_in_the_layout_of_ogb(ogb_package, tmp_path_factory, content):
     assert_same(ours, graph["edge_index"], graph["node_feat"], found, dataset.get_idx_split())
     assert_same(ours, edges.T, ours.features, labels, split)
     np.testing.assert_array_max_ulp(ours.features, features.astype(np.float32), maxulp=1)  # through digits and float64
-
-
-@settings(max_examples=10, deadline=None)
-@given(content=contents())
-def test_a_folder_in_the_binary_layout_of_ogb(ogb_package, tmp_path_factory, content):
-    """As ogbn-papers100M: raw/data.npz."""
-    folder = tmp_path_factory.mktemp("toy")
-    nodes, edges, features, labels, split = content
-    (folder / "raw").mkdir()
-    np.savez(folder / "raw/data.npz", edge_index=edges.T, num_nodes_list=[nodes], num_edges_list=[len(edges)],
-             node_feat=features.astype(np.float32), node_year=np.zeros((nodes, 1)))  # fmt: skip
-    np.savez(folder / "raw/node-label.npz", node_label=labels)
-    for part, chosen in split.items():
-        put(folder / "split/time" / f"{part}.csv.gz", chosen)
-    dataset = theirs(ogb_package, folder, binary="True")
-    graph, found = dataset[0]
-    ours = ogb.read(folder, split="time", directed=True)
-    assert_same(ours, graph["edge_index"], graph["node_feat"], found, dataset.get_idx_split())
-    assert_same(ours, edges.T, features, labels, split)
 
 
 def test_ogb_asks_no_network(tmp_path, monkeypatch):
@@ -192,7 +174,7 @@ def test_a_folder_with_relations(ogb_package, tmp_path_factory, content):
 @pytest.mark.skipif(not os.environ.get("DPGRAPH_MIRROR"), reason="DPGRAPH_MIRROR names no mirror of the real data")
 def test_what_the_mirror_has_of_arxiv(ogb_package, tmp_path):
     folder = tmp_path / "fetched"
-    fetch("ogbn-arxiv", folder, mirrors_from([], os.environ), network=False)
+    fetch_offline("ogbn-arxiv", folder, mirrors_from([], os.environ))
     if not (folder / "raw" / "edge.csv.gz").exists():
         pytest.skip("the mirror holds no graph of ogbn-arxiv")
     ours = ogb.read(folder, split="time", directed=True, with_features=False)

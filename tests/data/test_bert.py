@@ -8,12 +8,12 @@ import pytest
 
 from dpgraph.config.cell import Task
 from dpgraph.core.errors import DataUnavailable, UserError
-from dpgraph.data.fetch import fetch
 from dpgraph.data.readers import pokec_bert
 from dpgraph.data.store import load_graph
 from dpgraph.data.text import bert
 from dpgraph.data.text.bert import column_means, weighted_sum, weights_of_texts
 from dpgraph.problems.preprocess import preprocess
+from tests.data.offline import fetch_offline
 from tests.data.test_pokec import toy_profiles
 from tests.data.test_pokec import write as write_pokec
 
@@ -48,7 +48,7 @@ def test_vectors_are_read_file_by_file(tmp_path):
 def test_an_encoding_is_used_for_its_own_texts_checkpoint_and_settings_only(tmp_path, monkeypatch):
     calls = []
 
-    def encode(folder, checkpoint, special_tokens, device):
+    def encode(folder, checkpoint, special_tokens):
         calls.append((checkpoint.name, special_tokens))
         encoded(folder, weights_of_texts(texts)[1])
 
@@ -115,7 +115,7 @@ def test_a_data_set_without_its_model_is_recorded_as_unavailable(tmp_path):
     """In a mirror with the profiles but no checkpoint, and no network."""
     (tmp_path / "mirror").mkdir()
     write_pokec(tmp_path / "mirror" / "pokec", toy_profiles())
-    manifest = fetch("pokec-bert", tmp_path / "raw", [tmp_path / "mirror"], network=False)
+    manifest = fetch_offline("pokec-bert", tmp_path / "raw", [tmp_path / "mirror"])
     assert manifest.status == "unavailable"
     assert manifest.reason.startswith("data not available: bert/config.json, bert/tokenizer_config.json, ")
     preprocess(Task(dataset="pokec-bert"), tmp_path / "raw", tmp_path / "graph")

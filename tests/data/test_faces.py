@@ -11,12 +11,13 @@ from PIL import Image
 
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.data.fetch import fetch, mirrors_from
+from dpgraph.data.fetch import mirrors_from
 from dpgraph.data.pictures import variants, varied
 from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import faces94, orl, read
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.data.registry import entry, parse
+from tests.data.offline import fetch_offline
 
 
 def picture(size, number=0, kind="PPM", mode="L"):
@@ -147,12 +148,6 @@ def test_tested_pictures_of_nobody_who_is_trained_on(tmp_path):
         faces94.read(tmp_path, "train.zip", "test.zip")
 
 
-@pytest.mark.parametrize("size", [(0, 5), (93, 112), (46,)])
-def test_sizes_are_named(tmp_path, size):
-    with pytest.raises(UserError, match=r"^size="):
-        orl.read(tmp_path, size=size)
-
-
 def test_numbered_files_of_the_registry():
     files = entry("orl-faces").files
     assert len({file.path for file in files}) == 400
@@ -175,7 +170,7 @@ def test_numbers_are_checked(numbers):
 def test_the_real_files(name, trained, tmp_path):
     if not os.environ.get("DPGRAPH_MIRROR"):
         pytest.skip("DPGRAPH_MIRROR names no mirror of the real data")
-    if fetch(name, tmp_path, mirrors_from([], os.environ), network=False).status != "ok":
+    if fetch_offline(name, tmp_path, mirrors_from([], os.environ)).status != "ok":
         pytest.skip(f"the mirror has no {name}")
     known = entry(name)
     raw = read(known, tmp_path)
@@ -215,10 +210,3 @@ def test_a_made_picture_is_near_its_original_and_another_one():
     sizes = (found > 0.3).sum(axis=(1, 2, 3)) / 144
     assert 0.75 < sizes.min() < sizes.max() < 1.3
     assert len({one.tobytes() for one in found}) == 60
-
-
-def test_making_pictures_needs_room(persons):
-    with pytest.raises(UserError, match="pictures=9: expected at least 10"):
-        orl.read(persons, made=(9, 3))
-    with pytest.raises(UserError, match="tested=220: expected a number from 1 to 219"):
-        orl.read(persons, made=(220, 220))

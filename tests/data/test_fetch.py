@@ -21,6 +21,7 @@ from dpgraph.data.download import download
 from dpgraph.data.fetch import fetch, mirrors_from
 from dpgraph.data.manifest import read_manifest, write_manifest
 from dpgraph.data.registry import parse
+from tests.data.offline import fetch_offline
 
 BODY = bytes(range(256)) * 40
 SHA = hashlib.sha256(BODY).hexdigest()
@@ -255,7 +256,7 @@ def test_from_the_first_mirror_that_has_it(use, tmp_path):
     use()
     (tmp_path / "empty").mkdir()
     put(tmp_path / "full", BODY)
-    manifest = fetch("toy", tmp_path / "raw", [tmp_path / "empty", tmp_path / "full"], network=False)
+    manifest = fetch_offline("toy", tmp_path / "raw", [tmp_path / "empty", tmp_path / "full"])
     assert manifest.status == "ok"
     assert manifest.files[0].sha256 == SHA
     assert manifest.files[0].source == "mirror:toy/a.bin"
@@ -273,7 +274,7 @@ def test_large_files_are_linked(use, tmp_path, monkeypatch, hard):
     if not hard:
         monkeypatch.setattr(fetch_module.os, "link", lambda *paths: (_ for _ in ()).throw(OSError))
     original = put(tmp_path / "m", BODY)
-    fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+    fetch_offline("toy", tmp_path / "raw", [tmp_path / "m"])
     target = tmp_path / "raw" / "a.bin"
     assert target.samefile(original)
     assert target.is_symlink() == (not hard)
@@ -281,11 +282,11 @@ def test_large_files_are_linked(use, tmp_path, monkeypatch, hard):
 
 def test_missing_files_are_recorded_or_raised(use, tmp_path):
     use()
-    manifest = fetch("toy", tmp_path / "raw", [tmp_path], network=False)
+    manifest = fetch_offline("toy", tmp_path / "raw", [tmp_path])
     assert manifest.status == "unavailable"
     assert manifest.reason == "data not available: a.bin (in none of 1 mirrors)"
     with pytest.raises(DataUnavailable, match=r"data not available: a\.bin"):
-        fetch("toy", tmp_path / "raw2", [tmp_path], missing="fail", network=False)
+        fetch_offline("toy", tmp_path / "raw2", [tmp_path], missing="fail")
     assert not (tmp_path / "raw2" / "manifest.json").exists()
 
 
@@ -297,7 +298,7 @@ def test_a_damaged_mirror_file_is_an_error_not_unavailable(use, tmp_path, conten
     use()
     put(tmp_path / "m", content)
     with pytest.raises(UserError, match=message) as error:
-        fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+        fetch_offline("toy", tmp_path / "raw", [tmp_path / "m"])
     assert not isinstance(error.value, DataUnavailable)
     assert "a.bin" in str(error.value)
     assert not (tmp_path / "raw" / "manifest.json").exists()
@@ -332,7 +333,7 @@ def test_damaged_archive(use, tmp_path):
     put(tmp_path / "m", b"PK no archive", "toy.zip")
     use(archive={"mirror": "toy.zip"}, files=[{"path": "a.csv", "member": "toy/a.csv"}])
     with pytest.raises(UserError, match=r"toy\.zip: expected a whole zip archive with toy/a\.csv"):
-        fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+        fetch_offline("toy", tmp_path / "raw", [tmp_path / "m"])
 
 
 def test_a_damaged_member_is_an_error_and_leaves_nothing(use, tmp_path):
@@ -346,7 +347,7 @@ def test_a_damaged_member_is_an_error_and_leaves_nothing(use, tmp_path):
     for place in range(200, len(whole) - 200, 2000):
         put(tmp_path / "m", whole[:place] + bytes(64) + whole[place + 64 :], "toy.zip")
         with pytest.raises(UserError, match=r"toy\.zip: expected a whole zip archive with toy/a\.csv, found damage \("):
-            fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+            fetch_offline("toy", tmp_path / "raw", [tmp_path / "m"])
     assert os.listdir(tmp_path / "raw") == [LOCK]
 
 
@@ -356,25 +357,25 @@ def test_archive_without_the_member(use, tmp_path):
         archive.writestr("b", "b")
     use(archive={"mirror": "toy.zip"}, files=[{"path": "a.csv", "member": "toy/a.csv"}])
     with pytest.raises(UserError, match=r"no member toy/a\.csv"):
-        fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+        fetch_offline("toy", tmp_path / "raw", [tmp_path / "m"])
 
 
 def test_a_file_changed_in_place_is_brought_again(use, tmp_path):
     use()
     put(tmp_path / "m", BODY)
-    fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+    fetch_offline("toy", tmp_path / "raw", [tmp_path / "m"])
     (tmp_path / "raw" / "a.bin").write_bytes(b"damaged")
-    fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+    fetch_offline("toy", tmp_path / "raw", [tmp_path / "m"])
     assert (tmp_path / "raw" / "a.bin").read_bytes() == BODY
 
 
 def test_a_fetch_that_brings_nothing_leaves_the_manifest_as_it_was(use, tmp_path):
     use()
     put(tmp_path / "m", BODY)
-    first = fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+    first = fetch_offline("toy", tmp_path / "raw", [tmp_path / "m"])
     write_manifest(first.model_copy(update={"time": "2000-01-01T00:00:00+00:00"}), tmp_path / "raw")
     content = (tmp_path / "raw/manifest.json").read_bytes()
-    fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+    fetch_offline("toy", tmp_path / "raw", [tmp_path / "m"])
     assert (tmp_path / "raw/manifest.json").read_bytes() == content
 
 
@@ -382,12 +383,12 @@ def test_a_damaged_file_whose_hash_nobody_knows_is_not_taken_for_good_later(use,
     """Found damaged while the mirror was away; the next fetch has no manifest to compare with."""
     use(files=[{"path": "a.bin", "sources": [{"mirror": "toy/a.bin"}]}])
     put(tmp_path / "m", BODY)
-    fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False)
+    fetch_offline("toy", tmp_path / "raw", [tmp_path / "m"])
     (tmp_path / "raw" / "a.bin").write_bytes(b"damaged")
     with pytest.raises(DataUnavailable):
-        fetch("toy", tmp_path / "raw", missing="fail", network=False)
-    assert fetch("toy", tmp_path / "raw", network=False).status == "unavailable"
-    assert fetch("toy", tmp_path / "raw", [tmp_path / "m"], network=False).status == "ok"
+        fetch_offline("toy", tmp_path / "raw", missing="fail")
+    assert fetch_offline("toy", tmp_path / "raw").status == "unavailable"
+    assert fetch_offline("toy", tmp_path / "raw", [tmp_path / "m"]).status == "ok"
     assert (tmp_path / "raw" / "a.bin").read_bytes() == BODY
 
 
@@ -415,8 +416,6 @@ def test_mirrors_from_config_and_environment(tmp_path):
 def test_bad_arguments(tmp_path):
     with pytest.raises(UserError, match=r"^mirror=/no/such: expected a folder$"):
         fetch("cora", tmp_path, ["/no/such"])
-    with pytest.raises(UserError, match=r"^missing=skip: expected record or fail$"):
-        fetch("cora", tmp_path, missing="skip")  # type: ignore[arg-type]
     with pytest.raises(UserError, match=r"^dataset=kora: expected one of"):
         fetch("kora", tmp_path)
 

@@ -11,13 +11,15 @@ import scipy.sparse as sp
 from dpgraph.config.cell import Task
 from dpgraph.data.adjacency import apply_setting, owners, statistics
 from dpgraph.data.clusters import cluster_split
-from dpgraph.data.fetch import fetch, mirrors_from
+from dpgraph.data.fetch import mirrors_from
 from dpgraph.data.graph import Graph
 from dpgraph.data.readers import graphsaint, ogb, read
 from dpgraph.data.records import TEST, data_dependent
 from dpgraph.data.registry import entry
-from dpgraph.data.store import load_graph, load_status
+from dpgraph.data.store import GraphHeader, load_graph
+from dpgraph.data.stored import read_header
 from dpgraph.problems.preprocess import preprocess
+from tests.data.offline import fetch_offline
 
 pytestmark = pytest.mark.real_data
 
@@ -35,7 +37,7 @@ def raw_dir(mirrors, tmp_path_factory):
 
     def bring(name):
         if not (folder / name / "manifest.json").exists():
-            manifest = fetch(name, folder / name, mirrors, network=False)
+            manifest = fetch_offline(name, folder / name, mirrors)
             if manifest.status != "ok" and name != "ogbn-arxiv":
                 pytest.skip(f"{name}: {manifest.reason}")
         return folder / name
@@ -67,7 +69,7 @@ def raw_dir(mirrors, tmp_path_factory):
 )
 def test_published_statistics(raw_dir, tmp_path, task, nodes, edges, features, classes, sizes):
     preprocess(task, raw_dir(task.dataset), tmp_path)
-    found = load_status(tmp_path).statistics
+    found = read_header(tmp_path, GraphHeader).statistics
     assert (found["nodes"], found["undirected_edges"]) == (nodes, edges)
     assert (found["features"], found["classes"]) == (features, classes)
     assert sizes is None or tuple(found["split_sizes"].values()) == sizes
@@ -80,7 +82,7 @@ def test_published_statistics(raw_dir, tmp_path, task, nodes, edges, features, c
 )
 def test_class_years_of_a_campus(raw_dir, tmp_path, name, nodes, edges, features, classes, median):
     preprocess(Task(dataset=name, split="random-75-10-15"), raw_dir(name), tmp_path)
-    found, graph = load_status(tmp_path).statistics, load_graph(tmp_path)
+    found, graph = read_header(tmp_path, GraphHeader).statistics, load_graph(tmp_path)
     assert (found["nodes"], found["undirected_edges"]) == (nodes, edges)
     assert (found["features"], found["classes"]) == (features, classes)
     assert np.median(np.diff(graph.out_ptr)) == median
@@ -93,7 +95,7 @@ def test_age_groups_of_pokec_are_homophilous(raw_dir, tmp_path):
     assert (graph.labels < 0).sum() == 5629
     shares = np.bincount(graph.labels[graph.labels >= 0]) / (20000 - 5629)
     assert shares.max() == pytest.approx(0.384, abs=5e-4)
-    assert load_status(tmp_path).statistics["homophily"] == pytest.approx(0.548, abs=5e-4)
+    assert read_header(tmp_path, GraphHeader).statistics["homophily"] == pytest.approx(0.548, abs=5e-4)
     assert (np.bincount(graph.labels[graph.train_nodes]) / 11497 - shares).max() < 0.01
     assert set(graph.features.sum(1)) <= {3.0, 4.0, 5.0, 6.0}
 
@@ -167,7 +169,7 @@ def test_arxiv_without_features_is_unavailable_and_names_the_file(raw_dir, tmp_p
     if (folder / "raw" / "node-feat.csv.gz").exists():
         pytest.skip("the mirror holds the features")
     preprocess(Task(dataset="ogbn-arxiv"), folder, tmp_path)
-    status = load_status(tmp_path)
+    status = read_header(tmp_path, GraphHeader)
     assert status.status == "unavailable"
     assert status.reason.startswith("data not available: raw/node-feat.csv.gz (in none of")
 

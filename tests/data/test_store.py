@@ -10,8 +10,8 @@ from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.data.adjacency import symmetric_csr, transpose
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import DATA_DEPENDENT, data_dependent
-from dpgraph.data.store import load_graph, load_status, save_graph
-from dpgraph.data.stored import save_unavailable
+from dpgraph.data.store import GraphHeader, load_graph, save_graph
+from dpgraph.data.stored import read_header, save_unavailable
 
 ARRAYS = ("out_ptr", "out_idx", "in_ptr", "in_idx", "features", "labels", "split")
 
@@ -60,14 +60,14 @@ def test_memory_map_is_used(tmp_path):
 
 def test_status_carries_statistics(tmp_path):
     save_graph(toy(), tmp_path)
-    status = load_status(tmp_path)
+    status = read_header(tmp_path, GraphHeader)
     assert (status.name, status.status, status.reason) == ("toy", "ok", "")
     assert status.statistics["entries"] == 4
 
 
 def test_unavailable(tmp_path):
     save_unavailable("toy", "data not available: a.bin", tmp_path)
-    status = load_status(tmp_path)
+    status = read_header(tmp_path, GraphHeader)
     assert (status.status, status.reason) == ("unavailable", "data not available: a.bin")
     with pytest.raises(DataUnavailable, match=r"^toy: data not available: a\.bin$"):
         load_graph(tmp_path)

@@ -14,7 +14,8 @@ import pytest
 from dpgraph.config.record import CellRecord, Metric, SeedRecord
 from dpgraph.data.manifest import read_manifest
 from dpgraph.data.registry import parse as parse_registry
-from dpgraph.data.store import load_graph, load_status, save_graph
+from dpgraph.data.store import GraphHeader, load_graph, save_graph
+from dpgraph.data.stored import read_header
 from dpgraph.families.trees.mechanism import PoissonTrees
 from dpgraph.pipeline.run_files import RunFile, name_of, read_runs, trained
 from dpgraph.privacy.calibration import Calibration, calibrated
@@ -142,7 +143,7 @@ def test_stored_graphs(place, seed):
             assert not len(idx) or idx.max() < len(graph.labels)
 
     told(load)
-    told(lambda: load_status(folder))
+    told(lambda: read_header(folder, GraphHeader))
     array.write_bytes(content)
 
 

@@ -20,7 +20,7 @@ from dpgraph.families.aggregates.prepared import Senders
 from dpgraph.families.subgraphs.audit import _network
 from dpgraph.families.subgraphs.steps import Privatizer
 from dpgraph.families.units.sampling import Units, cluster_units
-from dpgraph.families.votes.ballots import Ballots, BoundedBallots, CappedBallots
+from dpgraph.families.votes.ballots import Ballots, CappedBallots, mutual_lists
 from dpgraph.families.votes.mechanism import READERS
 from dpgraph.families.votes.removed_mechanism import BoundedStrangerVotes
 from dpgraph.privacy.procedure import Lists
@@ -225,8 +225,8 @@ def both_ways(plain: Any) -> Any:
     """Make everybody vote and receive."""
 
     def one_way(cls: type[CappedBallots], ballots: Ballots, degree_bound: int, voters: np.ndarray) -> CappedBallots:
-        bounded = BoundedBallots.under.__func__(cls, ballots, degree_bound, 0.0)  # type: ignore[attr-defined]
-        return replace(bounded, lists=sp.csr_matrix(bounded.lists), reads=np.ones(len(voters), dtype=bool))
+        lists = mutual_lists(ballots, degree_bound)
+        return cls(lists, ballots.votes, ballots.degree_floor, reads=np.ones(len(voters), dtype=bool))
 
     return classmethod(one_way)
 

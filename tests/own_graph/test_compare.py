@@ -107,16 +107,13 @@ def test_under_node_remove_methods_of_own_records_and_those_under_a_bound_are_co
     assert left["method"] == "dp-gap"
 
 
-def test_reasons_name_options_that_compare_has(tmp_path, capsys):
-    """They are those of `fit`, which has --method."""
+def test_reasons_are_those_of_fit():
     own = small(size=60)
     asked = {"epsilon": 0.3, "seeds": 1}
     removed = compare(own, **asked, relation="node-remove", methods=["votes", "own", "mlp"]).left_out["votes"]
-    assert removed == (
-        "votes would drown in noise, by the public rule: expected a larger --epsilon, or a --degree-bound"
-    )
+    assert "votes would drown in noise, by the public rule: expected auto, own, a larger --epsilon" in removed
     edge = compare(own, **asked, relation="edge", methods=["votes", "own"]).left_out["own"]
-    assert edge.endswith("no edge needs protection: expected another --relation")
+    assert edge.endswith("it reads no edge: expected votes, or another relation")
     with pytest.raises(UserError, match=r"--method votes: votes would drown in noise.*: expected auto, own, a larger"):
         fit(replace(own, split=own.roles), 0.3, relation="node-remove", method="votes")
     with pytest.raises(UserError, match="--relation edge, --method own: it reads no edge"):
@@ -270,34 +267,20 @@ def test_an_export_is_the_release_and_nothing_else(tmp_path, capsys):
     assert data.num_nodes == 50
     assert np.array_equal(data.buckets.numpy(), fitted.model.buckets)
     assert "edge_index" not in data
-    assert main(["export", str(tmp_path / "mine"), "--out", str(tmp_path / "tables")]) == 2
-    assert "expected a folder that does not exist yet" in capsys.readouterr().err
-
-
-def test_an_export_to_pyg_is_read_without_a_class(tmp_path):
-    import torch
-    from torch_geometric.data import Data
-
-    fitted = fit(small(size=50), 4.0, out=tmp_path / "mine")
-    assert main(["export", str(tmp_path / "mine"), "--to", "pyg", "--out", str(tmp_path / "pyg")]) == 0
-    data = Data.from_dict(torch.load(tmp_path / "pyg/release.pt", weights_only=True))
-    assert np.array_equal(data.weight.numpy(), fitted.model.weight)
     assert np.allclose(data.predictions.numpy(), fitted.model.outputs())
     assert data.ids == list(fitted.model.header.ids)
     alone = fit(small(size=50), 4.0, method="own").model.to_pyg()
     assert "buckets" not in alone
     assert "predictions" not in alone
+    assert main(["export", str(tmp_path / "mine"), "--out", str(tmp_path / "tables")]) == 2
+    assert "expected a folder that does not exist yet" in capsys.readouterr().err
 
 
 def test_every_export_of_a_known_seed_says_that_it_is_not_private(tmp_path, capsys):
-    import torch
-
     for seed, status in ((None, "private"), (1, "not private: seed known")):
-        fit(small(size=50), 4.0, seed=seed, out=tmp_path / str(seed), audit=False)
-        for form in ("csv", "pyg"):
-            out = tmp_path / f"{seed}-{form}"
-            assert main(["export", str(tmp_path / str(seed)), "--to", form, "--out", str(out)]) == 0
-            assert ("not private: seed known" in capsys.readouterr().out) == (seed == 1)
-        names = {path.name for path in (tmp_path / f"{seed}-csv").iterdir()}
-        assert all(name.startswith("not-private-") == (seed == 1) for name in names)
-        assert torch.load(tmp_path / f"{seed}-pyg/release.pt", weights_only=True)["status"] == status
+        fitted = fit(small(size=50), 4.0, seed=seed, out=tmp_path / str(seed), audit=False)
+        out = tmp_path / f"{seed}-csv"
+        assert main(["export", str(tmp_path / str(seed)), "--out", str(out)]) == 0
+        assert ("not private: seed known" in capsys.readouterr().out) == (seed == 1)
+        assert all(path.name.startswith("not-private-") == (seed == 1) for path in out.iterdir())
+        assert fitted.model.to_pyg()["status"] == status

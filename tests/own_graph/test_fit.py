@@ -371,11 +371,11 @@ def test_an_output_that_cannot_be_made_is_named_before_data_are_read(command, ki
 
 
 def test_predictions_go_to_a_folder_that_is_made(tmp_path):
-    fit(small(size=40), 4.0, out=tmp_path / "mine")
-    arrays = {"x": np.eye(3), "edge_index": np.zeros((2, 0), dtype=np.int64)}
-    np.savez(tmp_path / "new.npz", **arrays)
+    names = fit(small(size=40), 4.0, out=tmp_path / "mine").model.header.names
+    rows = [["id", *names], *([f"new {place}", *[place] * len(names)] for place in range(3))]
+    (tmp_path / "new.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
     out = tmp_path / "a/b.csv"
-    assert main(["predict", str(tmp_path / "mine"), "--graph", str(tmp_path / "new.npz"), "--out", str(out)]) == 0
+    assert main(["predict", str(tmp_path / "mine"), "--nodes", str(tmp_path / "new.csv"), "--out", str(out)]) == 0
     assert len(out.read_text().splitlines()) == 4
 
 

@@ -124,7 +124,7 @@ def test_where_nothing_is_proved_or_gained_it_is_refused(asked, reason, capsys):
     assert reason in said
     compared = compare(small(), 4.0, methods=["votes", "votes-learnt"], seeds=1, **asked)
     assert [row.method for row in compared.rows] == ["votes"]
-    assert compared.left_out["votes-learnt"].startswith(reason)
+    assert reason in compared.left_out["votes-learnt"]
 
 
 def test_afford_says_what_an_edge_has(capsys):

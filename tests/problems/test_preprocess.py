@@ -15,10 +15,12 @@ from dpgraph.data.manifest import FetchedFile, Manifest, write_manifest
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.records import DATA_DEPENDENT, data_dependent
 from dpgraph.data.registry import Expected, Licence, entry, registry
-from dpgraph.data.store import load_graph, load_status
+from dpgraph.data.store import GraphHeader, load_graph
+from dpgraph.data.stored import read_header
 from dpgraph.problems import preprocess as preprocess_module
 from dpgraph.problems.node_classification.prepare import build, verify
 from dpgraph.problems.preprocess import preprocess
+from tests.data.offline import fetch_offline
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +61,10 @@ def test_demo_end_to_end(demo_raw, tmp_path, task, features):
 
 def test_unavailable_data_give_an_unavailable_graph(tmp_path):
     (tmp_path / "mirror").mkdir()
-    fetch("cora", tmp_path / "raw", [tmp_path / "mirror"], network=False)
+    fetch_offline("cora", tmp_path / "raw", [tmp_path / "mirror"])
     preprocess(Task(dataset="cora"), tmp_path / "raw", tmp_path / "out")
-    assert load_status(tmp_path / "out").status == "unavailable"
-    assert "ind.cora.x" in load_status(tmp_path / "out").reason
+    assert read_header(tmp_path / "out", GraphHeader).status == "unavailable"
+    assert "ind.cora.x" in read_header(tmp_path / "out", GraphHeader).reason
     with pytest.raises(DataUnavailable, match=r"cora: data not available: ind\.cora\.x"):
         load_graph(tmp_path / "out")
 

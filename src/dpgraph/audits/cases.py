@@ -104,11 +104,6 @@ class Kind(AttackCase):
         return self.batches is Batches.POISSON
 
     @property
-    def two_terms(self) -> bool:
-        """Tell whether neighbours have a batch and a clip norm of their own."""
-        return self.residual and self.neighbours
-
-    @property
     def parts(self) -> bool:
         """Tell whether the kind reads parts of the graph."""
         return self.reads == "parts"

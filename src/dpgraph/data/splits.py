@@ -88,18 +88,23 @@ def per_class_split(labels: np.ndarray, counts: tuple[int, int], *names: str, nu
     Raises UserError for a class that would leave no node to be tested.
     """
     labelled = np.flatnonzero(np.asarray(labels) >= 0)
-    order = numpy_generator(*_key(names, number)).permutation(labelled)
-    by_class = order[np.argsort(labels[order], kind="stable")]
+    by_class, rank = by_classes(labels, numpy_generator(*_key(names, number)).permutation(labelled))
     sizes = np.bincount(labels[labelled])
     least = min(sizes[sizes > 0].tolist(), default=0)
     if least <= sum(counts):
         raise UserError(
             f"split=per-class-{counts[0]}-{counts[1]}: a class has {least} nodes: expected more than {sum(counts)}"
         )
-    rank = np.arange(len(by_class)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     split = np.full(len(labels), NO_SPLIT, dtype=np.uint8)
     split[by_class] = np.select([rank < counts[0], rank < sum(counts)], [TRAIN, VALIDATION], TEST)
     return split
+
+
+def by_classes(labels: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ids of `order` class by class, and how many of its class stand before each."""
+    found = order[np.argsort(labels[order], kind="stable")]
+    sizes = np.bincount(labels[found])
+    return found, np.arange(len(found)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
 
 
 def _key(names: Sequence[str], number: int) -> tuple[str | int, ...]:
@@ -122,10 +127,8 @@ def random_split(labels: np.ndarray, percent: Sequence[int], *names: str, number
 def stratified_split(labels: np.ndarray, percent: Sequence[int], *names: str) -> np.ndarray:
     """Return a random split in which each class gives the same number of training nodes, train size / classes."""
     generator = numpy_generator("split", *names)
-    order = generator.permutation(len(labels))
-    by_class = order[np.argsort(labels[order], kind="stable")]
+    by_class, rank = by_classes(labels, generator.permutation(len(labels)))
     counts = np.bincount(labels)
-    rank = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
     first, second = bounds(len(labels), percent)
     quota = first // len(counts)
     if quota > counts.min():

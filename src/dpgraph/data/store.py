@@ -116,12 +116,6 @@ def save_graph(graph: Graph, folder: Path, whole: Lists | None = None) -> None:
     )
 
 
-def load_status(folder: Path) -> stored.Stored:
-    """Return status, reason and statistics; reads graph.json only."""
-    header = stored.read_header(folder, GraphHeader)
-    return stored.Stored(**{key: getattr(header, key) for key in stored.Stored.model_fields})
-
-
 def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int = 0) -> Graph:
     """Return the graph with its random split number `split`; with `mmap` the features stay on disk until they are read.
 
@@ -130,7 +124,6 @@ def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int
     """
     folder = Path(folder)
     header = stored.read_header(folder, GraphHeader)
-    stored.check_available(header)
     arrays = stored.read_arrays(folder, header, DTYPES | WHOLE_DTYPES, mmap, verify)
     whole = (arrays.pop("whole_ptr"), arrays.pop("whole_idx")) if "whole_ptr" in arrays else None
     if header.symmetric:

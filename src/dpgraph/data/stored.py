@@ -110,17 +110,16 @@ def read_header(folder: Path, kind: type[H]) -> H:
         raise UserError(f"{path}: expected a data set's header in JSON (delete it and run again){reason}") from None
 
 
-def check_available(header: Stored) -> None:
-    """Raise DataUnavailable with the recorded reason if the data could not be had."""
-    if header.status != "ok":
-        raise DataUnavailable(f"{header.name}: {header.reason}")
-
-
 def read_arrays(
     folder: Path, header: ArraysHeader, dtypes: Mapping[str, str], mmap: bool, verify: bool
 ) -> dict[str, np.ndarray]:
-    """Return the header's arrays, read-only; `verify` compares hashes. Raise UserError for a damaged one."""
+    """Return the header's arrays, read-only; `verify` compares hashes. Raise UserError for a damaged one.
+
+    Raises DataUnavailable with the recorded reason if the data could not be had.
+    """
     folder = Path(folder)
+    if header.status != "ok":
+        raise DataUnavailable(f"{header.name}: {header.reason}")
     arrays = {
         name: _array(folder / f"{name}.npy", list(shape), dtypes[name], mmap) for name, shape in header.shapes.items()
     }

@@ -50,7 +50,7 @@ STEPS: Trials = tuple((name, None) for name in BY_METHOD)
 VOTES: Trials = (("votes", 1000),)
 MEAN: Trials = (("votes-mean", 100),)
 READERS: Trials = (("votes-learnt", 4),)
-REMOVED: Trials = (("votes-capped", 4), ("votes-removed", 4))
+REMOVED: Trials = (("votes-capped", 4),)
 
 
 EPSILON = 100.0  # of made-up runs; noise is compared in units of what was accounted for

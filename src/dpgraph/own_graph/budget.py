@@ -25,7 +25,7 @@ from dpgraph.families.votes.rules import (
 )
 from dpgraph.families.votes.sensitivity import edge_votes
 from dpgraph.own_graph.classes import ClassSelection
-from dpgraph.own_graph.risk import check_advantage, epsilon_for, with_classes
+from dpgraph.own_graph.risk import with_classes
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.parameters import LEAST_PRICE
 from dpgraph.privacy.calibration import Calibration
@@ -44,14 +44,6 @@ MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
 
 
 LabelsBy = Literal["stated", "noisy counts", "nodes that train"]
-
-
-class NothingPromised(UserError):
-    """An error: no run of this kind can keep the promise. `reason`: the text for callers who did not name --method."""
-
-    def __init__(self, message: str, reason: str = "") -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -247,29 +239,6 @@ def budgeted(
     return replace(_solved(relation, numbers, rule(left), left, rest), target=epsilon, selection=selection)
 
 
-def planned(
-    kind: str,
-    numbers: PublicNumbers,
-    *,
-    epsilon: float | None,
-    advantage: float | None,
-    delta: float | None,
-    relation: Relation,
-    all_outputs: bool,
-    selection: ClassSelection | None = None,
-) -> BudgetedRun:
-    """Return `budgeted` at `epsilon`, or where it is None and no classes are chosen at the one of this advantage."""
-    sure = checked_delta(delta, numbers.nodes)
-
-    def made(one: float) -> BudgetedRun:
-        promise: dict[str, Any] = {"delta": sure, "relation": relation, "all_outputs": all_outputs}
-        return budgeted(kind, numbers, epsilon=one, selection=selection, **promise)
-
-    if epsilon is not None:
-        return made(epsilon)
-    return made(epsilon_for(advantage or 0.0, sure, lambda one: made(one).trade_off))
-
-
 def check_kind(kind: str, relation: Relation, all_outputs: bool) -> None:
     """Raise UserError for an unknown method, and for a learnt reader without a proof or a gain."""
     if kind not in (*METHODS, "auto"):
@@ -278,25 +247,19 @@ def check_kind(kind: str, relation: Relation, all_outputs: bool) -> None:
         return
     if all_outputs:
         why = "its rows read raw records: expected scope others"
-        raise NothingPromised(f"--scope all-outputs, --method {kind}: no epsilon: {why}", why)
+        raise UserError(f"--scope all-outputs, --method {kind}: no epsilon: {why}")
     if relation is Relation.EDGE:
         why = "each step of its reader moves by four for an edge, which would take most of the budget"
     elif relation is not Relation.NODE_NULL:
         why = "its reader has no proof"
     else:
         return
-    expected = f"expected votes, or {Relation.NODE_NULL}"
-    raise NothingPromised(f"--relation {relation}, --method {kind}: {why}: {expected}", f"{why}: {expected}")
+    raise UserError(f"--relation {relation}, --method {kind}: {why}: expected votes, or {Relation.NODE_NULL}")
 
 
-def check_budget(epsilon: float | None, advantage: float | None) -> None:
-    """Raise UserError unless exactly one of the two is given, and can be kept."""
-    if (epsilon is None) == (advantage is None):
-        raise UserError(f"--epsilon, --advantage: expected {'one' if epsilon is None else 'only one'} of the two")
-    check_epsilon(epsilon) if epsilon is not None else check_advantage(advantage or 0.0)
-
-
-def check_epsilon(epsilon: float) -> None:
+def check_epsilon(epsilon: float | None) -> None:
+    if epsilon is None:
+        raise UserError("--epsilon: expected this option, the budget")
     if not LEAST_PRICE <= epsilon < math.inf:
         raise invalid("--epsilon", epsilon, f"a finite number >= {LEAST_PRICE:g}")
 
@@ -338,10 +301,7 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
     if relation is Relation.NODE_REMOVE:
         return lambda epsilon: _capped(kind, size, epsilon)
     if relation is Relation.EDGE and kind == "own":
-        raise NothingPromised(
-            "--relation edge, --method own: it reads no edge: expected votes, or another relation",
-            "it reads no edge, so no edge needs protection: expected another --relation",
-        )
+        raise UserError("--relation edge, --method own: it reads no edge: expected votes, or another relation")
     if relation is Relation.EDGE or all_outputs:
         return lambda epsilon: always_votes(size, epsilon, choice=False)
     of_kind: dict[str, Rule] = {
@@ -359,9 +319,8 @@ def _capped(kind: str, size: Size, epsilon: float) -> dict[str, Any]:
         return merged(own_records(size, epsilon), {"privacy": {"variant": "node-remove-capped"}})
     found = (votes_with_caps if size.degree_bound is None else votes_with_schema)(size, epsilon)
     if kind == "votes" and not found["privacy"]["votes_share"]:
-        why = "votes would drown in noise, by the public rule"
         how = f"a larger --epsilon, or a {'' if size.degree_bound is None else 'smaller '}--degree-bound"
-        raise NothingPromised(f"--method votes: {why}: expected auto, own, {how}", f"{why}: expected {how}")
+        raise UserError(f"--method votes: votes would drown in noise, by the public rule: expected auto, own, {how}")
     return found
 
 

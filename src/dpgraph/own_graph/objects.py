@@ -10,10 +10,6 @@ from typing import Any
 import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.data.adjacency import owners
-from dpgraph.data.graph import Graph
-from dpgraph.data.records import SPLIT_NAMES
-from dpgraph.data.store import load_graph
 from dpgraph.own_graph.arrays import (
     as_array,
     from_arrays,
@@ -28,11 +24,10 @@ from dpgraph.own_graph.arrays import (
     roles_of,
 )
 from dpgraph.own_graph.graph import OwnGraph
-from dpgraph.own_graph.networkx_graphs import GRAPHML, from_networkx, read_graphml
+from dpgraph.own_graph.networkx_graphs import from_networkx
 from dpgraph.own_graph.tables import read_csv_graph
 
-OTHERS = ("igraph", "dgl", "graph_tool", "networkit")  # libraries whose graphs NetworkX can hold
-EXPECTED = "a graph of PyTorch Geometric, NetworkX or SciPy, arrays, or a file .npz, .graphml or .graphml.gz"
+EXPECTED = "a graph of PyTorch Geometric, NetworkX or SciPy, arrays, or a .npz file"
 
 
 def own_graph(
@@ -54,11 +49,6 @@ def own_graph(
         return data
     options: dict[str, Any] = {"classes": classes, "split": split, "directed": directed}
     named = {"label": labels, "features": features}
-    if _of(data, *OTHERS) or hasattr(data, "to_networkx"):
-        way = "a NetworkX graph: data.to_networkx() makes one (of DGL: with node_attrs=['label', ...])"
-        raise invalid("data", type(data).__name__, way)
-    if isinstance(data, str | Path) and Path(data).name.endswith(GRAPHML):
-        return read_graphml(Path(data), **named, **options)
     if hasattr(data, "nodes") and hasattr(data, "edges") and hasattr(data, "is_directed"):
         return from_networkx(data, where="graph", **named, **options)
     if hasattr(data, "to_csv") or (isinstance(data, tuple) and any(hasattr(one, "to_csv") for one in data)):
@@ -81,10 +71,6 @@ def own_graph(
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], Mapping):  # of OGB
         return from_named({**data[0], "y": data[1]}, where="graph", strict=False, **options)
     return _geometric(data, options)
-
-
-def _of(data: Any, *libraries: str) -> bool:
-    return type(data).__module__.partition(".")[0] in libraries
 
 
 def _is_arrays(data: Any) -> bool:
@@ -136,7 +122,7 @@ def _geometric(data: Any, options: dict[str, Any]) -> OwnGraph:
     if not is_set and hasattr(data, "edge_index"):
         values = data.to_dict() if hasattr(data, "to_dict") else vars(data)
         return from_named(values, where="data", strict=False, **options)
-    if not is_set or (_of(data, "builtins") and not isinstance(data, list)):
+    if not is_set or isinstance(data, str | bytes | tuple | set | range):
         raise invalid("data", kind, EXPECTED)
     if len(data) != 1:
         raise UserError(f"data of {len(data)} graphs: expected one of them, such as data[0]")
@@ -145,41 +131,3 @@ def _geometric(data: Any, options: dict[str, Any]) -> OwnGraph:
     if options["split"] is None and hasattr(data, "get_idx_split"):  # of OGB
         options = options | {"split": data.get_idx_split()}
     return own_graph(data[0], **options)
-
-
-def to_pyg(graph: Graph | str | Path, split: int = 0) -> Any:
-    """Return a copy of a graph, or of the stored graph in a folder, as `torch_geometric.data.Data`.
-
-    Column i of `edge_index` is an entry of a list: its owner, then the node in it. Both directions of an undirected
-    edge are there. A label of -1 is none; a node of no part is in no mask. All labels are in it, those of tested nodes
-    too: no epsilon covers what you make of it.
-
-    Args:
-        graph: Graph, or folder of a stored one, such as data/graphs/cora/transductive.public.
-        split: Number of the random split to load, where the task of the stored graph has several.
-
-    Returns:
-        `Data` with `x`, `y`, `edge_index`, `train_mask`, `val_mask` and `test_mask`.
-
-    Raises:
-        dpgraph.core.errors.UserError: For a folder without a graph, or with a damaged one.
-
-    Example:
-        >>> graph = Graph(
-        ...     name="path", features=np.eye(3, 2, dtype=np.float32), labels=np.array([0, 1, 1]), num_classes=2,
-        ...     split=np.array([0, 1, 2], dtype=np.uint8), out_ptr=(ptr := np.array([0, 1, 3, 4])),
-        ...     out_idx=(idx := np.array([1, 0, 2, 1], dtype=np.int32)), in_ptr=ptr, in_idx=idx,
-        ... )
-        >>> to_pyg(graph)
-        Data(x=[3, 2], edge_index=[2, 4], y=[3], train_mask=[3], val_mask=[3], test_mask=[3])
-        >>> to_pyg(graph).edge_index.tolist()
-        [[0, 1, 1, 2], [1, 0, 2, 1]]
-    """
-    import torch
-    from torch_geometric.data import Data
-
-    if not isinstance(graph, Graph):
-        graph = load_graph(Path(graph), split=split)
-    masks = {f"{name}_mask": torch.tensor(graph.split == value) for name, value in SPLIT_NAMES.items()}
-    ends = np.stack([owners(graph.out_ptr), graph.out_idx]).astype(np.int64)
-    return Data(torch.tensor(graph.features), torch.from_numpy(ends), y=torch.tensor(graph.labels), **masks)

@@ -248,10 +248,10 @@ BUGS = (
     ),
     edit(
         "one-way edges under node-remove",
-        BALLOTS + "BoundedBallots.under",
+        BALLOTS + "mutual_lists",
         "plain.lists.multiply(plain.lists.T).tocsr()",
         "plain.lists",
-        OF_VOTES + "test_edges_of_one_list_only_do_not_count_under_a_degree_bound",
+        OF_VOTES + "test_edges_of_one_list_only_do_not_count_under_node_remove",
     ),
     edit(
         "delta of the training nodes",
@@ -275,6 +275,13 @@ BUGS = (
         OF_VOTES_TESTS + "test_each_side_pays_for_what_it_moves",
     ),
     edit(
+        "the own degree in reading one bucket",
+        BALLOTS + "OneHopBallots.scores",
+        "np.full(len(read), reader.strength)",
+        "reader.strength / np.sqrt(self.degrees + 1.0)",
+        OF_VOTES + "test_with_one_hop_a_node_reads_its_own_bucket",
+    ),
+    edit(
         "hubs count",
         BALLOTS + "CappedBallots.without_hubs",
         "self.lists @ sp.diags(stays.astype(np.float64))",
@@ -284,8 +291,8 @@ BUGS = (
     edit(
         "receivers vote",
         BALLOTS + "CappedBallots.one_way",
-        "sends @ bounded.lists",
-        "bounded.lists",
+        "sends @ mutual_lists(plain, degree_bound)",
+        "mutual_lists(plain, degree_bound)",
         OF_VOTES_TESTS + "test_given_noisy_degrees_a_node_that_leaves_moves_votes_by_what_theorem_r_says",
     ),
     edit(
@@ -368,8 +375,8 @@ BUGS = (
     edit(
         "hubs have buckets",
         STRANGERS + "CappedStrangerBallots.read",
-        "bucket_trust(released, mass, std, shrinkage, self.one_vote) * there",
-        "bucket_trust(released, mass, std, shrinkage, self.one_vote)",
+        "bucket_trust(released, mass, std, shrinkage, heaviest) * there",
+        "bucket_trust(released, mass, std, shrinkage, heaviest)",
         OF_STRANGER_VOTES + "test_voters_and_hubs_have_no_bucket_to_read",
     ),
 )

@@ -25,7 +25,7 @@ SHOWN = Swap("dpgraph.problems.classification:ClassifiedRecords.blind", lambda _
 ALL_VOTE = Swap(PREPARED + "labels_that_vote", lambda _: property(lambda self: self.graph.labels))
 LONG = Edit(LEARNT + "_whole_sum", "GRID * CLIP / np.maximum(norms[good], CLIP)", "GRID * np.ones(int(good.sum()))")
 VOTES, CAPPED, TAUGHT, MEAN = Audit("votes", 500), Audit("votes-capped"), Audit("votes-learnt"), Audit("votes-mean")
-MEMBERSHIP, REMOVED, STRANGE = Audit("votes-membership", 2400), Audit("votes-removed"), Audit("votes-strangers")
+MEMBERSHIP, STRANGE = Audit("votes-membership", 2400), Audit("votes-strangers")
 
 BUGS = (
     edit("votes: weight 1 for 1 / sqrt(d + 1)", IN_BALLOTS + "Ballots.weights", WEIGHTS, "np.ones(len(self.votes))",
@@ -94,15 +94,7 @@ BUGS = (
     edit("votes-membership: noise of votes over 5", SCORES, NORM, NORM + " / 5", MEMBERSHIP),
     edit("votes-membership: weight 1 for 1 / sqrt(d + 1)", IN_BALLOTS + "Ballots.weights", WEIGHTS,
          "np.ones(len(self.votes))", MEMBERSHIP),
-    edit("votes-removed: weights of node-null", IN_BALLOTS + "BoundedBallots.weights",
-         "tapered / np.sqrt(self.degree_bound)", "1 / np.sqrt(self.degrees + 1.0)", REMOVED),
-    edit("votes-removed: a taper too steep", IN_BALLOTS + "BoundedBallots.weights", "self.taper", "2", REMOVED),
-    edit("votes-removed: a taper on one-way lists", IN_BALLOTS + "BoundedBallots.under",
-         "plain.lists.multiply(plain.lists.T).tocsr()", "plain.lists", REMOVED),
-    swap("votes-removed: reads the buckets of the own list", IN_BALLOTS + "BoundedBallots.read",
-         lambda _: Ballots.read, REMOVED),
-    edit("votes-removed: the own degree in reading", IN_BALLOTS + "OneHopBallots.scores",
-         "np.full(len(read), reader.strength)", "reader.strength / np.sqrt(self.degrees + 1.0)", REMOVED),
+    edit("votes-strangers: a taper too steep", FOR_STRANGERS + "weights", "self.taper", "2", STRANGE),
     swap("votes-strangers: two hops stated as joint", MECHANISMS + "stranger_votes:_ForStrangers.scope",
          lambda _: property(lambda self: Scope.JOINT), STRANGE),
     swap("votes-strangers: a reader chosen by what two hops say", PREPARED + "__init__", broken.with_a_choice, STRANGE),

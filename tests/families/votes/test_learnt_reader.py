@@ -26,7 +26,7 @@ from dpgraph.families.votes.epsilon import votes_epsilon
 from dpgraph.families.votes.learnt import CLIP, LearntReader, ReaderSteps, gradient_sum
 from dpgraph.families.votes.mechanism import PoissonVotes
 from dpgraph.families.votes.prepared import PreparedVotes
-from dpgraph.families.votes.removed_mechanism import BoundedVotes, CappedVotes
+from dpgraph.families.votes.removed_mechanism import BoundedStrangerVotes, CappedVotes
 from dpgraph.families.votes.train import notes
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
@@ -299,7 +299,7 @@ def test_before_the_last_step_nothing_is_learnt_and_renyi_divergences_cover_it()
 @pytest.mark.parametrize(("kind", "more"), [
     (PoissonVotes, {"votes_ratio": None}), (PoissonVotes, {"rounds": 2}), (PoissonVotes, {"reader_steps": 0}),
     (PoissonVotes, {"reader_ratio": None}), (PoissonVotes, {"reader_ratio": 0.0}),
-    (BoundedVotes, {"degree_bound": 9, "taper": 0.0, "degree_floor": 1}),
+    (BoundedStrangerVotes, {"degree_bound": 9, "taper": 0.0, "degree_floor": 1}),
     (CappedVotes, {"degree_bound": 9, "by_schema": True, "margin": 1.0, "degrees_ratio": 1.0}),
 ])  # fmt: skip
 def test_mechanisms_without_a_proof_refuse_a_reader(kind: Any, more: dict[str, Any]) -> None:
@@ -311,7 +311,7 @@ def test_mechanisms_without_a_proof_refuse_a_reader(kind: Any, more: dict[str, A
     ({"votes_share": 0.0}, r"reader_share=0\.2: expected 0 with votes_share=0"),
     ({"one_hop": True}, r"reader_share=0\.2: expected 0 for variant rigorous with one_hop=True, rounds=1"),
     ({"rounds": 2}, r"expected 0 for variant rigorous with one_hop=False, rounds=2"),
-    ({"variant": "node-remove", "degree_bound": 9, "taper": 0.5}, r"expected 0 for variant node-remove"),
+    ({"variant": "node-remove-strangers", "degree_bound": 9, "taper": 0.5}, r"expected 0 for variant node-remove-"),
     ({"votes_share": 0.8}, r"votes_share=0\.8, mean_share=0\.0, reader_share=0\.2: expected a sum < 1"),
     ({"reader_steps": 0}, "reader_steps"), ({"reader_rate": 0.0}, "reader_rate"),
     ({"reader_share": 1.0}, "reader_share"),

@@ -14,10 +14,10 @@ import pytest
 from scipy.special import ndtri
 
 from dpgraph.core.errors import UserError
-from dpgraph.families.votes.ballots import Ballots, BoundedBallots, CappedBallots
+from dpgraph.families.votes.ballots import Ballots, CappedBallots
 from dpgraph.families.votes.epsilon import gaussian_and_choice_epsilon, votes_epsilon
 from dpgraph.families.votes.mechanism import READERS, PoissonVotes
-from dpgraph.families.votes.removed_mechanism import BoundedVotes, CappedVotes
+from dpgraph.families.votes.removed_mechanism import BoundedStrangerVotes, CappedVotes
 from dpgraph.families.votes.sensitivity import (
     bounded_edge_votes,
     capped_receiver_votes,
@@ -25,6 +25,7 @@ from dpgraph.families.votes.sensitivity import (
     replaced_votes,
     vote_norm,
 )
+from dpgraph.families.votes.strangers import BoundedStrangerBallots
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
 from dpgraph.privacy.accountants.composition import ComposedPair, PureDp, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
@@ -229,13 +230,16 @@ def test_rounds_share_what_votes_have() -> None:
     assert early.rigorous.epsilon < one.statement.rigorous.epsilon
 
 
+CAPS = {"degrees_share": 0.1, "cap_margin": 1.0}
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"rounds": 2, "votes_share": 0.0}, "rounds=2: expected 1 with votes_share=0"),
         ({"rounds": 0}, "rounds"),
-        ({"rounds": 2, "variant": "node-remove", "degree_bound": 9, "taper": 0.5}, "rounds=2: expected 1 for variant"),
-        ({"one_hop": True, "variant": "node-remove", "degree_bound": 9, "taper": 0.5}, "one_hop=True: expected False"),
+        ({"rounds": 2, "variant": "node-remove-capped"} | CAPS, "rounds=2: expected 1 for variant"),
+        ({"one_hop": True, "variant": "node-remove-capped"} | CAPS, "one_hop=True: expected False"),
     ],
 )
 def test_rounds_and_hops_that_are_not_proved_or_not_there_are_refused(changed: dict[str, Any], message: str) -> None:
@@ -245,7 +249,7 @@ def test_rounds_and_hops_that_are_not_proved_or_not_there_are_refused(changed: d
 
 @pytest.mark.parametrize(("kind", "more"), [
     (PoissonVotes, {"votes_ratio": None}), (PoissonVotes, {"rounds": 0}),
-    (BoundedVotes, {"degree_bound": 9, "taper": 0.0, "degree_floor": 1}),
+    (BoundedStrangerVotes, {"degree_bound": 9, "taper": 0.0, "degree_floor": 1}),
     (CappedVotes, {"degree_bound": 9, "by_schema": True, "margin": 1.0, "degrees_ratio": 1.0}),
 ])  # fmt: skip
 def test_mechanisms_without_a_proof_for_rounds_refuse_them(kind: Any, more: dict[str, Any]) -> None:
@@ -364,35 +368,35 @@ def bounded_sums(lists: list[set[int]], votes: np.ndarray, bound: int, taper: fl
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in ids])])
     flat = np.array([one for row in ids for one in row], dtype=np.int64)
     plain = Ballots.from_lists(ptr, flat, np.ones(len(lists), dtype=bool), 1)
-    ballots = BoundedBallots.under(plain, bound, taper)
+    ballots = BoundedStrangerBallots.over(plain, bound, taper)
     return ballots.buckets(votes * ballots.weights[:, None])
 
 
 def test_node_remove_costs_what_node_null_costs_and_states_its_schema() -> None:
     """The composition is the same; what is said of it is not."""
-    null = PoissonVotes(**MECHANISM, choice_epsilon=0.3, readers=len(READERS))
+    null = PoissonVotes(**MECHANISM)
     bounded = {**MECHANISM, "degree_floor": 1, "degree_bound": 40, "taper": 1.0}
-    remove = BoundedVotes(**bounded, choice_epsilon=0.3, readers=len(READERS))
+    remove = BoundedStrangerVotes(**bounded)
     assert remove.rigorous().epsilon == null.rigorous().epsilon
     assert remove.rigorous().relation == "node-remove"
-    assert any("a public schema bounds every list by 40 ids" in text for text in remove.rigorous().assumptions)
-    (edge,) = remove.beside()
+    assert any(
+        "a public schema bounds every list" in text and "by 40" in text for text in remove.rigorous().assumptions
+    )
+    edge, _ = remove.beside()
     assert edge.relation == "edge"
     assert 0 < edge.epsilon < remove.rigorous().epsilon
     for change, message in (
         ({"taper": 1.5}, "taper=1.5"), ({"degree_bound": 0}, "degree_bound=0"), ({"degree_floor": 8}, "degree_floor=8")
     ):  # fmt: skip
         with pytest.raises(UserError, match=message):
-            BoundedVotes(**bounded | change)
+            BoundedStrangerVotes(**bounded | change)
 
 
 @pytest.mark.parametrize(
     ("privacy", "message"),
     [
-        ({"variant": "node-remove"}, "degree_bound=None: expected a number for variant node-remove"),
-        ({"variant": "node-remove", "degree_bound": 9}, "taper=None"),
         ({"taper": 0.5}, "taper=0.5: expected null for variant rigorous"),
-        ({"variant": "node-remove", "degree_bound": 9, "taper": 0, "degree_floor": 2}, "degree_floor=2"),
+        ({"variant": "node-remove"}, "variant"),
     ],
 )
 def test_settings_of_the_other_variant_are_refused(privacy: dict[str, Any], message: str) -> None:

@@ -22,7 +22,7 @@ from dpgraph.engine.training.iterates import AveragedNetwork, AveragingStep
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.families.votes.audit import cases, predictions, prepared_votes, worked_out
-from dpgraph.families.votes.ballots import GRID, Ballots, BoundedBallots
+from dpgraph.families.votes.ballots import GRID, Ballots
 from dpgraph.families.votes.mechanism import READERS, BucketReader
 from dpgraph.families.votes.prepared import ROW_NORM, PreparedVotes
 from dpgraph.families.votes.rows import RowMean, row_sum, scaled_rows
@@ -362,7 +362,6 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "rigorous": {"choice_epsilon": 0.2},
     "rigorous, one hop, two rounds": {"choice_epsilon": 0.2, "one_hop": True, "rounds": 2},
     "rigorous, learnt": {"choice_epsilon": 0.2, "reader_share": 0.2, "reader_steps": 3},
-    "node-remove": {"variant": "node-remove", "degree_bound": 60, "taper": 1.0, "choice_epsilon": 0.2},
     "node-remove-capped": {
         "variant": "node-remove-capped", "degrees_share": 0.2, "cap_margin": 1.0, "hub_share": 0.1, "hub_limit": 20
     },
@@ -493,49 +492,31 @@ def test_the_mean_of_the_last_iterates() -> None:
     assert float(again.released.weight.detach()) == pytest.approx(7.0)
 
 
-def bounded(graph: Graph, taper: float = 1.0, bound: int = 9) -> BoundedBallots:
-    step = prepared_votes(graph, 0, variant="node-remove", degree_bound=bound, taper=taper)
-    found = step.ballots()
-    assert isinstance(found, BoundedBallots)
-    return found
-
-
-def test_under_a_degree_bound_a_node_reads_the_votes_of_those_that_name_it() -> None:
-    graph = _clique(6)
-    ballots = bounded(graph)
-    weight = (1 + 1 - 2 * np.sqrt(5 / 9)) / 3
-    assert ballots.weights[:6] == pytest.approx(weight)
-    cast = ballots.ballots(np.full(graph.num_nodes, -1), np.tile([0.6, 0.3, 0.1], (graph.num_nodes, 1)), 0.3)
-    sums = ballots.buckets(cast)
-    assert sums[0] == pytest.approx(5 * weight * np.array([0.6 - 1 / 3, 0.3 - 1 / 3, 0.1 - 1 / 3, 0.3]), abs=1e-7)
-    assert not sums[6:].any()  # isolated: nobody votes for it, nor does it
-    read = ballots.read(sums, cast, 0.3, 0.5, 1.0)
-    mass = 5 * weight
-    assert read[0] == pytest.approx(mass / (mass**2 + 0.25) * sums[0, :3])
-
-
 def _clique(size: int) -> Graph:
     pairs = [(a, b) for a in range(size) for b in range(size) if a != b]
     return with_edges(cases()["fan"], *np.array(pairs).T)
 
 
-def test_edges_of_one_list_only_do_not_count_under_a_degree_bound() -> None:
+def capped(graph: Graph, bound: int = 9) -> Ballots:
+    budget = {"variant": "node-remove-capped", "degrees_share": 0.1, "cap_margin": 1.0, "degree_bound": bound}
+    return prepared_votes(graph, 0, **budget).ballots()
+
+
+def test_edges_of_one_list_only_do_not_count_under_node_remove() -> None:
     """And a list that breaks the schema ends the run."""
     graph = _clique(6)
     owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
-    more = with_edges(graph, np.append(owners, [7, 0]), np.append(np.asarray(graph.out_idx), [0, 8]))
-    assert (bounded(more).lists != bounded(graph).lists).nnz == 0
-    assert bounded(graph, bound=5).degree_bound == 5
+    more = with_edges(graph, np.append(owners, [0, 9]), np.append(np.asarray(graph.out_idx), [9, 2]))
+    assert capped(graph).lists.nnz > 0
+    assert (capped(more).lists != capped(graph).lists).nnz == 0
+    assert (capped(graph, bound=5).lists != capped(graph).lists).nnz == 0
     with pytest.raises(UserError, match="degree_bound=4: expected at least 5, or no guarantee under node-remove"):
-        bounded(graph, bound=4)
+        capped(graph, bound=4)
 
 
-def test_votes_help_under_node_remove_where_degrees_are_bounded() -> None:
-    """And more so, in the view of strangers, where two hops are read."""
+def test_votes_help_strangers_under_node_remove_where_degrees_are_bounded() -> None:
     graph = homophilous(3000, 14.0, signal=0.3)
     bound = int(np.diff(graph.out_ptr).max())
-    budget = {"epsilon": 8.0, "votes_share": 0.9, "variant": "node-remove", "degree_bound": bound, "taper": 1.0}
+    budget = {"votes_share": 0.9, "variant": "node-remove-strangers", "degree_bound": bound, "taper": 1.0}
     own = accuracy(graph, cell({"epsilon": 8.0, "votes_share": 0.0}))
-    one_hop = accuracy(graph, cell({**budget, "choice_epsilon": 0.2}))
-    assert one_hop > own + 0.03
-    assert accuracy(graph, cell({**budget, "variant": "node-remove-strangers"})) > one_hop
+    assert accuracy(graph, cell({"epsilon": 8.0, **budget})) > own + 0.03

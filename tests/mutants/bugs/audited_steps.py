@@ -49,6 +49,11 @@ def one_hop(kind: Any) -> bool:
     return kind.trees and kind.hops == 1 and exact(kind)
 
 
+def two_terms(kind: Any) -> bool:
+    """Tell whether neighbours have a batch and a clip norm of their own."""
+    return kind.residual and kind.neighbours
+
+
 def with_neighbours(kind: Any) -> bool:
     """Tell whether a node's record is read by other roots' losses and a theorem counts how many."""
     return kind.release not in (None, "identity") and kind.variant == "rigorous"
@@ -122,12 +127,12 @@ BUGS = (
     Bug("facts: clip norm doubled", CLIP_DOUBLED, facts(clips_twice)),
     Bug("facts: batches twice as large", LARGER_BATCHES, facts(lambda kind: not kind.silent)),
     edit("facts: one batch for both terms", STEPS + "PrivateStep.__call__", "term.draws.next()",
-         "term.draws.next() if term is self.terms[0] else positions", facts(lambda kind: kind.two_terms)),
+         "term.draws.next() if term is self.terms[0] else positions", facts(two_terms)),
     edit("facts: full batch for rate q",
          "dpgraph.engine.sampling.batches:poisson_batch", "generator.random(num_roots) < rate",
          "generator.random(num_roots) < 1", facts(one_hop)),
     edit("facts: neighbour clip norm doubled", TREES + "PreparedTrees.__init__", "mechanism.neighbour_clip * clip_norm",
-         "2 * mechanism.neighbour_clip * clip_norm", facts(lambda kind: kind.two_terms)),
+         "2 * mechanism.neighbour_clip * clip_norm", facts(two_terms)),
     edit("facts: one batch for all steps", "dpgraph.engine.sampling.batches:Draws.next", "self.generator",
          "np.random.default_rng(7)", facts(lambda kind: not kind.parts and not kind.partition)),
     swap("facts: cyclic partition", "dpgraph.engine.sampling.batches:PoissonSampler.draw", broken.in_turn,

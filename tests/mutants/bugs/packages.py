@@ -33,11 +33,4 @@ BUGS = (
         "False",
         "tests/problems/test_evaluate.py::test_ogb_judges_its_own_data_sets_alone[ogbn-mag]",
     ),
-    edit(
-        "validation nodes are in the training mask of Data",
-        "dpgraph.own_graph.objects:to_pyg",
-        "graph.split == value",
-        "graph.split >= value",
-        "tests/own_graph/test_geometric.py::test_a_graph_comes_back_as_it_was",
-    ),
 )

@@ -69,7 +69,6 @@ EXPECTED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "dp-votes rigorous, one hop": ((READS,), (READS,)),
     "dp-votes rigorous, no votes": ((), ()),
     "dp-votes rigorous, raw graph": (("validation scores read training records along edges",), ()),
-    "dp-votes node-remove": ((READS,), (READS,)),
     "dp-votes node-remove-capped": ((READS,), (READS,)),
     "dp-votes node-remove-strangers": (("validation scores read own lists", READS),) * 2,
     "dp-votes node-remove-capped-strangers": (("validation scores read own lists", READS),) * 2,

@@ -26,7 +26,7 @@ UNAVAILABLE = 3  # exit status of the encoder for a missing checkpoint
 
 
 def column_means(
-    texts: dict[str, list[str]], checkpoint: Path, work: Path, special_tokens: bool = False, device: str = "auto"
+    texts: dict[str, list[str]], checkpoint: Path, work: Path, special_tokens: bool = False
 ) -> tuple[np.ndarray, dict[str, object]]:
     """Return (n, d) float32 features of n profiles with `texts` by column, and what to say about them.
 
@@ -45,7 +45,7 @@ def column_means(
     if not (folder / META).exists():
         with atomic_path(folder / TEXTS) as path:
             pd.DataFrame({"text": distinct}).to_parquet(path)
-        _encode(folder, checkpoint, special_tokens, device)
+        _encode(folder, checkpoint, special_tokens)
     with reading(folder / META) as path:
         meta = read_json(path)
         if not isinstance(meta, dict):
@@ -83,9 +83,9 @@ def weights_of_texts(texts: dict[str, list[str]]) -> tuple[sp.csr_matrix, list[s
     return matrix.tocsr().astype(np.float32), list(distinct)
 
 
-def _encode(folder: Path, checkpoint: Path, special_tokens: bool, device: str) -> None:
+def _encode(folder: Path, checkpoint: Path, special_tokens: bool) -> None:
     command = [sys.executable, "-m", "dpgraph.engine.models.text_encoder", "--texts", str(folder / TEXTS)]
-    command += ["--checkpoint", str(checkpoint), "--out", str(folder), "--device", device]
+    command += ["--checkpoint", str(checkpoint), "--out", str(folder)]
     run = subprocess.run(
         command + ["--special-tokens"] * special_tokens, stdout=subprocess.PIPE, text=True, check=False
     )

@@ -34,7 +34,7 @@ from dpgraph.families.aggregates.mechanism import (
     sums_release,
 )
 from dpgraph.families.trees.prepared import PreparedTrees
-from dpgraph.families.votes.ballots import GRID, Ballots, BoundedBallots
+from dpgraph.families.votes.ballots import GRID, Ballots, mutual_lists
 from dpgraph.privacy.procedure import Lists, Procedure, Release
 from dpgraph.privacy.relation import Relation
 
@@ -77,7 +77,7 @@ class Senders:
         Raises:
             UserError: A list breaks the schema of the guarantee.
         """
-        return cls(BoundedBallots.under(Ballots.from_lists(ptr, idx, sends, 1), receivers, 0.0).lists, sends)
+        return cls(mutual_lists(Ballots.from_lists(ptr, idx, sends, 1), receivers), sends)
 
     def received(self, rows: np.ndarray) -> np.ndarray:
         """Return the sum that each node receives: the rows of all nodes that send to it, each scaled to norm 1.

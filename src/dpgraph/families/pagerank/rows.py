@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgraph.core.errors import invalid
-from dpgraph.data.adjacency import owners, undirected_adjacency, undirected_csr
+from dpgraph.data.adjacency import owners, undirected_csr
 from dpgraph.data.graph import Graph
 
 BLOCK_ENTRIES = 1 << 22  # neighbours of the supports of a block's rows: about 200 MiB
@@ -26,7 +26,7 @@ LEAST_EXCESS = 1e-14  # smaller ones drown in rounding
 
 
 def approximate_pagerank(
-    graph: Graph | sp.spmatrix | sp.sparray,
+    adjacency: sp.csr_matrix,
     roots: np.ndarray,
     teleport: float = 0.25,
     sparsity: float = 1e-4,
@@ -48,7 +48,7 @@ def approximate_pagerank(
     a row costs O(1 / rho) a step in a graph of any size; a row depends on no other row, to the last bit.
 
     Args:
-        graph: A `Graph`, or a sparse (n, n) matrix whose non-zeros are edges. Edges count in both directions.
+        adjacency: (n, n) symmetric ones, see `undirected_adjacency`.
         roots: (M,) node ids. A root without neighbours has its own row, 1 at itself; one with 1 / rho or more has
             an empty row.
         teleport: alpha.
@@ -56,16 +56,15 @@ def approximate_pagerank(
         tolerance: gamma.
 
     Raises:
-        UserError: For parameters out of range and for roots that are not nodes.
+        UserError: For parameters so small that excesses drown in rounding.
     """
-    _check(teleport, sparsity, tolerance)
-    adjacency = undirected_adjacency(graph) if isinstance(graph, Graph) else _undirected(graph)
-    nodes = adjacency.shape[0]
-    roots = _node_ids("roots", roots, nodes)
+    least = teleport * sparsity * tolerance
+    if least < LEAST_EXCESS:
+        raise invalid("teleport * sparsity * tolerance", f"{least:.3g}", f"at least {LEAST_EXCESS:g} (rounding)")
     problem = _Problem(adjacency, teleport, sparsity, tolerance)
     step = max(1, min(BLOCK_ROWS, BLOCK_ENTRIES // max(1, min(math.ceil(1 / sparsity), adjacency.nnz))))
     blocks = [problem.solve(roots[first : first + step]) for first in range(0, len(roots), step)]
-    rows = sp.csr_matrix(sp.vstack(blocks)) if blocks else sp.csr_matrix((0, nodes))
+    rows = sp.csr_matrix(sp.vstack(blocks)) if blocks else sp.csr_matrix((0, adjacency.shape[0]))
     rows.data[problem.degrees[rows.indices] == 0] = 1.0
     return rows
 
@@ -73,7 +72,7 @@ def approximate_pagerank(
 def induced_adjacency(graph: Graph, nodes: np.ndarray) -> sp.csr_matrix:
     """Return the undirected adjacency (n, n) of the edges among `nodes`. Others have no neighbours."""
     inside = np.zeros(graph.num_nodes, dtype=bool)
-    inside[_node_ids("nodes", nodes, graph.num_nodes)] = True
+    inside[nodes] = True
     source, target = owners(graph.out_ptr), np.asarray(graph.out_idx)
     kept = inside[source] & inside[target]
     return undirected_csr(source[kept], target[kept], graph.num_nodes)
@@ -147,30 +146,3 @@ class _Problem:
 def _count(mask: np.ndarray, ptr: np.ndarray) -> np.ndarray:
     """Count the true entries of `mask` in each range of `ptr`."""
     return np.diff(np.concatenate(([0], np.cumsum(mask)))[ptr])
-
-
-def _undirected(matrix: sp.spmatrix | sp.sparray) -> sp.csr_matrix:
-    if matrix.shape[0] != matrix.shape[1]:
-        raise invalid("graph", f"matrix of {matrix.shape[0]} x {matrix.shape[1]}", "as many rows as columns")
-    source, target = matrix.nonzero()
-    return undirected_csr(source, target, matrix.shape[0])
-
-
-def _node_ids(name: str, ids: np.ndarray, num_nodes: int) -> np.ndarray:
-    ids = np.asarray(ids)
-    if not len(ids):
-        return np.zeros(0, dtype=np.int64)
-    if not np.issubdtype(ids.dtype, np.integer) or ids.min() < 0 or ids.max() >= num_nodes:
-        raise invalid(name, f"{ids.min()}..{ids.max()}", f"integers in 0..{num_nodes - 1}")
-    return ids.astype(np.int64)
-
-
-def _check(teleport: float, sparsity: float, tolerance: float) -> None:
-    if not 0 < teleport <= 1:
-        raise invalid("teleport", teleport, "a number in (0, 1]")
-    for name, value in (("sparsity", sparsity), ("tolerance", tolerance)):
-        if not 0 < value < 1:
-            raise invalid(name, value, "a number in (0, 1)")
-    least = teleport * sparsity * tolerance
-    if least < LEAST_EXCESS:
-        raise invalid("teleport * sparsity * tolerance", f"{least:.3g}", f"at least {LEAST_EXCESS:g} (rounding)")

@@ -18,9 +18,9 @@ import numpy as np
 from scipy.stats import norm
 
 from dpgraph.audits.cases import CPU, TEACHER_KINDS, Kind, prepared_of
+from dpgraph.audits.graphs import random_images
 from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.families.pate.prepared import PreparedTeachers, votes_of
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.cache import VARIABLE
@@ -36,14 +36,7 @@ TITLE = "teachers' parts, and noise and caps of the release of their votes"
 def images(public: int) -> Images:
     """Return `RECORDS` training images, `public` public ones and one test image, all of random pixels."""
     random, size = numpy_generator("audits", "teachers"), RECORDS + public + 1
-    return Images(
-        name="audit",
-        features=random.random((size, SIDE * SIDE), dtype=np.float32),
-        labels=np.arange(size) % CLASSES,
-        split=np.array([TRAIN] * RECORDS + [VALIDATION] * public + [TEST], dtype=np.uint8),
-        num_classes=CLASSES,
-        shape=(SIDE, SIDE, 1),
-    )
+    return random_images(random, np.arange(size) % CLASSES, SIDE, public)
 
 
 def prepared(kind: Kind, value: Images, seed: int, caps: tuple[int, int]) -> PreparedTeachers:

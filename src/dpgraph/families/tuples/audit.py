@@ -19,6 +19,7 @@ from scipy.stats import chi2
 from torch import Tensor
 
 from dpgraph.audits.cases import CLIP_NORM, CPU, TUPLE_KINDS, Kind, prepared_of
+from dpgraph.audits.graphs import null_records
 from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
@@ -27,7 +28,7 @@ from dpgraph.engine.sampling.batches import Draws, PoissonSampler
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.families.tuples.heads import Head, HeadModel
 from dpgraph.families.tuples.prepared import PreparedRelations
-from dpgraph.families.tuples.sampling import Negatives, TupleBatches, Tuples, stable_tuples
+from dpgraph.families.tuples.sampling import Negatives, TupleBatches, Tuples, stable_tuples, worst_batch
 from dpgraph.families.tuples.steps import ClippedTuples, RelationStep, TupleLoss
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.procedure import Clipped, Lists
@@ -170,14 +171,6 @@ class Charged:
         return torch.zeros(1, 1)
 
 
-def worst_batch(own: int = 5, negatives: int = 4) -> np.ndarray:
-    """Return `own` tuples of entity 0; each of its partners and negatives is in one more tuple of other entities."""
-    partners = 1 + np.arange(own * (1 + negatives)).reshape(own, 1 + negatives)
-    with_it = np.concatenate([np.zeros((own, 1), dtype=np.int64), partners], axis=1)
-    fresh = 1 + partners.size + np.arange(partners.size * (1 + negatives)).reshape(-1, 1 + negatives)
-    return np.concatenate([with_it, np.concatenate([partners.reshape(-1, 1), fresh], axis=1)])
-
-
 def moved(clipped: Clipped, own: int = 5) -> float:
     """Return the change of the clipped sum, over C, when the tuples of entity 0 leave the batch."""
     batch, model = worst_batch(own), Charged()
@@ -196,12 +189,9 @@ def moved(clipped: Clipped, own: int = 5) -> float:
 
 def null_entity(graph: Graph, entity: int) -> Graph:
     """Return the graph with the entity's own list removed; its places in others' lists stay."""
-    owners = np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr))
-    lengths = np.where(np.arange(graph.num_nodes) == entity, 0, np.diff(graph.out_ptr))
     split = graph.split.copy()
     split[entity] = NO_SPLIT
-    ptr = np.concatenate([[0], np.cumsum(lengths)])
-    return replace(graph, out_ptr=ptr, out_idx=graph.out_idx[owners != entity], split=split)
+    return replace(null_records(graph, [entity]), split=split)
 
 
 def _hub(partners: int) -> Graph:

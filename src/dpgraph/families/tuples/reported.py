@@ -56,16 +56,13 @@ def constant_sensitivity(own: int = 5, negatives: int = 4) -> Verdict:
 
     An entity with `own` tuples, each of whose entities is in one more tuple, and gradients that oppose the others.
     """
-    from dpgraph.families.tuples.sampling import largest_counts
+    from dpgraph.families.tuples.sampling import largest_counts, worst_batch
 
-    partners = 1 + np.arange(own * (1 + negatives)).reshape(own, 1 + negatives)
-    with_it = np.concatenate([np.zeros((own, 1), dtype=np.int64), partners], axis=1)
-    fresh = 1 + partners.size + np.arange(partners.size * (1 + negatives)).reshape(-1, 1 + negatives)
-    others = np.concatenate([partners.reshape(-1, 1), fresh], axis=1)
-    batch = np.concatenate([with_it, others])
+    batch = worst_batch(own, negatives)
+    others = batch[own:]
     before, after = 1 / largest_counts(batch), 1 / largest_counts(others)
     change = float(before[:own].sum() + (after - before[own:]).sum())
-    _, times = np.unique(np.concatenate([with_it[:, 2:].ravel(), fresh[:, 1:].ravel()]), return_counts=True)
+    _, times = np.unique(batch[:, 2:], return_counts=True)
     text = (
         f"a batch of {len(batch)} tuples in which every entity is a negative at most {times.max()} time: without one "
         f"entity of {own} tuples the clipped sum moves by {change:g} C, where Proposition 4.1 has 2 C and the released "

@@ -116,3 +116,11 @@ def largest_counts(batch: np.ndarray) -> np.ndarray:
     first = np.ones(batch.shape, dtype=bool)
     first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     return np.asarray(np.bincount(ordered[first])[codes].max(axis=1))
+
+
+def worst_batch(own: int = 5, negatives: int = 4) -> np.ndarray:
+    """Return `own` tuples of entity 0; each of its partners and negatives is in one more tuple of other entities."""
+    partners = 1 + np.arange(own * (1 + negatives)).reshape(own, 1 + negatives)
+    with_it = np.concatenate([np.zeros((own, 1), dtype=np.int64), partners], axis=1)
+    fresh = 1 + partners.size + np.arange(partners.size * (1 + negatives)).reshape(-1, 1 + negatives)
+    return np.concatenate([with_it, np.concatenate([partners.reshape(-1, 1), fresh], axis=1)])

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from dpgraph.audits.cases import CLIP_NORM, UNIT_KINDS, Kind, prepared_of
+from dpgraph.audits.graphs import random_images
 from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.data.records import TEST, TRAIN
 from dpgraph.engine.models.image_networks import Softmax
 from dpgraph.families.units.prepared import PreparedUnits
 from dpgraph.families.units.sampling import Units
@@ -35,14 +35,7 @@ def images() -> Images:
     """Return `RECORDS` training images and a test image of random pixels; some classes are larger than others."""
     random = numpy_generator("audits", "units")
     labels = np.concatenate([np.arange(CLASSES), random.integers(0, CLASSES // 2, RECORDS - CLASSES + 1)])
-    return Images(
-        name="audit",
-        features=random.random((RECORDS + 1, SIDE * SIDE), dtype=np.float32),
-        labels=labels.astype(np.int64),
-        split=np.array([TRAIN] * RECORDS + [TEST], dtype=np.uint8),
-        num_classes=CLASSES,
-        shape=(SIDE, SIDE, 1),
-    )
+    return random_images(random, labels, SIDE)
 
 
 def prepared(kind: Kind, value: Images, noise: float, rate: float) -> PreparedUnits:

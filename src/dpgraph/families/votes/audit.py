@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2, norm
 
 from dpgraph.audits.cases import prepared_of
 from dpgraph.audits.graphs import directed_graph, null_records
@@ -135,10 +134,7 @@ def facts(seen: np.ndarray, graph: Graph) -> dict[str, float]:
     """Return the standard deviations by which a release differs from the expected mean and spread."""
     gaps = (seen - worked_out(graph, predictions(graph))) / (NOISE * NORM)
     means = gaps.mean(axis=0) * math.sqrt(len(gaps))
-    size = gaps.size
-    spread = norm.isf(chi2.sf(float((gaps**2).sum()), size))
-    spread = -norm.isf(chi2.cdf(float((gaps**2).sum()), size)) if spread < 0 else spread
-    return {"sums": float(np.abs(means).max()) - 2.5, "noise": float(np.clip(spread, -99, 99))}
+    return {"sums": float(np.abs(means).max()) - 2.5, "noise": quantile(float((gaps**2).sum()), gaps.size)}
 
 
 def looks_elsewhere(graph: Graph) -> float:

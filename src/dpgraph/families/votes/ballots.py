@@ -142,53 +142,22 @@ class OneHopBallots(Ballots):
         return scores_of(probabilities, read, np.full(len(read), reader.strength))
 
 
-@dataclass(frozen=True)
-class BoundedBallots(OneHopBallots):
-    """Votes under a public degree bound D: no node votes for itself, and a node reads its own bucket alone.
+def mutual_lists(plain: Ballots, degree_bound: int) -> sp.csr_matrix:
+    """Return (N, N) the edges that are in both ends' lists, so that a node that leaves takes all of them along.
 
-    d counts edges that are in both ends' lists, so that a node that leaves with all its edges changes as many weights
-    as it has votes.
+    Raises:
+        UserError: A list is longer than `degree_bound`. Show the message to the holder of the data alone: it tells of
+            a record.
     """
-
-    degree_bound: int = 1
-    taper: float = 0.0
-
-    @classmethod
-    def under(cls, plain: Ballots, degree_bound: int, taper: float) -> BoundedBallots:
-        """Return ballots over edges that are in both ends' lists.
-
-        Raises:
-            UserError: A list is longer than `degree_bound`. Show the message to the holder of the data alone: it tells
-                of a record.
-        """
-        mutual = plain.lists.multiply(plain.lists.T).tocsr()
-        longest = int(np.diff(mutual.indptr).max(initial=0))
-        if longest > degree_bound:
-            raise invalid("degree_bound", degree_bound, f"at least {longest}, or no guarantee under node-remove")
-        return cls(mutual, plain.votes, plain.degree_floor, degree_bound, taper)
-
-    @cached_property
-    def weights(self) -> np.ndarray:
-        """(N,) weight (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D) of a vote."""
-        tapered = 1 + self.taper * (1 - 2 * np.sqrt(self.degrees / self.degree_bound))
-        return np.asarray(tapered / np.sqrt(self.degree_bound))
-
-    @property
-    def one_vote(self) -> float:
-        """The public weight of one vote without a taper."""
-        return float(1 / np.sqrt(self.degree_bound))
-
-    def buckets(self, ballots: np.ndarray) -> np.ndarray:
-        """Return (N, C + 1): for each node, the sum of all ballots whose owners list it."""
-        return np.asarray(self.lists.T @ ballots)
-
-    def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
-        """Return (N, C) the mean vote in each node's own bucket, shrunk by its mass; no list or degree is read."""
-        return np.asarray(released[:, :-1] * bucket_trust(released, mass, std, shrinkage, self.one_vote)[:, None])
+    mutual = plain.lists.multiply(plain.lists.T).tocsr()
+    longest = int(np.diff(mutual.indptr).max(initial=0))
+    if longest > degree_bound:
+        raise invalid("degree_bound", degree_bound, f"at least {longest}, or no guarantee under node-remove")
+    return mutual
 
 
 @dataclass(frozen=True)
-class CappedBallots(BoundedBallots):
+class CappedBallots(OneHopBallots):
     """Votes of training nodes to all others, one way, with weights capped by noisy degrees (Theorem 15).
 
     `lists` holds the rows of voters and the columns of receivers: d counts a voter's receivers. The public split says
@@ -205,12 +174,11 @@ class CappedBallots(BoundedBallots):
         """Return ballots over mutual edges that lead from `voters` (N,) bool to the other nodes.
 
         Raises:
-            UserError: As `BoundedBallots.under`.
+            UserError: As `mutual_lists`.
         """
-        bounded = cls.under(plain, degree_bound, 0.0)
         sends, receives = (sp.diags(side.astype(np.float64)) for side in (voters, ~voters))
-        lists = without_zeros(sends @ bounded.lists @ receives)
-        return cls(lists, bounded.votes, bounded.degree_floor, degree_bound, reads=~voters)
+        lists = without_zeros(sends @ mutual_lists(plain, degree_bound) @ receives)
+        return cls(lists, plain.votes, plain.degree_floor, reads=~voters)
 
     @property
     def received(self) -> np.ndarray:
@@ -242,6 +210,10 @@ class CappedBallots(BoundedBallots):
         if self.caps is None:
             raise TypeError("votes have no weights before there are caps")
         return np.asarray(1 / np.sqrt(np.maximum(self.degrees, self.caps)))
+
+    def buckets(self, ballots: np.ndarray) -> np.ndarray:
+        """Return (N, C + 1): for each node, the sum of all ballots whose owners list it; none is its own."""
+        return np.asarray(self.lists.T @ ballots)
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
         """Return (N, C) each receiver's own bucket in units of its noise; zero for voters and hubs.

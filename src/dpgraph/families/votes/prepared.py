@@ -14,15 +14,10 @@ from dpgraph.data.records import TRAIN
 from dpgraph.engine.preparation.base import Order
 from dpgraph.families.trees.prepared import PreparedTrees
 from dpgraph.families.votes import mechanism as mechanisms
-from dpgraph.families.votes.ballots import GRID, Ballots, BoundedBallots, CappedBallots, OneHopBallots
+from dpgraph.families.votes.ballots import GRID, Ballots, CappedBallots, OneHopBallots
 from dpgraph.families.votes.learnt import CLIP, LEAST_UNIT, LearntReader, ReaderSteps
 from dpgraph.families.votes.mechanism import BucketReader
-from dpgraph.families.votes.removed_mechanism import (
-    BoundedStrangerVotes,
-    BoundedVotes,
-    CappedStrangerVotes,
-    CappedVotes,
-)
+from dpgraph.families.votes.removed_mechanism import BoundedStrangerVotes, CappedStrangerVotes, CappedVotes
 from dpgraph.families.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.families.votes.sensitivity import vote_norm
 from dpgraph.families.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
@@ -102,12 +97,9 @@ class PreparedVotes(PreparedTrees):
             voters = np.asarray(graph.split) == TRAIN
             capped = CappedStrangerBallots if isinstance(self.votes_of, CappedStrangerVotes) else CappedBallots
             return self._capped(capped.one_way(plain, self.votes_of.degree_bound, voters), self.votes_of)
-        if not isinstance(self.votes_of, BoundedVotes):
-            return plain
-        bound, taper = self.votes_of.degree_bound, self.votes_of.taper
         if isinstance(self.votes_of, BoundedStrangerVotes):
-            return BoundedStrangerBallots.over(plain, bound, taper)
-        return BoundedBallots.under(plain, bound, taper)
+            return BoundedStrangerBallots.over(plain, self.votes_of.degree_bound, self.votes_of.taper)
+        return plain
 
     def _capped(self, ballots: CappedBallots, mechanism: CappedVotes) -> CappedBallots:
         """Release which receivers are hubs, if that is a stage, and voters' degrees; return capped ballots."""
@@ -140,7 +132,7 @@ class PreparedVotes(PreparedTrees):
         ballots, mass = self.ballots(), mechanism.mass
         std = mechanism.votes_ratio * mechanism.closed()[1] * vote_norm(num_classes=probabilities.shape[1], mass=mass)
         weighted: dict[str, Any] = {"degree_floor": ballots.degree_floor}
-        if isinstance(ballots, BoundedBallots) and not isinstance(ballots, CappedBallots):
+        if isinstance(ballots, BoundedStrangerBallots):
             weighted = {"list_cap": ballots.degree_bound, "taper": ballots.taper}
         self.reader = BucketReader(self._how.shrinkage, self._how.strength)
         said, read = probabilities, dict[float, np.ndarray]()

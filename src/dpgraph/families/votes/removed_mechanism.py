@@ -45,14 +45,6 @@ if TYPE_CHECKING:
     from dpgraph.privacy.accountants.renyi import Orders
 
 PER_RECORD, PER_NODE = accountant.private_votes.statement, accountant.capped_votes.statement
-BOUNDED_VOTES = replace(
-    PER_RECORD, relation=Relation.NODE_REMOVE,
-    assumptions=(
-        "a public schema bounds every list by {D} ids; edges count that are in both ends' lists",
-        *PER_NODE.assumptions[1:2],
-        *PER_RECORD.assumptions[2:],
-    ),
-)  # fmt: skip
 TWO_HOPS = (
     "a node reads its own bucket and those of its own list, so that what neighbours of the protected node predict is "
     "not covered under this relation; no reader is chosen by data"
@@ -76,55 +68,6 @@ CAPPED_STRANGER_VOTES = replace(
         *PER_NODE.assumptions[2:],
     ),
 )  # fmt: skip
-
-
-class BoundedVotes(PoissonVotes):
-    """`PoissonVotes` under node-remove, where a public schema bounds all lists by D ids (Theorem 14).
-
-    Only edges in both ends' lists count. Votes weigh g(d) = (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D). No node votes
-    for itself, and a node reads its own bucket alone: no list, no degree. Removing a node with all its edges moves all
-    other buckets by at most B (docs/privacy/votes.md#theorem-14). The composition is that of `PoissonVotes`.
-
-    Guarantee: node-remove (epsilon, delta)-DP, scope joint.
-    """
-
-    relation: ClassVar[Relation] = BOUNDED_VOTES.relation
-    several_rounds: ClassVar[bool] = False
-    says: ClassVar[Statement] = BOUNDED_VOTES
-
-    kind: Literal["bounded-votes"] = "bounded-votes"  # type: ignore[assignment]
-    degree_floor: Count = 1
-    degree_bound: Count = Field(description="D, public: no list is longer, by a schema and not by looking")
-    taper: float = Field(description="kappa, public: 0: all votes weigh the same, 1: short lists up to twice as much")
-
-    @model_validator(mode="after")
-    def _bounded(self) -> BoundedVotes:
-        if not 0 <= self.taper <= 1:
-            raise invalid("taper", self.taper, "a number in [0, 1]")
-        if self.degree_floor != 1:
-            raise invalid("degree_floor", self.degree_floor, "1 under a degree bound")
-        return self
-
-    @property
-    def weighted(self) -> dict[str, Any]:
-        """Fields of a release that say how much a vote weighs."""
-        return {"mass": self.mass, "list_cap": self.degree_bound, "taper": self.taper}
-
-    @property
-    def _stated(self) -> Statement:
-        return self.says.filled({"q": f"{self.sampling_rate:.6g}", "D": self.degree_bound})
-
-    def beside(self) -> tuple[Guarantee, ...]:
-        """Return the guarantee of the same run for an edge.
-
-        No utility reads a list, so the choice moves with the buckets only.
-        """
-        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
-
-        moved = bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
-        epsilon = gaussian_epsilon(mu=moved * self._mu(self.votes_ratio), delta=self.delta)
-        stated = replace(self._stated, relation=Relation.EDGE)
-        return (self._proved(stated, epsilon, scope=self.inference.scope),)
 
 
 class CappedVotes(PoissonVotes):
@@ -289,24 +232,53 @@ class _ForStrangers(PoissonVotes):
         return self._proved(stated, epsilon, given, scope=self.inference.scope)
 
 
-class BoundedStrangerVotes(BoundedVotes, _ForStrangers):
-    """`BoundedVotes` read over two hops, in the view of strangers (Theorem 16).
+class BoundedStrangerVotes(_ForStrangers):
+    """`PoissonVotes` under node-remove in the view of strangers, where a schema bounds all lists by D (Theorem 16).
 
-    Votes weigh g(d) of the length d of the owner's list. When a node leaves that is in as many lists as it lists, the
-    buckets of all others move by at most B. When a record becomes null they move by (1 + kappa)^2 / (8 kappa) B, or (1
-    - kappa) B.
+    Votes weigh g(d) = (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D) of the length d of the owner's list. No node votes for
+    itself; it reads its own bucket and those of its list. When a node leaves that is in as many lists as it lists, the
+    buckets of all others move by at most B (docs/privacy/votes.md#theorem-14). When a record becomes null they move by
+    (1 + kappa)^2 / (8 kappa) B, or (1 - kappa) B. The composition is that of `PoissonVotes`.
 
     Guarantee: node-remove (epsilon, delta)-DP, scope strangers.
     """
 
+    relation: ClassVar[Relation] = STRANGER_VOTES.relation
+    several_rounds: ClassVar[bool] = False
     says: ClassVar[Statement] = STRANGER_VOTES
+
     kind: Literal["bounded-stranger-votes"] = "bounded-stranger-votes"  # type: ignore[assignment]
+    degree_floor: Count = 1
+    degree_bound: Count = Field(description="D, public: no list is longer, by a schema and not by looking")
+    taper: float = Field(description="kappa, public: 0: all votes weigh the same, 1: short lists up to twice as much")
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        if not 0 <= self.taper <= 1:
+            raise invalid("taper", self.taper, "a number in [0, 1]")
+        if self.degree_floor != 1:
+            raise invalid("degree_floor", self.degree_floor, "1 under a degree bound")
+        return self
+
+    @property
+    def weighted(self) -> dict[str, Any]:
+        """Fields of a release that say how much a vote weighs."""
+        return {"mass": self.mass, "list_cap": self.degree_bound, "taper": self.taper}
+
+    @property
+    def _stated(self) -> Statement:
+        return self.says.filled({"q": f"{self.sampling_rate:.6g}", "D": self.degree_bound})
 
     def beside(self) -> tuple[Guarantee, ...]:
         """Return the guarantees for an edge and for a record that becomes null, both towards all others."""
+        from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+
+        moved = bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
+        epsilon = gaussian_epsilon(mu=moved * self._mu(self.votes_ratio), delta=self.delta)
+        edge = self._proved(replace(self._stated, relation=Relation.EDGE), epsilon, scope=self.inference.scope)
         moved = bounded_null_votes(self.taper)
         less = self if self.votes_ratio is None else self.model_copy(update={"votes_ratio": self.votes_ratio / moved})
-        return *super().beside(), self._null(less._epsilon_under("node-null"))
+        return edge, self._null(less._epsilon_under("node-null"))
 
 
 class CappedStrangerVotes(CappedVotes, _ForStrangers):
@@ -326,19 +298,10 @@ class CappedStrangerVotes(CappedVotes, _ForStrangers):
         return (self._null(PoissonVotes._epsilon_under(self, "node-null")),)
 
 
-def bounded_votes(request: MechanismRequest) -> BoundedVotes:
-    """Build the mechanism of variant `node-remove`."""
-    return BoundedVotes(**_bounded(request))
-
-
 def bounded_stranger_votes(request: MechanismRequest) -> BoundedStrangerVotes:
     """Build the mechanism of variant `node-remove-strangers`."""
-    return BoundedStrangerVotes(**_bounded(request))
-
-
-def _bounded(request: MechanismRequest) -> dict[str, Any]:
-    """Return the fields of votes under a schema."""
-    return {**votes_fields(request), "degree_bound": request.privacy.degree_bound, "taper": request.privacy.taper}
+    privacy = request.privacy
+    return BoundedStrangerVotes(**votes_fields(request), degree_bound=privacy.degree_bound, taper=privacy.taper)
 
 
 def capped_votes(request: MechanismRequest) -> CappedVotes:

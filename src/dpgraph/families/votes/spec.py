@@ -24,11 +24,9 @@ from dpgraph.families.votes import rules
 from dpgraph.families.votes.mechanism import PoissonVotes, poisson_votes
 from dpgraph.families.votes.removed_mechanism import (
     BoundedStrangerVotes,
-    BoundedVotes,
     CappedStrangerVotes,
     CappedVotes,
     bounded_stranger_votes,
-    bounded_votes,
     capped_stranger_votes,
     capped_votes,
 )
@@ -36,7 +34,7 @@ from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
 
 STRANGERS = "-strangers"  # how the names of variants end of which nodes read two hops
-Name = Literal["rigorous", "node-remove", "node-remove-capped", "node-remove-strangers", "node-remove-capped-strangers"]
+Name = Literal["rigorous", "node-remove-capped", "node-remove-strangers", "node-remove-capped-strangers"]
 
 
 class VotesTraining(RootBatches):
@@ -52,11 +50,11 @@ class VotesPrivacy(Privacy):
 
     variant: Name = Field(
         default="rigorous",
-        description="rigorous (node-null; a node reads the buckets of its list), node-remove (a node with all its "
-        "edges; needs a public bound on degrees, and a node reads its own bucket alone), node-remove-capped (the same "
-        "without such a bound, and one way: training nodes vote, others receive; noisy degrees give caps), either "
-        "with -strangers (a node reads the buckets of its list, too, which covers all but the protected one and its "
-        "neighbours)",
+        description="rigorous (node-null; a node reads the buckets of its list), node-remove-capped (a node with all "
+        "its edges, one way: training nodes vote, others receive and read their own bucket alone; noisy degrees give "
+        "caps), node-remove-capped-strangers (the same, but a node reads the buckets of its list, too, which covers "
+        "all but the protected one and its neighbours), node-remove-strangers (for the same, all nodes vote, under a "
+        "public bound on degrees)",
     )
     votes_share: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.5, description="Share of the squared mu of all Gaussian parts for votes; 0: own records alone"
@@ -122,13 +120,13 @@ class VotesPrivacy(Privacy):
 
     degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
         default=None,
-        description="D: no list is longer, by a public schema and not by looking (variant node-remove; of "
+        description="D: no list is longer, by a public schema and not by looking (variant node-remove-strangers; of "
         "node-remove-capped optional: null: as many as there are other ids)",
     )
     taper: Annotated[float, Field(ge=0, le=1)] | None = Field(
         default=None,
         description="kappa: 0: all votes weigh 1 / sqrt(D), 1: those of short lists up to twice as much (variant "
-        "node-remove)",
+        "node-remove-strangers)",
     )
 
     degrees_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
@@ -150,13 +148,12 @@ class VotesPrivacy(Privacy):
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
-        kind = self.variant.removesuffix(STRANGERS)
-        wanted, capped = kind == "node-remove", kind == "node-remove-capped"
-        capped = capped and self.votes_share > 0  # without votes no cap is needed
+        wanted, caps = self.variant == "node-remove-strangers", self.variant.startswith("node-remove-capped")
+        capped = caps and self.votes_share > 0  # without votes no cap is needed
         needs = {"degree_bound": wanted, "taper": wanted, "degrees_share": capped, "cap_margin": capped}
         for name, needed in needs.items():
             value = getattr(self, name)
-            if (value is not None) != needed and not (name == "degree_bound" and kind == "node-remove-capped"):
+            if (value is not None) != needed and not (name == "degree_bound" and caps):
                 expected = "a number" if needed else "null"
                 raise ValueError(f"{name}={value}: expected {expected} for variant {self.variant}")
         if (self.hub_share is None) != (self.hub_limit is None) or (self.hub_share is not None and not capped):
@@ -242,7 +239,7 @@ def score(cell: Any) -> ScoreReads:
     records = OWN_RECORD | {ReadBy.RAW_GRAPH} if told.raw_inference else OWN_RECORD
     if not told.votes_share and not told.mean_share:
         return ScoreReads(records)
-    listed = told.votes_share and not told.one_hop and told.variant not in ("node-remove", "node-remove-capped")
+    listed = told.votes_share and not told.one_hop and told.variant != "node-remove-capped"
     reads = {ReadBy.RELEASED, ReadBy.OWN_LIST} if listed else {ReadBy.RELEASED}
     return ScoreReads(records | reads, Public.NO, protected="whose records and edges the run reads and protects")
 
@@ -291,13 +288,6 @@ CONTRACT: dict[str, dict[str, Any]] = {
         "training": {"sampling_rate": 0.3},
         "privacy": {"epsilon": 6.0, "mean_share": 0.1, "choice_epsilon": 0.5, "reader_share": 0.1, "reader_steps": 5},
     },
-    "node-remove": {
-        "model": SOFTMAX,
-        "training": {"sampling_rate": 0.5},
-        "privacy": {
-            "variant": "node-remove", "epsilon": 6.0, "degree_bound": 50, "taper": 1.0, "choice_epsilon": 0.5,
-        },
-    },
     "node-remove-capped": {
         "model": SOFTMAX,
         "training": {"sampling_rate": 1.0},
@@ -345,14 +335,12 @@ SPECS = (
         CONTRACT,
         {
             "rigorous": Variant(PoissonVotes, poisson_votes, score),
-            "node-remove": Variant(BoundedVotes, bounded_votes, score),
             "node-remove-capped": Variant(CappedVotes, capped_votes, score),
             "node-remove-strangers": Variant(BoundedStrangerVotes, bounded_stranger_votes, score),
             "node-remove-capped-strangers": Variant(CappedStrangerVotes, capped_stranger_votes, score),
         },
         (
             attack("rigorous", Relation.NODE_NULL),
-            attack("node-remove", Relation.NODE_REMOVE),
             attack("node-remove-capped", Relation.NODE_REMOVE),
             attack("node-remove-strangers", Relation.NODE_REMOVE),
             attack("node-remove-capped-strangers", Relation.NODE_REMOVE),

@@ -7,6 +7,7 @@ weight, flag or reading of others: the guarantee towards neighbours.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +15,6 @@ import scipy.sparse as sp
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.families.votes.ballots import (
     Ballots,
-    BoundedBallots,
     CappedBallots,
     bucket_trust,
     read_around,
@@ -25,8 +25,11 @@ from dpgraph.families.votes.mechanism import BucketReader
 
 
 @dataclass(frozen=True)
-class BoundedStrangerBallots(BoundedBallots):
-    """`BoundedBallots` by the owners' lists; a node reads its own bucket and those of its list."""
+class BoundedStrangerBallots(Ballots):
+    """Votes under a public degree bound D: no node votes for itself; it reads its own bucket and those of its list."""
+
+    degree_bound: int = 1
+    taper: float = 0.0
 
     @classmethod
     def over(cls, plain: Ballots, degree_bound: int, taper: float) -> BoundedStrangerBallots:
@@ -46,14 +49,20 @@ class BoundedStrangerBallots(BoundedBallots):
                 raise UserError("lists: expected every edge in both ends' lists, or no guarantee under node-remove")
         return cls(plain.lists, plain.votes, plain.degree_floor, degree_bound, taper)
 
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """(N,) weight (1 + kappa (1 - 2 sqrt(d / D))) / sqrt(D) of a vote."""
+        tapered = 1 + self.taper * (1 - 2 * np.sqrt(self.degrees / self.degree_bound))
+        return np.asarray(tapered / np.sqrt(self.degree_bound))
+
+    def buckets(self, ballots: np.ndarray) -> np.ndarray:
+        """Return (N, C + 1): for each node, the sum of all ballots whose owners list it; none is its own."""
+        return np.asarray(self.lists.T @ ballots)
+
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
         """Return (N, C) the shrunk buckets of the own list and the own one, less the own share in the former."""
-        trust = bucket_trust(released, mass, std, shrinkage, self.one_vote)
+        trust = bucket_trust(released, mass, std, shrinkage, float(1 / np.sqrt(self.degree_bound)))  # without a taper
         return read_around(self.lists, released, trust, ballots, self.lists @ trust)
-
-    def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:
-        """Return (N, C) scores from each node's own probabilities (N, C) and its reading (N, C)."""
-        return Ballots.scores(self, probabilities, read, reader)
 
 
 @dataclass(frozen=True)
@@ -75,17 +84,13 @@ class CappedStrangerBallots(CappedBallots):
         check_bound(plain, degree_bound)
         sends, receives = (sp.diags(side.astype(np.float64)) for side in (voters, ~voters))
         lists = without_zeros(sends @ plain.lists @ receives)
-        return cls(lists, plain.votes, plain.degree_floor, degree_bound, reads=~voters, listed=plain.lists)
-
-    @property
-    def one_vote(self) -> float:
-        """The public upper bound on the weight of a vote."""
-        return float(1 / np.sqrt(self.degree_floor))
+        return cls(lists, plain.votes, plain.degree_floor, reads=~voters, listed=plain.lists)
 
     def read(self, released: np.ndarray, ballots: np.ndarray, mass: float, std: float, shrinkage: float) -> np.ndarray:
         """Return (N, C) as `BoundedStrangerBallots`, over the buckets of receivers that are no hubs."""
         there, listed = self._there
-        trust = bucket_trust(released, mass, std, shrinkage, self.one_vote) * there
+        heaviest = float(1 / np.sqrt(self.degree_floor))
+        trust = bucket_trust(released, mass, std, shrinkage, heaviest) * there
         return read_around(listed, released, trust, ballots, self.lists @ trust)
 
     def scores(self, probabilities: np.ndarray, read: np.ndarray, reader: BucketReader) -> np.ndarray:

@@ -13,7 +13,7 @@ from pydantic import Field
 from dpgraph.core.errors import UserError
 from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES, Records
 from dpgraph.data.splits import drawn_split, is_drawn
-from dpgraph.data.stored import REMEDY, ArraysHeader, check_available, read_arrays, read_header, write_stored
+from dpgraph.data.stored import REMEDY, ArraysHeader, read_arrays, read_header, write_stored
 
 DTYPES = {"features": "float32", "labels": "int64", "split": "uint8"}
 
@@ -68,7 +68,6 @@ def load_images(folder: Path, verify: bool = False, split: int = 0) -> Images:
     """
     folder = Path(folder)
     header = read_header(folder, ImagesHeader)
-    check_available(header)
     arrays = read_arrays(folder, header, DTYPES, mmap=True, verify=verify)
     count = len(arrays["labels"])
     rows, pixels = header.shapes["features"] if len(header.shapes["features"]) == 2 else (-1, -1)

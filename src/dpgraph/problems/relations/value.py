@@ -11,7 +11,7 @@ import numpy as np
 from dpgraph.core.errors import UserError
 from dpgraph.data.records import NO_SPLIT, SPLIT_NAMES, TEST, TRAIN
 from dpgraph.data.splits import random_percentages, random_split
-from dpgraph.data.stored import REMEDY, ArraysHeader, check_available, read_arrays, read_header, write_stored
+from dpgraph.data.stored import REMEDY, ArraysHeader, read_arrays, read_header, write_stored
 
 DTYPES = {
     "features": "float32",
@@ -114,7 +114,6 @@ def load_relations(folder: Path, verify: bool = False, split: int = 0) -> Relati
     """
     folder = Path(folder)
     header = read_header(folder, RelationsHeader)
-    check_available(header)
     arrays = read_arrays(folder, header, DTYPES, mmap=True, verify=verify)
     tuples, parts = arrays["tuples"], arrays["split"]
     if arrays["features"].ndim != 2 or tuples.ndim != 2 or tuples.shape[1] != 2 or parts.shape != (len(tuples),):
