@@ -63,6 +63,8 @@ def graph(kind=networkx.Graph, edge=None, missing=(), **columns):
 
 
 NUMBERS = {"a": [0.5, 1, 2, 3, 4, 5], "b": [1, 0, 1, 0, 1, 0]}
+PARTS_OF = {f"adj_{part}": getattr(ADJACENCY.tocsr(), part) for part in ("data", "indices", "indptr", "shape")}
+PARTS_OF_X = {f"attr_{part}": getattr(sp.csr_matrix(FEATURES), part) for part in ("data", "indices", "indptr", "shape")}
 
 SAME = {
     "Data": data(),
@@ -91,6 +93,7 @@ SAME = {
     "dictionary": dict(TENSORS),
     "dictionary, other names": {"edges": ENDS.T, "labels": LABELS, "features": FEATURES},
     "dictionary, adj": {"adj": ADJACENCY, "target": LABELS, "node_feat": FEATURES},
+    "sparse parts": PARTS_OF | PARTS_OF_X | {"labels": LABELS},
     "OGB": ({"edge_index": ENDS, "node_feat": FEATURES, "num_nodes": SIZE, "edge_feat": None}, LABELS[:, None]),
     **{f"SciPy {kind}": beside(ADJACENCY.asformat(kind)) for kind in ("csr", "csc", "coo", "lil", "dok", "bsr", "dia")},
     "SciPy array": beside(sp.csr_array(ADJACENCY)),
@@ -249,6 +252,8 @@ REFUSED = {
     "two kinds of edges": ({"adj": ADJACENCY, **TENSORS}, "data: edge_index and adj: expected one of them"),
     "two kinds of labels": ({"labels": LABELS, **TENSORS}, "data: y and labels: expected one of them"),
     "unknown name": ({"splt": PARTS, **TENSORS}, "data: array splt: expected edge_index"),
+    "parts of a matrix": ({"labels": LABELS, "adj_data": np.ones(4)}, "adj_data: expected adj_data, adj_indices"),
+    "indices beyond it": (PARTS_OF | {"adj_indices": np.array([1, 9, 0, 2]), "y": LABELS}, "adj_data: expected a"),
     "SciPy of another size": (beside(sp.coo_matrix((9, 9))), r"graph of shape \(9, 9\), y of 6: expected a square"),
     "nan for no edge": (beside(np.where(np.eye(6), 1, np.nan)), "graph: nan or inf in the matrix: .* 0 for no edge"),
     "inf in SciPy": (beside(sp.coo_matrix(([np.inf], ([0], [1])), (6, 6))), "nan or inf in the matrix"),
@@ -352,8 +357,7 @@ def test_a_label_that_came_in_a_tensor_is_its_value():
 
 
 def test_npz_under_other_names(tmp_path):
-    whole = {"adj": ADJACENCY.toarray(), "attr": FEATURES, "labels": LABELS}
-    np.savez(tmp_path / "g.npz", **whole, node_names=np.arange(SIZE).astype(str))
+    np.savez(tmp_path / "g.npz", **PARTS_OF, **PARTS_OF_X, labels=LABELS, node_names=np.arange(SIZE).astype(str))
     own = own_graph(tmp_path / "g.npz")
     assert ends_of(own) == ends_of(own_graph(data()))
     assert np.array_equal(own.features, FEATURES)
@@ -362,7 +366,7 @@ def test_npz_under_other_names(tmp_path):
     own = own_graph(tmp_path / "h.npz")
     assert ends_of(own) == ends_of(own_graph(data()))
     assert own.split.tolist() == [TRAIN if one else TEST for one in MASKS["train"]]
-    np.savez(tmp_path / "p.npz", **whole, idx_to_class=np.array({0: "a"}, dtype=object))
+    np.savez(tmp_path / "p.npz", **PARTS_OF, labels=LABELS, idx_to_class=np.array({0: "a"}, dtype=object))
     with pytest.raises(UserError, match=r"p.npz: expected a .npz file without pickles: array idx_to_class"):
         own_graph(tmp_path / "p.npz")
 

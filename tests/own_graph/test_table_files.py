@@ -4,6 +4,7 @@
 """
 
 import gzip
+import json
 
 import numpy as np
 import pandas as pd
@@ -319,6 +320,8 @@ def test_edges_of_new_nodes_are_read_alike(tmp_path, monkeypatch):
         found.append(pd.read_csv(out).iloc[:, 2:].to_numpy())
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
+    checks = json.loads((tmp_path / "mine/curator/checks.json").read_text())
+    assert checks["largest_shares_of_norm"].keys() == {"x", "y"}
 
 
 def test_columns_by_number_and_ids_without_a_name(tmp_path):

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from dpgraph.cli.graph_options import DATA, GUARANTEE, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
 from dpgraph.cli.options import Whole
-from dpgraph.core.errors import Invalid, invalid
+from dpgraph.core.errors import Invalid, UserError, invalid
 
 SETTINGS = {"degree_bound": "--degree-bound"}  # options by the package's own names
 
@@ -122,11 +122,12 @@ def predict(
     model: Path,
     /,
     *,
-    nodes: Path,
+    nodes: Path | None = None,
     edges: Path | None = None,
     id_column: Annotated[str | None, Parameter(name="--id")] = None,
     source: str | None = None,
     target: str | None = None,
+    graph: Path | None = None,
     out: Path,
 ) -> None:
     """Predict new nodes with a model that fit made.
@@ -140,6 +141,8 @@ def predict(
         id_column: Column of --nodes (default: id, or another usual name).
         source: Column of --edges: the first end (default: source, or another usual name).
         target: Column of --edges: the second end.
+        graph: In place of --nodes and --edges, for a model of --graph or --dataset: .npz file with x of the new nodes
+            and edge_index, in which they follow the old ones.
         out: CSV file.
     """
     import csv
@@ -147,12 +150,21 @@ def predict(
     from dpgraph.core.files import check_out, private_file
     from dpgraph.own_graph.card import predictions
     from dpgraph.own_graph.model import load
-    from dpgraph.own_graph.new_nodes import read_new_nodes
+    from dpgraph.own_graph.new_nodes import read_new_nodes, read_new_npz
 
     check_out(out, folder=False)
     loaded = load(model)
     header = loaded.header
-    new = read_new_nodes(header, nodes, edges, id_column, source, target)
+    if graph is not None:
+        for name, there in (("--nodes", nodes), ("--edges", edges), ("--id", id_column), ("--source", source),
+                            ("--target", target)):  # fmt: skip
+            if there is not None:
+                raise UserError(f"--graph, {name}: expected one of them: a .npz file holds its own nodes and edges")
+        new = read_new_npz(header, graph)
+    elif nodes is not None:
+        new = read_new_nodes(header, nodes, edges, id_column, source, target)
+    else:
+        raise UserError("predict: expected new nodes: --nodes (CSV) or --graph (.npz)")
     rows = loaded.predict(new.features, new.lists)
     out.parent.mkdir(parents=True, exist_ok=True)
     with private_file(out) as file:
@@ -241,7 +253,7 @@ def afford(
     print(f"Risk: {risk(what.trade_off, relation)}.")
 
 
-def export(model: Path, /, *, out: Path) -> None:
+def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> None:
     """Write a release as CSV files.
 
     In Python: dpgraph.load('mine').to_pyg().
@@ -250,6 +262,7 @@ def export(model: Path, /, *, out: Path) -> None:
 
     Args:
         model: Folder that fit made, or its release/.
+        to: csv, or pyg: release.pt, for Data.from_dict(torch.load('release.pt')) of PyTorch Geometric.
         out: Folder to make.
     """
     from dpgraph.core.files import check_out
@@ -257,7 +270,7 @@ def export(model: Path, /, *, out: Path) -> None:
 
     check_out(out)
     loaded = load(model)
-    for path in loaded.write_csv(out):
+    for path in loaded.write_pyg(out) if to == "pyg" else loaded.write_csv(out):
         print(path)
     if not loaded.header.secret:
         print(f"{loaded.status}: anyone who has the seed can take the noise off; not to be published")

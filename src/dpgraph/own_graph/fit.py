@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from scipy.special import softmax
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.files import check_out, make_private, write_rows
@@ -46,11 +45,11 @@ from dpgraph.own_graph.card import (
 from dpgraph.own_graph.classes import ClassSelection, select_classes
 from dpgraph.own_graph.edge_features import check_edge_features
 from dpgraph.own_graph.graph import OwnGraph, what_was_read
-from dpgraph.own_graph.model import FOLDERS, FORMAT, Header, SavedModel, as_json
+from dpgraph.own_graph.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.own_graph.objects import own_graph
 from dpgraph.own_graph.releases import charge, cost_of
 from dpgraph.own_graph.risk import in_words, risk_warnings, rounded_up, weakness
-from dpgraph.own_graph.scales import RangesGiven, check_scales, with_ranges
+from dpgraph.own_graph.scales import RangesGiven, check_scales, largest_shares, with_ranges
 from dpgraph.own_graph.training import TrainedModel, train
 from dpgraph.privacy.relation import Relation
 
@@ -237,7 +236,7 @@ def fit(
     secret = trained.secret
     stated = card(own, what, numbers, kind=what.kind, scope=scope, secret=secret, command=command, audits=audits)
     model = model_of(own, trained, what.kind)
-    rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64), axis=1)
+    rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone
     apart = trained.buckets if about is Relation.NODE_REMOVE else None
     fitted = FittedModel(model, stated, rows, plan, folder, apart)
@@ -345,10 +344,16 @@ def private_checks(own: OwnGraph, rows: np.ndarray) -> dict[str, Any]:
     both = (own.labels[ends[0]] >= 0) & (own.labels[ends[1]] >= 0)
     held = (own.labels >= 0) & (own.roles != TRAIN)
     right = rows.argmax(axis=1) == own.labels
+    bounds = [0, 1, 2, 4, 8, 16, 32, 64, 128, 1 << 62]
     return {
         "held_out_labels": int(held.sum()),
         "accuracy_on_held_out": float(right[held].mean()) if held.any() else None,
         "share_of_largest_class": float(np.bincount(own.labels[held]).max() / held.sum()) if held.any() else None,
         "homophily": float((own.labels[ends[0]] == own.labels[ends[1]])[both].mean()) if both.any() else None,
-        "mean_degree": float(degrees.mean()),
+        "degrees_from": bounds[:-1],
+        "degree_histogram": np.histogram(degrees, bounds)[0].tolist(),
+        "self_loops_left_out": int((own.source == own.target).sum()),
+        "edges_given": len(own.source),
+        "list_entries_kept": int(degrees.sum()),
+        "largest_shares_of_norm": largest_shares(own),
     }

@@ -126,6 +126,13 @@ BUGS = (
         REFUSED.format("SciPy of another size"),
     ),
     edit(
+        "indices beyond a sparse matrix are read",
+        ARRAYS + "_joined_parts",
+        "matrix.check_format(full_check=True)",
+        "None",
+        REFUSED.format("indices beyond it"),
+    ),
+    edit(
         "the stated number of nodes is not read",
         ARRAYS + "from_named",
         "int(values['num_nodes']) != len(y)",
