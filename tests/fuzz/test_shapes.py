@@ -48,15 +48,18 @@ IDS = (
 )
 ALWAYS_READ = {  # though nobody calls them ordinary
     *(name for name in OTHER_NODES if name.startswith("labels missing")),
-    *("pipes", "several spaces"),
+    *("KONECT, weights and times", "KONECT, weights, tabs", "unknown names, weights behind", "pipes", "several spaces"),
     *(
         "spaces behind separators",
+        "separators at ends of lines",
         "blank lines",
+        "sep= of a spreadsheet",
+        "ids as floats",
     ),
-    *("a comment with commas, no header", "a comment and a header", "Gephi, semicolons"),
-    *("Neo4j", "one edge", "one edge, no header", "ends of lines of old"),
+    *("a comment with commas, no header", "a comment and a header", "a comment in the middle", "Gephi, semicolons"),
+    *("Neo4j", "Cytoscape SIF", "one edge", "one edge, no header", "ends of lines of old", "Parquet with an index"),
     *("gzip under the name of a CSV file", "Parquet under the name of a CSV file", "0 and 0.0", "spaces around labels"),
-    *("truth values as features", "an index, Unnamed: 0", "parts in capitals", "a comment"),
+    *("truth values as features", "an index, Unnamed: 0", "an empty column", "parts in capitals", "a comment"),
     *("Parquet of short floats", *(name for name in OTHER_OBJECTS if "mask" in name or "x as" in name)),
     *("PyTorch Geometric, adj_t", "NetworkX, an attribute of each feature", "NetworkX, GraphML", "SciPy of NetworkX"),
 }

@@ -54,11 +54,15 @@ def test_an_edge_of_an_undirected_graph_may_name_either_end_first(old):
         read_new_nodes(header, "new.csv", None)
 
 
-def test_an_id_of_an_old_node_is_refused(old, capsys):
+def test_an_id_of_an_old_node_is_refused_in_any_form(old, capsys):
     header = fit(old, 4.0, seed=0, out="mine").model.header
     new("id,a,b,c\nx,1,0,0\nn2,0,1,0\n")
     with pytest.raises(UserError, match=r"new.csv, row 3: id=n2: the model was trained with this node: expected new"):
         read_new_nodes(header, "new.csv", None)
+    numbered = header.model_copy(update={"ids": tuple(name.removeprefix("n") for name in header.ids)})
+    new("id,a,b,c\n2.0,1,0,0\n61.0,0,1,0\n")
+    with pytest.raises(UserError, match=r"row 2: id=2.0: the model was trained"):
+        read_new_nodes(numbered, "new.csv", None)
     assert main(["predict", "mine", *new("id,a,b,c\nn2,0,1,0\n")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 

@@ -101,8 +101,8 @@ def _published(
         given.append(f"--{name} {shlex.quote(text)}")
     if public.signed is not None:
         given.append("--signed" if public.signed else "--no-signed")
-    numbers = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "labelled": labelled,
-               "mean-degree": public.mean_degree, "words": public.words,
+    numbers = {"epsilon": guarantee.epsilon, "advantage": guarantee.advantage, "delta": guarantee.delta,
+               "labelled": labelled, "mean-degree": public.mean_degree, "words": public.words,
                "degree-bound": guarantee.degree_bound, "seed": seed}  # fmt: skip
     for name, value in numbers.items():
         given += [] if value is None else [f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"]
@@ -228,7 +228,7 @@ def afford(
         classes: Number of classes: public.
         labelled: Number of labels to train on: public.
     """
-    from dpgraph.own_graph.budget import PublicNumbers, budgeted
+    from dpgraph.own_graph.budget import PublicNumbers, planned
     from dpgraph.own_graph.fit import afford as in_words
     from dpgraph.own_graph.risk import in_words as risk
     from dpgraph.privacy.relation import Relation
@@ -246,9 +246,10 @@ def afford(
         degree_bound=guarantee.degree_bound, **public.stated(),
     )  # fmt: skip
     every = guarantee.scope == "all-outputs"
-    what = budgeted(
-        method, numbers, epsilon=guarantee.epsilon or 0.0, delta=guarantee.delta, relation=relation, all_outputs=every
-    )
+    what = planned(
+        method, numbers, epsilon=guarantee.epsilon, advantage=guarantee.advantage, delta=guarantee.delta,
+        relation=relation, all_outputs=every,
+    )  # fmt: skip
     print(in_words(what, labelled=labelled, classes=classes, all_outputs=every))
     print(f"Risk: {risk(what.trade_off, relation)}.")
 

@@ -50,7 +50,8 @@ def arrays_of(path: Path, known: Sequence[str] | None = None) -> dict[str, np.nd
                 arrays[name] = file[name]
     except (*DAMAGE, SyntaxError) as error:
         why = f"array {shown(name)}: {type(error).__name__}" if name else type(error).__name__
-        raise UserError(f"{path}: expected a .npz file without pickles: {why}") from None
+        others = "" if known or path.suffix == ".npz" else ", or a .graphml file (--graph): NetworkX reads others"
+        raise UserError(f"{path}: expected a .npz file without pickles{others}: {why}") from None
     for name in arrays:
         if known and name not in known:
             raise invalid(f"{path}: array", name, f"one of {', '.join(known)}")

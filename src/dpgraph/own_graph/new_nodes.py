@@ -9,8 +9,8 @@ import numpy as np
 
 from dpgraph.core.errors import UserError, invalid, shown
 from dpgraph.own_graph.arrays import arrays_of
-from dpgraph.own_graph.edge_tables import EdgeTable, read_edges
-from dpgraph.own_graph.graph import DEGREES, MOST_NUMBERS, places_of
+from dpgraph.own_graph.edge_tables import EdgeTable, find_ids, read_edges
+from dpgraph.own_graph.graph import DEGREES, MOST_NUMBERS
 from dpgraph.own_graph.model import Header
 from dpgraph.own_graph.tables import ids_of, numbers_of, read_nodes
 
@@ -39,7 +39,7 @@ def read_new_nodes(
     """
     table, id_name = read_nodes(Path(nodes), id_column)
     ids = ids_of(table, id_name)
-    again = np.flatnonzero(places_of(ids, header.ids) >= 0)
+    again = np.flatnonzero(find_ids(ids, header.ids) >= 0)
     if len(again):
         row = int(again[0])
         raise UserError(f"{nodes}, row {row + table.first}: id={shown(ids[row])}: the model was trained with this "
@@ -57,8 +57,8 @@ def read_new_nodes(
 
 
 def _lists(header: Header, edges: EdgeTable, ids: list[str], nodes: Path) -> list[list[str]]:
-    new = [places_of(texts, ids) for texts in edges.ends]
-    old = [places_of(texts, header.ids) for texts in edges.ends]
+    new = [find_ids(texts, ids) for texts in edges.ends]
+    old = [find_ids(texts, header.ids) for texts in edges.ends]
     forth = (new[0] >= 0) & (old[1] >= 0)
     back = (new[1] >= 0) & (old[0] >= 0) & (not header.directed)
     wrong = np.flatnonzero(~(forth | back))

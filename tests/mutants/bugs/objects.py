@@ -210,6 +210,13 @@ BUGS = (
         OF_SHAPES + "test_numbers_of_nodes_are_no_feature",
     ),
     edit(
+        "the first of several graphs in a file is taken",
+        NETWORKX + "read_graphml",
+        "len(graphs) != 1",
+        "len(graphs) < 1",
+        OF_SHAPES + "test_a_file_of_two_graphs_is_refused",
+    ),
+    edit(
         "a notebook is told nothing",
         PYTHON + "_listener",
         "log.info if quiet else partial(print, file=sys.stderr)",
