@@ -96,7 +96,7 @@ def test_an_unknown_command_is_one_line(capsys):
         (["fit", "--dataset", "x", "--epsilon", "four", "--out", "y"],
          "error: --epsilon=four: expected a number (dpgraph fit --help)"),
         (["fit", "--dataset", "x"], "error: --out: expected this option (dpgraph fit --help)"),
-        (["fit", "--dataset", "x", "--out", "y"], "error: --epsilon: expected this option, the budget"),
+        (["fit", "--dataset", "x", "--out", "y"], "error: --epsilon, --advantage: expected one of the two"),
         (["fit", "--dataset", "x", "--epsilon"], "error: --epsilon: expected a value (dpgraph fit --help)"),
         (["preprocess"], "error: task: expected this argument (dpgraph preprocess --help)"),
         (["explain", "a", "b"], "error: b: expected no more words (dpgraph explain --help)"),

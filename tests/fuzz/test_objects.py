@@ -15,6 +15,7 @@ from torch_geometric.data import Data
 
 from dpgraph.own_graph.objects import own_graph
 from tests.fuzz.harness import SEEDS, fuzzed, told
+from tests.fuzz.strategies import damaged
 from tests.fuzz.test_own_graphs import NPZ, sound
 from tests.fuzz.test_readers import wrong_array
 
@@ -103,3 +104,11 @@ def test_attributes_of_networkx(seed):
         ({}, {}, {"labels": value_of(random)}, {"features": value_of(random)}, {"split": value_of(random)})
     )
     told(lambda: sound(own_graph(made, **more).graph()))
+
+
+@fuzzed(1200, light=80, seed=SEEDS)
+def test_graphml_cut_and_flipped(tmp_path_factory, seed):
+    path = tmp_path_factory.getbasetemp() / "g.graphml"
+    path.write_bytes(damaged("\n".join(networkx.generate_graphml(MADE)).encode(), Random(seed)))
+    line = told(lambda: sound(own_graph(path).graph()))
+    assert line is None or "g.graphml" in line, line

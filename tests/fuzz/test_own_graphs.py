@@ -25,6 +25,7 @@ from dpgraph.own_graph.arrays import from_arrays, read_npz
 from dpgraph.own_graph.fit import fit
 from dpgraph.own_graph.graph import what_was_read
 from dpgraph.own_graph.model import HEADER, PARAMETERS, SavedModel, load
+from dpgraph.own_graph.new_nodes import read_new_npz
 from dpgraph.own_graph.scales import ranges_of, with_ranges
 from dpgraph.own_graph.tables import read_csv_graph
 from tests.fuzz.harness import SEEDS, files_in, fuzzed, told
@@ -200,6 +201,44 @@ def rehashed(header: Path, data: bytes) -> bytes:
     """The header with the hash of the damaged file, as an attacker would write it."""
     value = json.loads(header.read_bytes())
     return json.dumps(value | {"sha256": hashlib.sha256(data).hexdigest()}).encode()
+
+
+NEW: dict[str, np.ndarray] = {"x": np.eye(3), "edge_index": np.array([[6, 0, 8], [1, 7, 5]])}
+LENGTHS = {"num_nodes": np.array(3), "edge_index": NEW["edge_index"]}
+
+
+@fuzzed(900, light=80, seed=SEEDS)
+def test_new_nodes_of_wrong_arrays(place, seed):
+    """What the reader lets pass is predicted."""
+    random = Random(seed)
+    lengths = random.random() < 0.3
+    arrays = dict(LENGTHS if lengths else NEW)
+    for _ in range(random.randint(1, 2)):
+        arrays[random.choice(sorted(arrays))] = wrong_array(random.choice([*NEW.values(), np.array(3)]), random)
+    if random.random() < 0.2:
+        del arrays[random.choice(sorted(arrays))]
+    if random.random() < 0.1:
+        arrays[random.choice(("z", "ids", "num_nodes"))] = np.zeros(3)
+    whole = zipped(**arrays)
+    (place / "new.npz").write_bytes(damaged(whole, random) if random.random() < 0.2 else whole)
+    header = MODEL.header.model_copy(update={"degree_features": lengths, "directed": random.random() < 0.3})
+
+    def predicted() -> None:
+        new = read_new_npz(header, place / "new.npz")
+        assert new.lists is None or len(new.lists) == len(new.ids)
+        rows = MODEL.predict(np.ones((len(new.ids), 3)) if new.features is None else new.features, new.lists)
+        assert rows.shape == (len(new.ids), 2)
+        assert np.isfinite(rows).all()
+
+    line = told(predicted)
+    assert line is None or "new.npz" in line, line
+
+
+def test_new_nodes_that_they_damage_are_good(place):
+    for lengths, arrays in ((True, LENGTHS), (False, NEW)):
+        (place / "new.npz").write_bytes(zipped(**arrays))
+        new = read_new_npz(MODEL.header.model_copy(update={"degree_features": lengths}), place / "new.npz")
+        assert new.lists == [["1"], ["0"], ["5"]]
 
 
 @fuzzed(500, light=50, seed=SEEDS)

@@ -22,7 +22,7 @@ from dpgraph.own_graph.objects import own_graph
 from tests.fuzz.file_shapes import COUNTED, OPTIONS, ORDINARY_EDGES, ORDINARY_NODES, OTHER_EDGES, OTHER_NODES, USUAL
 from tests.fuzz.harness import SEED, SHARE, told
 from tests.fuzz.made import CLASSES, QUARTERS, WHOLE_CLASSES, Made, difference, known_as, make
-from tests.fuzz.object_shapes import ORDINARY_OBJECTS, OTHER_OBJECTS
+from tests.fuzz.object_shapes import ORDINARY_OBJECTS, OTHER_OBJECTS, matrix
 
 EDGES, NODES = {**ORDINARY_EDGES, **OTHER_EDGES}, {**ORDINARY_NODES, **OTHER_NODES}
 OBJECTS = {**ORDINARY_OBJECTS, **OTHER_OBJECTS}
@@ -48,15 +48,18 @@ IDS = (
 )
 ALWAYS_READ = {  # though nobody calls them ordinary
     *(name for name in OTHER_NODES if name.startswith("labels missing")),
-    *("pipes", "several spaces"),
+    *("KONECT, weights and times", "KONECT, weights, tabs", "unknown names, weights behind", "pipes", "several spaces"),
     *(
         "spaces behind separators",
+        "separators at ends of lines",
         "blank lines",
+        "sep= of a spreadsheet",
+        "ids as floats",
     ),
-    *("a comment with commas, no header", "a comment and a header", "Gephi, semicolons"),
-    *("Neo4j", "one edge", "one edge, no header", "ends of lines of old"),
+    *("a comment with commas, no header", "a comment and a header", "a comment in the middle", "Gephi, semicolons"),
+    *("Neo4j", "Cytoscape SIF", "one edge", "one edge, no header", "ends of lines of old", "Parquet with an index"),
     *("gzip under the name of a CSV file", "Parquet under the name of a CSV file", "0 and 0.0", "spaces around labels"),
-    *("truth values as features", "an index, Unnamed: 0", "parts in capitals", "a comment"),
+    *("truth values as features", "an index, Unnamed: 0", "an empty column", "parts in capitals", "a comment"),
     *("Parquet of short floats", *(name for name in OTHER_OBJECTS if "mask" in name or "x as" in name)),
     *("PyTorch Geometric, adj_t", "NetworkX, an attribute of each feature", "NetworkX, GraphML", "SciPy of NetworkX"),
 }
@@ -224,6 +227,7 @@ def _archive(
     random: Random,
     save: Any = np.savez,
     masks: bool = False,
+    parts: bool = False,
     **changed: Any,
 ) -> None:
     arrays = dict(zip(("edge_index", "y", "x"), made.numbered()), directed=np.array(made.directed))
@@ -233,6 +237,10 @@ def _archive(
         arrays["split"] = np.array(made.split)
     if not made.columns:
         del arrays["x"]
+    if parts:
+        held = matrix(made, "csr_matrix")
+        arrays |= {f"adj_{part}": np.asarray(getattr(held, part)) for part in ("data", "indices", "indptr", "shape")}
+        del arrays["edge_index"]
     save(path, **arrays | {name: change(arrays[name]) for name, change in changed.items() if name in arrays})
 
 
@@ -251,6 +259,7 @@ ARCHIVES: dict[str, Callable[[Path, Made, Random], None]] = {
         path, made, random, y=lambda y: np.array(["" if one < 0 else str(one) for one in y])
     ),
     "masks": lambda path, made, random: _archive(path, made, random, masks=True),
+    "the adjacency matrix in parts": lambda path, made, random: _archive(path, made, random, parts=True),
     "labels as floats": lambda path, made, random: _archive(path, made, random, y=lambda y: np.where(y < 0, np.nan, y)),
 }
 USES = (

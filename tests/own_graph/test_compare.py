@@ -267,20 +267,34 @@ def test_an_export_is_the_release_and_nothing_else(tmp_path, capsys):
     assert data.num_nodes == 50
     assert np.array_equal(data.buckets.numpy(), fitted.model.buckets)
     assert "edge_index" not in data
+    assert main(["export", str(tmp_path / "mine"), "--out", str(tmp_path / "tables")]) == 2
+    assert "expected a folder that does not exist yet" in capsys.readouterr().err
+
+
+def test_an_export_to_pyg_is_read_without_a_class(tmp_path):
+    import torch
+    from torch_geometric.data import Data
+
+    fitted = fit(small(size=50), 4.0, out=tmp_path / "mine")
+    assert main(["export", str(tmp_path / "mine"), "--to", "pyg", "--out", str(tmp_path / "pyg")]) == 0
+    data = Data.from_dict(torch.load(tmp_path / "pyg/release.pt", weights_only=True))
+    assert np.array_equal(data.weight.numpy(), fitted.model.weight)
     assert np.allclose(data.predictions.numpy(), fitted.model.outputs())
     assert data.ids == list(fitted.model.header.ids)
     alone = fit(small(size=50), 4.0, method="own").model.to_pyg()
     assert "buckets" not in alone
     assert "predictions" not in alone
-    assert main(["export", str(tmp_path / "mine"), "--out", str(tmp_path / "tables")]) == 2
-    assert "expected a folder that does not exist yet" in capsys.readouterr().err
 
 
 def test_every_export_of_a_known_seed_says_that_it_is_not_private(tmp_path, capsys):
+    import torch
+
     for seed, status in ((None, "private"), (1, "not private: seed known")):
-        fitted = fit(small(size=50), 4.0, seed=seed, out=tmp_path / str(seed), audit=False)
-        out = tmp_path / f"{seed}-csv"
-        assert main(["export", str(tmp_path / str(seed)), "--out", str(out)]) == 0
-        assert ("not private: seed known" in capsys.readouterr().out) == (seed == 1)
-        assert all(path.name.startswith("not-private-") == (seed == 1) for path in out.iterdir())
-        assert fitted.model.to_pyg()["status"] == status
+        fit(small(size=50), 4.0, seed=seed, out=tmp_path / str(seed), audit=False)
+        for form in ("csv", "pyg"):
+            out = tmp_path / f"{seed}-{form}"
+            assert main(["export", str(tmp_path / str(seed)), "--to", form, "--out", str(out)]) == 0
+            assert ("not private: seed known" in capsys.readouterr().out) == (seed == 1)
+        names = {path.name for path in (tmp_path / f"{seed}-csv").iterdir()}
+        assert all(name.startswith("not-private-") == (seed == 1) for name in names)
+        assert torch.load(tmp_path / f"{seed}-pyg/release.pt", weights_only=True)["status"] == status

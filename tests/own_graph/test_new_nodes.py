@@ -12,7 +12,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.own_graph.arrays import from_arrays
 from dpgraph.own_graph.fit import fit
 from dpgraph.own_graph.model import load
-from dpgraph.own_graph.new_nodes import read_new_nodes
+from dpgraph.own_graph.new_nodes import read_new_nodes, read_new_npz
 from dpgraph.own_graph.tables import read_csv_graph
 from tests.own_graph.test_fit import CLASSES, NAMES, small, write_csv
 
@@ -54,11 +54,15 @@ def test_an_edge_of_an_undirected_graph_may_name_either_end_first(old):
         read_new_nodes(header, "new.csv", None)
 
 
-def test_an_id_of_an_old_node_is_refused(old, capsys):
+def test_an_id_of_an_old_node_is_refused_in_any_form(old, capsys):
     header = fit(old, 4.0, seed=0, out="mine").model.header
     new("id,a,b,c\nx,1,0,0\nn2,0,1,0\n")
     with pytest.raises(UserError, match=r"new.csv, row 3: id=n2: the model was trained with this node: expected new"):
         read_new_nodes(header, "new.csv", None)
+    numbered = header.model_copy(update={"ids": tuple(name.removeprefix("n") for name in header.ids)})
+    new("id,a,b,c\n2.0,1,0,0\n61.0,0,1,0\n")
+    with pytest.raises(UserError, match=r"row 2: id=2.0: the model was trained"):
+        read_new_nodes(numbered, "new.csv", None)
     assert main(["predict", "mine", *new("id,a,b,c\nn2,0,1,0\n")]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -144,9 +148,111 @@ def arrays(own, **others):
     return ["fit", "--graph", "old.npz", "--epsilon", "4", "--seed", "1", "--classes", "0,1,2", "--out", "mine"]
 
 
-def test_new_nodes_of_a_model_of_arrays_are_joined_to_places(tmp_path, monkeypatch):
+@pytest.fixture
+def of_arrays(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(arrays(small(size=60))) == 0
+    return ["predict", "mine", "--out", "found.csv", "--graph", "new.npz"]
+
+
+X = np.array([[1.0, 0, 0], [0, 1, 0]])
+
+
+def test_new_nodes_of_arrays_follow_the_old_ones(of_arrays):
+    model = load("mine")
+    np.savez("new.npz", x=X, edge_index=np.array([[60, 7, 60, 60], [3, 60, 59, 3]], dtype=np.uint64))
+    assert main(of_arrays) == 0
+    assert np.allclose(found(), model.predict(X, [["3", "59", "7"], []]), atol=1e-6)
+    with open("found.csv", newline="") as file:
+        assert [row[0] for row in csv.reader(file)] == ["id", "60", "61"]
+    np.savez("new.npz", x=X, edge_index=np.zeros((2, 0)))  # nobody in the lists, which are read
+    assert main(of_arrays) == 0
+    assert np.allclose(found(), model.predict(X, [[], []]), atol=1e-6)
+    np.savez("new.npz", x=X)  # no lists: own records alone
+    assert main(of_arrays) == 0
+    assert np.allclose(found(), model.predict(X), atol=1e-6)
+
+
+def test_both_forms_of_new_nodes_give_the_same(of_arrays):
+    np.savez("new.npz", x=X, edge_index=[[60, 61, 2], [0, 1, 61]])
+    assert main(of_arrays) == 0
+    first = found()
     text = "id,feature 0,feature 1,feature 2\nx,1,0,0\ny,0,1,0\n"
     assert main(["predict", "mine", *new(text, "new,old\nx,0\ny,1\n2,y\n")]) == 0
-    assert np.allclose(found(), load("mine").predict(np.eye(3)[:2], [["0"], ["1", "2"]]), atol=1e-6)
+    assert np.array_equal(found(), first)
+
+
+@pytest.mark.parametrize(
+    ("saved", "message"),
+    [
+        ({"x": X[:, :2]}, "new.npz: x of shape (2, 2), type float64: expected a row of 3 numbers for each new node"),
+        ({"x": X[0]}, "x of shape (3,)"),
+        ({"x": X[:0]}, "x of shape (0, 3)"),
+        ({"x": X.astype(str)}, "x of shape (2, 3), type <U"),
+        ({"x": X * np.nan}, "x, row 0: expected finite numbers"),
+        ({"x": X * 1e300}, "x, row 0: expected finite numbers"),
+        ({"edge_index": [[60], [0]]}, "no array x: expected rows of 3 numbers"),
+        ({"x": X, "num_nodes": 2}, "num_nodes: expected none"),
+        ({"x": X, "edge_indx": [[60], [0]]}, "array=edge_indx: expected one of x, edge_index, num_nodes"),
+        ({"x": X, "edge_index": [60, 0]}, "edge_index of shape (2,)"),
+        ({"x": X, "edge_index": [[60.5], [0]]}, "edge_index of shape (2, 1), type float64: expected integers (2, E)"),
+        ({"x": X, "edge_index": [[60, 62], [0, 1]]}, "column 1: id=62: expected 0..61: 60 old nodes, then 2 new ones"),
+        ({"x": X, "edge_index": [[60], [-1]]}, "column 0: id=-1: expected 0..61"),
+        ({"x": X, "edge_index": [[60, 61], [0, 60]]}, "column 1: 61, 60: expected a new node (60..61) at one end"),
+        ({"x": X, "edge_index": [[60, 4], [0, 5]]}, "column 1: 4, 5: expected a new node (60..61) at one end"),
+        ({"x": np.array([[object()] * 3], dtype=object)}, "new.npz: expected a .npz file without pickles"),
+    ],
+)
+def test_arrays_that_are_no_new_nodes_are_one_line(of_arrays, saved, message, capsys):
+    np.savez("new.npz", **saved)
+    assert main(of_arrays) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_one_source_of_new_nodes(of_arrays, capsys):
+    np.savez("new.npz", x=X)
+    new("id,feature 0,feature 1,feature 2\nx,1,0,0\n", "new,old\nx,1\n")
+    for more, message in (
+        (["--nodes", "new.csv"], "--graph, --nodes: expected one of them"),
+        (["--edges", "new-edges.csv"], "--graph, --edges: expected one of them"),
+        (["--id", "name"], "--graph, --id: expected one of them"),
+    ):
+        assert main([*of_arrays, *more]) == 2
+        assert message in capsys.readouterr().err
+    assert main(of_arrays[:-2]) == 2
+    assert "expected new nodes: --nodes (CSV) or --graph (.npz)" in capsys.readouterr().err
+    assert main([*of_arrays[:-1], "none.npz"]) == 2
+    assert "none.npz: no such file: expected arrays x, edge_index, num_nodes" in capsys.readouterr().err
+
+
+def test_arrays_with_a_model_of_a_directed_graph_or_without_features(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arrays(small(size=60), directed=True)) == 0
+    header = load("mine").header
+    np.savez("new.npz", x=X, edge_index=[[60], [5]])
+    assert read_new_npz(header, "new.npz").lists == [["5"], []]
+    np.savez("new.npz", x=X, edge_index=[[5], [60]])
+    with pytest.raises(UserError, match=r"column 0: 5, 60: expected a new node \(60..61\) first"):
+        read_new_npz(header, "new.npz")
+    bare = header.model_copy(update={"degree_features": True, "directed": False})
+    np.savez("new.npz", num_nodes=3, edge_index=[[60, 5], [5, 62]])
+    assert read_new_npz(bare, "new.npz").lists == [["5"], [], ["5"]]
+    assert read_new_npz(bare, "new.npz").features is None
+    for saved, message in (
+        ({"x": X, "edge_index": [[60], [0]]}, "x: expected none: the model was made without features"),
+        ({"edge_index": [[60], [0]]}, "no array num_nodes"),
+        ({"num_nodes": 2}, "no array edge_index"),
+        ({"num_nodes": 0, "edge_index": [[60], [0]]}, "num_nodes=0: expected one integer in 1.."),
+        ({"num_nodes": [2], "edge_index": [[60], [0]]}, "num_nodes="),
+    ):
+        np.savez("new.npz", **saved)
+        with pytest.raises(UserError, match=message):
+            read_new_npz(bare, "new.npz")
+
+
+def test_names_of_old_nodes_are_no_numbers(old):
+    np.savez("new.npz", x=X)
+    with pytest.raises(UserError, match=r"--graph new.npz: nodes of this model have names, such as n0.* --nodes"):
+        read_new_npz(fit(old, 4.0, seed=0).model.header, "new.npz")

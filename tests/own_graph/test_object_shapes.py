@@ -1,5 +1,6 @@
 """One graph in every shape that other libraries and people give it: read as it is, or refused in one line."""
 
+import gzip
 from types import SimpleNamespace
 
 import networkx
@@ -13,6 +14,7 @@ from torch_geometric.data import Batch, Data, HeteroData, InMemoryDataset, Tempo
 from torch_geometric.transforms import ToSparseTensor
 
 import dpgraph
+from dpgraph.cli import main
 from dpgraph.core.errors import UserError
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.own_graph import arrays
@@ -63,6 +65,8 @@ def graph(kind=networkx.Graph, edge=None, missing=(), **columns):
 
 
 NUMBERS = {"a": [0.5, 1, 2, 3, 4, 5], "b": [1, 0, 1, 0, 1, 0]}
+PARTS_OF = {f"adj_{part}": getattr(ADJACENCY.tocsr(), part) for part in ("data", "indices", "indptr", "shape")}
+PARTS_OF_X = {f"attr_{part}": getattr(sp.csr_matrix(FEATURES), part) for part in ("data", "indices", "indptr", "shape")}
 
 SAME = {
     "Data": data(),
@@ -91,6 +95,7 @@ SAME = {
     "dictionary": dict(TENSORS),
     "dictionary, other names": {"edges": ENDS.T, "labels": LABELS, "features": FEATURES},
     "dictionary, adj": {"adj": ADJACENCY, "target": LABELS, "node_feat": FEATURES},
+    "sparse parts": PARTS_OF | PARTS_OF_X | {"labels": LABELS},
     "OGB": ({"edge_index": ENDS, "node_feat": FEATURES, "num_nodes": SIZE, "edge_feat": None}, LABELS[:, None]),
     **{f"SciPy {kind}": beside(ADJACENCY.asformat(kind)) for kind in ("csr", "csc", "coo", "lil", "dok", "bsr", "dia")},
     "SciPy array": beside(sp.csr_array(ADJACENCY)),
@@ -249,6 +254,8 @@ REFUSED = {
     "two kinds of edges": ({"adj": ADJACENCY, **TENSORS}, "data: edge_index and adj: expected one of them"),
     "two kinds of labels": ({"labels": LABELS, **TENSORS}, "data: y and labels: expected one of them"),
     "unknown name": ({"splt": PARTS, **TENSORS}, "data: array splt: expected edge_index"),
+    "parts of a matrix": ({"labels": LABELS, "adj_data": np.ones(4)}, "adj_data: expected adj_data, adj_indices"),
+    "indices beyond it": (PARTS_OF | {"adj_indices": np.array([1, 9, 0, 2]), "y": LABELS}, "adj_data: expected a"),
     "SciPy of another size": (beside(sp.coo_matrix((9, 9))), r"graph of shape \(9, 9\), y of 6: expected a square"),
     "nan for no edge": (beside(np.where(np.eye(6), 1, np.nan)), "graph: nan or inf in the matrix: .* 0 for no edge"),
     "inf in SciPy": (beside(sp.coo_matrix(([np.inf], ([0], [1])), (6, 6))), "nan or inf in the matrix"),
@@ -351,9 +358,31 @@ def test_a_label_that_came_in_a_tensor_is_its_value():
     assert own_graph(made).labels.tolist() == LABELS.tolist()
 
 
+@pytest.mark.parametrize("suffix", [".graphml", ".graphml.gz"])
+@pytest.mark.parametrize("kind", [networkx.Graph, networkx.DiGraph])
+def test_graphml_is_read_as_the_graph_that_it_holds(tmp_path, kind, suffix):
+    made = graph(kind, **NUMBERS, split=PARTS.tolist())
+    del made.nodes["n2"]["label"]  # GraphML has no None
+    networkx.write_graphml(made, tmp_path / f"g{suffix}")
+    own, same = own_graph(tmp_path / f"g{suffix}"), own_graph(made)
+    assert ends_of(own) == ends_of(same)
+    assert own.directed is made.is_directed()
+    for name in ("labels", "features", "split"):
+        assert np.array_equal(getattr(own, name), getattr(same, name))
+    assert (own.ids, own.columns) == (same.ids, same.columns)
+    assert own.files == (tmp_path / f"g{suffix}",)
+
+
+def test_a_damaged_graphml_is_one_line(tmp_path):
+    for name, content in (("a.graphml", b"<graphml>"), ("b.graphml.gz", b"no"), ("c.graphml", b"<graphml/>"),
+                          ("d.graphml.gz", gzip.compress(b"<x>")[:-9])):  # fmt: skip
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UserError, match=rf"{name}: (expected a GraphML file|0 graphs: expected one)"):
+            own_graph(tmp_path / name)
+
+
 def test_npz_under_other_names(tmp_path):
-    whole = {"adj": ADJACENCY.toarray(), "attr": FEATURES, "labels": LABELS}
-    np.savez(tmp_path / "g.npz", **whole, node_names=np.arange(SIZE).astype(str))
+    np.savez(tmp_path / "g.npz", **PARTS_OF, **PARTS_OF_X, labels=LABELS, node_names=np.arange(SIZE).astype(str))
     own = own_graph(tmp_path / "g.npz")
     assert ends_of(own) == ends_of(own_graph(data()))
     assert np.array_equal(own.features, FEATURES)
@@ -362,7 +391,7 @@ def test_npz_under_other_names(tmp_path):
     own = own_graph(tmp_path / "h.npz")
     assert ends_of(own) == ends_of(own_graph(data()))
     assert own.split.tolist() == [TRAIN if one else TEST for one in MASKS["train"]]
-    np.savez(tmp_path / "p.npz", **whole, idx_to_class=np.array({0: "a"}, dtype=object))
+    np.savez(tmp_path / "p.npz", **PARTS_OF, labels=LABELS, idx_to_class=np.array({0: "a"}, dtype=object))
     with pytest.raises(UserError, match=r"p.npz: expected a .npz file without pickles: array idx_to_class"):
         own_graph(tmp_path / "p.npz")
 
@@ -403,6 +432,48 @@ def test_numbers_of_nodes_are_no_feature():
     with pytest.raises(UserError, match="attribute old is no feature: it numbers the nodes"):
         own_graph(made)
     assert own_graph(made, features=["old", "age"]).columns == ("old", "age")
+
+
+@pytest.mark.parametrize("suffix", [".graphml", ".graphml.gz"])
+def test_the_command_line_reads_graphml(tmp_path, monkeypatch, suffix):
+    made = networkx.cycle_graph(60)
+    for node in made:
+        made.nodes[node].update(club="ab"[node % 2], age=node % 5, town="x", old=node)
+    networkx.write_graphml(made, tmp_path / f"g{suffix}")
+    monkeypatch.chdir(tmp_path)
+    graph, rest = ["--graph", f"g{suffix}", "--label", "club"], ["--epsilon", "4", "--seed", "1", "--classes", "a,b"]
+    assert main(["fit", *graph, "--ignore", "old", *rest, "--out", "mine"]) == 0
+    model = dpgraph.load(tmp_path / "mine")
+    assert model.header.columns == ("age",)
+    assert len(model.header.ids) == 60
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ([], "no attribute label of nodes (--label): they have club, age"),
+        (["--label", "club", "--split", "part"], "no attribute part of nodes (--split)"),
+        (["--label", "club", "--ignore", "old"], "no attribute old of nodes (--ignore)"),
+        (["--label", "club", "--id", "age"], "--id: expected --edges and --nodes with it"),
+    ],
+)
+def test_options_of_graphml_are_checked(tmp_path, capsys, options, line):
+    made = networkx.cycle_graph(6)
+    for node in made:
+        made.nodes[node].update(club="ab"[node % 2], age=node % 5)
+    networkx.write_graphml(made, tmp_path / "g.graphml")
+    assert main(["fit", "--graph", str(tmp_path / "g.graphml"), *options, "--epsilon", "4", "--out", "x"]) == 2
+    assert line in capsys.readouterr().err
+
+
+def test_a_file_of_two_graphs_is_refused(tmp_path):
+    made = networkx.cycle_graph(6)
+    networkx.set_node_attributes(made, {node: "ab"[node % 2] for node in made}, "label")
+    text = "\n".join(networkx.generate_graphml(made))
+    one = text[text.index("<graph ") : text.index("</graph>") + len("</graph>")]
+    (tmp_path / "g.graphml").write_text(text.replace(one, one + one))
+    with pytest.raises(UserError, match=r"g.graphml: 2 graphs: expected one"):
+        own_graph(tmp_path / "g.graphml")
 
 
 def test_an_attribute_that_is_called_as_indices_is_no_mask():

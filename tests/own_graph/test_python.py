@@ -97,3 +97,10 @@ def test_a_doubtful_label_names_what_python_has(tmp_path):
     with pytest.raises(UserError) as caught:
         dpgraph.fit(np.array([[0, 1, 2, 3], [1, 2, 3, 0]]), 4.0, labels=["a", "unknown", "b", "a"])
     assert str(caught.value).endswith("Expected the classes stated (classes), or an empty cell for none")
+
+
+@pytest.mark.parametrize("name", ["mine.gml", "mine.gexf"])
+def test_a_graph_in_another_form_is_told_what_is_read(name, tmp_path):
+    (tmp_path / name).write_text("graph [")
+    with pytest.raises(UserError, match=r"or a \.graphml file .*: NetworkX reads others"):
+        dpgraph.fit(tmp_path / name, 4.0)

@@ -47,7 +47,7 @@ def test_a_whole_file_is_read():
         (NODES.replace("label", "lable", 1), EDGES, "did you mean lable"),
         (NODES, "source\nv1\n", "expected two"),
         (NODES, "source,target\nv0,v1,v2\n", "edges.csv, row 2: 3 cells: expected 2"),
-        (NODES, "source,target\nv0\n", "edges.csv, row 2: 1 cells: expected 2"),
+        (NODES, "source,target\nv0\n", "edges.csv, row 2: too few cells: expected 2"),
         (NODES, "", "edges.csv: expected a CSV file"),
         (NODES.replace("v3,", ",", 1), EDGES, "row 5: no id"),
     ],

@@ -1,4 +1,4 @@
-"""Risk in words: the advantage of an attacker is that of the proved curve."""
+"""Risk in words: the advantage of an attacker is that of the proved curve, and a budget can be stated by it."""
 
 import json
 import math
@@ -11,16 +11,19 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from dpgraph.cli import main
+from dpgraph.core.errors import UserError
 from dpgraph.families.votes.epsilon import TradeOff, released_epsilon
 from dpgraph.own_graph import risk
-from dpgraph.own_graph.budget import PublicNumbers, budgeted
+from dpgraph.own_graph.budget import PublicNumbers, budgeted, planned
 from dpgraph.own_graph.classes import ClassSelection
+from dpgraph.own_graph.compare import compare
 from dpgraph.own_graph.fit import fit
 from dpgraph.own_graph.model import load
 from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.relation import Relation
 from tests.own_graph.test_fit import small, write_csv
 
+ASKED = {"epsilon": None, "delta": None, "relation": Relation.NODE_NULL, "all_outputs": False}
 MANY = PublicNumbers(4000, 4000, 4, mean_degree=30.0, features=700)  # a reader is chosen from epsilon 2 on
 PUBLIC = ["afford", "--nodes", "4000", "--classes", "4", "--labelled", "4000"]
 
@@ -170,23 +173,67 @@ def test_a_run_beyond_what_classes_leave_has_no_curve(monkeypatch):
         _ = what.trade_off
 
 
+@pytest.mark.parametrize("relation", [Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE])
+@pytest.mark.parametrize("advantage", [0.01, 0.2, 0.6, 0.99])
+def test_a_budget_stated_as_an_advantage_is_kept_and_used(advantage, relation):
+    numbers = MANY if relation is not Relation.NODE_REMOVE else PublicNumbers(
+        6000, 3000, 3, voters=3000, mean_degree=200.0, features=3
+    )  # fmt: skip
+    what = planned("auto", numbers, **(ASKED | {"relation": relation}), advantage=advantage)
+    assert 0.99 * advantage < what.trade_off.advantage
+    assert risk.rounded_up(what.trade_off.advantage) <= advantage
+    for nodes in (400, 4000):  # of 4,000 a reader is chosen from epsilon 2.2 on, which takes a little at once
+        epsilon = risk.epsilon_with_classes(advantage, 1e-6, relation, nodes)
+        selection = ClassSelection.within(epsilon=epsilon, delta=1e-6)
+        curve = risk.with_classes(selection, relation, epsilon=epsilon, delta=1e-6, nodes=nodes)
+        assert (0.99 if nodes == 400 else 0.95) * advantage < curve.advantage
+        assert risk.rounded_up(curve.advantage) <= advantage
+
+
+@pytest.mark.parametrize(
+    ("budget", "named"),
+    [
+        ({}, "--epsilon, --advantage: expected one of the two"),
+        ({"epsilon": 4.0, "advantage": 0.2}, "--epsilon, --advantage: expected only one of the two"),
+        ({"advantage": 0.0}, "--advantage=0.0: expected a number in 0.001..0.999"),
+        ({"advantage": 1.0}, "--advantage=1.0: expected a number in 0.001..0.999"),
+        ({"advantage": math.nan}, "--advantage=nan: expected"),
+        ({"advantage": -0.2}, "--advantage=-0.2: expected"),
+    ],
+    ids=["none", "both", "0", "1", "nan", "negative"],
+)
+def test_a_budget_is_stated_once_and_within_limits(budget, named, tmp_path, capsys):
+    for function in (fit, compare):
+        with pytest.raises(UserError, match=named):
+            function(small(), **budget)
+    options = [f"--{name}={value}" for name, value in budget.items()]
+    data = ["--edges", str(tmp_path / "none"), "--nodes", str(tmp_path / "none")]
+    for command in (PUBLIC, ["fit", *data, "--out", str(tmp_path / "out")], ["compare", *data]):
+        assert main([*command, *options]) == 2
+        assert named in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"--advantage 0\.001: delta = 0\.05 alone takes it"):
+        risk.epsilon_for(0.001, 0.05, lambda epsilon: TradeOff(mu=epsilon, failure=0.05))
+
+
 @pytest.mark.parametrize("given", [True, False])
-def test_a_release_says_its_advantage_everywhere(given, tmp_path, capsys):
+def test_a_release_of_an_advantage_says_so_everywhere(given, tmp_path, capsys):
     data = write_csv(tmp_path, size=400)
     data = data if given else data[: data.index("--classes")]
-    assert main(["fit", *data, "--epsilon", "4", "--no-audit", "--out", str(tmp_path / "out")]) == 0
+    assert main(["fit", *data, "--advantage", ".4", "--no-audit", "--out", str(tmp_path / "out")]) == 0
     said = capsys.readouterr().out
     first = next(line for line in said.splitlines() if line.startswith("risk: "))
     assert said.index("risk: ") < said.index("assumed: ")
     card = json.loads((tmp_path / "out/release/card.json").read_text())
-    assert 0.3 < card["advantage"] < 0.5
+    assert 0.396 < card["advantage"] <= 0.4
     assert card["false_positives"] == 0.01 < card["true_positives"] < 0.2
+    assert "--advantage 0.4" in card["command"]
+    assert "--epsilon" not in card["command"]
     assert f"risk: {card['risk_in_words']}" == first
-    assert f"with an advantage of at most {risk.rounded_up(card['advantage'], 1000):g} (0: guessing" in first
+    assert "with an advantage of at most 0.4 (0: guessing, 1: certain)" in first
     text = (tmp_path / "out/release/card.md").read_text()
     assert f"Risk: {card['risk_in_words']}." in text
     (edge,) = (one for one in card["beside"] if one["relation"] == "edge")
-    assert 0 < edge["advantage"] < card["advantage"]
+    assert 0 < edge["advantage"] < 0.4
     assert "whether two nodes are joined by an edge" in edge["risk_in_words"]
     assert edge["risk_in_words"] in text
     assert load(tmp_path / "out").header.advantage == card["advantage"]
@@ -220,20 +267,21 @@ def test_a_warning_begins_at_nine_tenths(advantage, warned, capsys):
     assert bool(risk.risk_warnings(TradeOff(mu=mu))) == warned
 
 
-def test_afford_says_the_risk(capsys):
+def test_afford_says_the_risk_and_takes_an_advantage(capsys):
     assert main([*PUBLIC, "--epsilon", "1e6"]) == 0
     said = capsys.readouterr().out
     assert "? yes, but that protects hardly anybody" in said
     assert "Risk: an attacker who knows everything else tells" in said
-    assert main([*PUBLIC, "--epsilon", "1", "--relation", "edge"]) == 0
+    assert main([*PUBLIC, "--advantage", ".2", "--relation", "edge"]) == 0
     said = capsys.readouterr().out
     assert "hardly" not in said
     assert "Risk: an attacker who knows everything else tells whether two nodes are joined by an edge with" in said
+    assert "at most 0.2 (0: guessing" in said
 
 
 def test_a_known_seed_promises_no_advantage(tmp_path):
     said = []
-    fitted = fit(small(), 1.0, seed=1, out=tmp_path / "out", say=said.append)
+    fitted = fit(small(), advantage=0.2, seed=1, out=tmp_path / "out", say=said.append)
     assert next(line for line in said if not line.startswith("read: ")).startswith(
         "risk: the seed is known, so that no one is protected"
     )
@@ -249,3 +297,14 @@ def test_a_card_says_that_the_order_of_arrays_is_public(tmp_path):
     assert said in fit(small(), 4.0).card["assumptions"][0]
     assert main(["fit", *write_csv(tmp_path), "--epsilon", "4", "--no-audit", "--out", str(tmp_path / "out")]) == 0
     assert said not in (tmp_path / "out/release/card.md").read_text()
+
+
+def test_compare_says_at_which_epsilon_an_advantage_is_compared():
+    said = []
+    found = compare(small(), advantage=0.3, methods=["votes", "own"], seeds=1, say=said.append)
+    (line,) = (one for one in said if one.startswith("compared at epsilon = "))
+    assert "of a Gaussian mechanism whose advantage is 0.3" in line
+    epsilon = float(line.split()[4].rstrip(","))
+    assert TradeOff(mu=gaussian_mu(epsilon=epsilon, delta=1 / 2000)).advantage == pytest.approx(0.3, abs=1e-3)
+    for row in found.rows:
+        assert row.epsilon == pytest.approx(epsilon, rel=1e-3)

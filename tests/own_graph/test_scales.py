@@ -1,5 +1,6 @@
 """Columns of large numbers, which leave nothing of the others in a row of norm 1, and public ranges against it."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -78,6 +79,10 @@ def test_it_is_refused_before_the_budget_is_spent_and_each_way_out_is_one(tmp_pa
     for place, ends in enumerate(("0:100000", "as-is")):
         out = tmp_path / str(place)
         assert main([*asked, "--range", f"feature 6={ends}", "--out", str(out)]) == 0
+        checks = json.loads((out / "curator/checks.json").read_text())
+        first, share = next(iter(checks["largest_shares_of_norm"].items()))
+        assert (first == "feature 6" and share > 0.99) == (ends == "as-is")
+        assert "largest_shares" not in (out / "release/card.json").read_text()
     assert load(tmp_path / "0").header.ranges == (("feature 6", 0.0, 100_000.0),)
     assert load(tmp_path / "1").header.ranges == ()
     assert main([*asked, "--range", "feature 7=0:1", "--out", str(tmp_path / "no")]) == 2

@@ -3,7 +3,9 @@
 `RIGHT` are forms of one graph, which is read from each of them; `LINES` are those that nobody can be sure of.
 """
 
+import bz2
 import gzip
+import json
 
 import numpy as np
 import pandas as pd
@@ -11,6 +13,7 @@ import pytest
 
 from dpgraph.cli import main
 from dpgraph.core.errors import UserError
+from dpgraph.own_graph.edge_tables import without_decimals
 from dpgraph.own_graph.graph import what_was_read
 from dpgraph.own_graph.tables import read_csv_graph
 
@@ -64,18 +67,28 @@ RIGHT = {
     "tabs": (csv(PLAIN_NODES, "\t"), csv(PLAIN_EDGES, "\t")),
     "semicolons": (csv(PLAIN_NODES, ";"), csv(PLAIN_EDGES, ";")),
     "pipes": (csv(PLAIN_NODES, "|"), csv(PLAIN_EDGES, "|")),
+    "a spreadsheet says its separator": ("sep=;\r\n" + csv(PLAIN_NODES, ";"), "sep=;\r\n" + csv(PLAIN_EDGES, ";")),
     "blanks": (NODES, EDGES.replace(",", "   ")),
+    "a separator at each line's end": (NODES.replace("\n", ",\n"), EDGES.replace("\n", ",\n")),
     "quoted": (csv(PLAIN_NODES, quoting=1), csv(PLAIN_EDGES, quoting=1)),
     "CRLF and a mark of order": (b"\xef\xbb\xbf" + NODES.replace("\n", "\r\n").encode(), EDGES.replace("\n", "\r\n")),
     "gz": (gzip.compress(NODES.encode()), gzip.compress(EDGES.encode())),
+    "bz2": (NODES, bz2.compress(EDGES.encode())),
     "comments of SNAP": (NODES, "# Undirected graph\n# Nodes: 20 Edges: 19\n# FromNodeId\tToNodeId\n" + BLANKS),
     "comments of KONECT": (NODES, "% sym unweighted\n% 19 20 20\n" + BLANKS),
+    "weights and times of KONECT": (NODES, "% sym\n" + "".join(f"{u} {v} 11 1083\n" for u, v in ENDS)),
+    "a header in a comment": (NODES, "#source,target\n" + BARE),
     "a comment before the header": ("\ufeff# made by hand\n" + NODES, "\ufeff# made by hand\n\n" + EDGES),
+    "a comment among rows": (NODES, EDGES + "# end\n"),
     "no header": (NODES, BARE),
+    "no header, and row numbers that are no ids": (NODES, csv(PLAIN_EDGES, index=True, header=False)),
+    "no header, and times": (NODES, "".join(f"{u},{v},{1083000 + u}\n" for u, v in ENDS)),
+    "an edge list of NetworkX": (NODES, "".join(f"{u} {v} {{}}\n" for u, v in ENDS)),
     "row numbers of pandas": (csv(PLAIN_NODES, index=True), csv(PLAIN_EDGES, index=True)),
     "row numbers of R": (first("", range(1, 21), PLAIN_NODES), first("", range(1, 20))),
     "row numbers with a name": (first("rowid", range(20), PLAIN_NODES), first("index", COUNT)),
     "a weight first": (NODES, first("weight", WEIGHTS)),
+    "weights last, of any name": (NODES, csv(PLAIN_EDGES.set_axis(["a", "b"], axis=1).assign(w="0.5"))),
     "the target first": (NODES, edges("target", "source")),
     "Gephi": (csv(PLAIN_NODES.rename(columns={"id": "Id"})),
               csv(PLAIN_EDGES.rename(columns=str.title).assign(Type="Undirected", Id=COUNT, Label="", Weight="1.0"))),
@@ -83,10 +96,16 @@ RIGHT = {
     "SNAP's names": (NODES, first("n", WEIGHTS, PLAIN_EDGES.set_axis(["FromNodeId", "ToNodeId"], axis=1))),
     "other usual names": (NODES, first("w", WEIGHTS, PLAIN_EDGES.set_axis(["node_1", "node_2"], axis=1))),
     "ids by another usual name": (csv(PLAIN_NODES.rename(columns={"id": "node_id"})), EDGES),
+    "ids are floats in the edges": (NODES, csv(FLOATS)),
+    "ids are floats in the nodes": (nodes(id=PLAIN_NODES["id"] + ".0"), EDGES),
+    "ids as NumPy writes them": (NODES, "".join(f"{u:.18e} {v:.18e}\n" for u, v in ENDS)),
+    "empty rows of a spreadsheet": (NODES + ",,,\n,,,\n", EDGES + ",\n"),
+    "ids are floats, without a header": (NODES, csv(FLOATS, header=False)),
     "labels of nan": (nodes(label=PLAIN_NODES["label"].replace("", "nan")), EDGES),
     **{f"labels of {text}": (nodes(label=PLAIN_NODES["label"].replace("", text)), EDGES)
        for text in ("NA", "None", "NULL", "?", "-", "-1", "N/A", "<NA>", "#N/A", "\\N")},
     "Parquet": (parquet(TYPED, index=False), parquet(NUMBERS, index=False)),
+    "Parquet with an index": (parquet(TYPED.set_index("id")), parquet(NUMBERS.set_index(np.arange(19)[::-1]))),
     "Parquet of floats": (parquet(TYPED.astype({"id": float})), parquet(NUMBERS.astype(float))),
 }  # fmt: skip
 
@@ -118,31 +137,52 @@ def test_a_graph_is_the_same_in_every_form(form, tmp_path):
     assert len(what_was_read(own)) == 5
 
 
+def test_names_in_a_comment_decide(tmp_path):
+    same(read(tmp_path, NODES, "# w FromNodeId ToNodeId\n" + "".join(f"12 {u} {v}\n" for u, v in ENDS)))
+
+
 LINES = {
     # edges
-    "a header that is partly ids": (NODES, "11,target\n" + BARE, ["edges.csv, row 1", "target: expected an id"]),
+    "a header that is partly ids": (NODES, "11,target\n" + BARE, ["edges.csv", "names of columns?", "source,target"]),
     "names that are ids": (nodes(id=["source", *IDS[1:]]), EDGES, ["an edge or the names of columns?"]),
+    "row numbers, no header": (nodes(id=range(20)), csv(NUMBERS - 11, index=True, header=False), ["--source and"]),
     "weights that are ids, no header": (NODES, csv(PLAIN_EDGES.assign(w="12"), header=False), ["--source and"]),
     "row numbers, and other names": (NODES, first("", COUNT, PLAIN_EDGES.set_axis(["a", "b"], axis=1).assign(w=12)),
                                      ["columns Unnamed: 0, a, b", "--source and --target"]),
     "a first edge of unknown ids": (nodes(id=[f"n{place}" for place in IDS]), "n99,n98\nn12,n13\n", ["row 1", "n99"]),
+    "a wrong end beside weights that are ids": (NODES, csv(PLAIN_EDGES.assign(w="12"), header=False) + "12,99,12\n",
+                                                ["--source and --target"]),
     "weights first, and other names": (NODES, first("w", WEIGHTS, PLAIN_EDGES.set_axis(["a", "b"], axis=1)),
                                        ["columns w, a, b", "--source and --target"]),
     "two pairs of names": (NODES, edges(**{"from": PLAIN_EDGES["target"], "to": PLAIN_EDGES["source"]}),
                            ["source, target, from, to", "--source and --target"]),
     "row numbers and one end": (NODES, first("", COUNT, PLAIN_EDGES[["target"]]), ["Unnamed: 0", "--source"]),
-    "leading zeros": (NODES, csv(PLAIN_EDGES.replace("12", "00012")), ["00012: expected an id of"]),
+    "leading zeros": (NODES, csv(PLAIN_EDGES.replace("12", "00012")), ["00012", "which has 12", "same form"]),
+    "a float among texts": (nodes(id=["n", *IDS[1:]]), "source,target\nn,12.0\n13,n\n", ["12.0", "which has 12"]),
+    "a float that is not exact": (nodes(id=["12345678901234568", *IDS[1:]]), EDGES + "12345678901234568.0,12\n",
+                                  ["12345678901234568.0", "expected an id of"]),
     "no second end": (NODES, EDGES + "12,\n", ["row 21, column target", "expected an id of"]),
     "rows of names of R": (NODES, "source target\n" + "".join(f"{i} {u} {v}\n" for i, (u, v) in enumerate(ENDS)),
                            ["edges.csv, row 2: 3 cells: expected 2", "no names of rows"]),
-    "an adjacency list": (NODES, "# a\n\n11 12 13\n12 13\n13 14 15 16\n", ["edges.csv, row 4: 2 cells", "expected 3"]),
-    "a short row": (NODES, EDGES + "12\n", ["edges.csv, row 21: 1 cells: expected 2"]),
-    "ids as floats": (NODES, csv(FLOATS), ["edges.csv, row 2", "expected an id of"]),
-    "UTF-16": (NODES.encode("utf-16"), EDGES, ["expected a CSV file in UTF-8, or Parquet"]),
+    "an adjacency list": (NODES, "# a\n\n11 12 13\n12 13\n13 14 15 16\n", ["edges.csv, row 5: 4 cells", "expected 3"]),
+    "GraphML": (NODES, "<?xml version='1.0'?><graphml/>", ["XML"]),
+    "JSON": (NODES, '{"edges": [[11, 12]]}', ["JSON"]),
+    "Matrix Market": (NODES, "%%MatrixMarket matrix coordinate pattern general\n" + BLANKS, ["SciPy"]),
+    "how many there are": (nodes(id=range(1, 21)), "20 19\n" + csv(NUMBERS - 10, " ", header=False), ["how many"]),
+    "all pairs of nodes": (NODES, edges(weight=["1"] * 18 + ["0"]), ["row 20, column weight: 0: an edge or none?"]),
+    "all pairs, true or not": (NODES, edges(adj=["True"] * 18 + ["False"]), ["row 20, column adj: 0: an edge or"]),
+    "a quote that takes rows in": (NODES, csv(PLAIN_EDGES.assign(note=[*"abcdefgh", '"Bo', *"abcd", 'Al"', *"abcde"]),
+                                              "\t", quoting=3), ["Bo", "a quote that opens a cell", "leave it out"]),
+    "hashtags without a header": (NODES, "#a,#b\n#b,#c\n", ["each row begins with #", "source,target"]),
+    "Feather": (NODES, b"ARROW1\0\0", ["Feather: save it"]),
+    "a pickle": (b"\x80\x04\x95", EDGES, ["a pickle: save it"]),
+    "a workbook": (b"PK\x03\x04", EDGES, ["save the sheet as CSV"]),
+    "UTF-16": (NODES.encode("utf-16"), EDGES, ["UTF-16"]),
     "a row after a comment": (NODES, "# nothing\n" + EDGES + "99,12\n", ["row 22", "99"]),
     # nodes
-    "no header of nodes": (csv(PLAIN_NODES, header=False), EDGES, ["no column id (--id): it has 11, red"]),
+    "no header of nodes": (csv(PLAIN_NODES, header=False), EDGES, ["no names of columns in the first row", "id,label"]),
     "no nodes": ("id,label,x\n", EDGES, ["nodes.csv: no row"]),
+    "zeros in front of floats": (NODES, csv(FLOATS.replace("12.0", "0012.0")), ["expected an id of"]),
     "no column of ids": (csv(PLAIN_NODES.rename(columns={"id": "customer"})), EDGES, ["no column id (--id): it has"]),
     "ids without a name": (first("", IDS, PLAIN_NODES[["label", "x", "y"]].set_axis(["label", "0", "1"], axis=1)),
                            EDGES, ["no column id (--id): it has Unnamed: 0, label, 0, 1"]),
@@ -151,9 +191,12 @@ LINES = {
                                  ["column Unnamed: 0 is no feature", "--ignore", "--range"]),
     "row numbers by another name": (nodes(fid=range(1, 21)), EDGES, ["column fid", "numbers the rows", "--ignore"]),
     "a second column of ids": (nodes(customer_id=7), EDGES, ["customer_id is no feature", "--ignore"]),
-    "masks": (nodes(train_mask="True"), EDGES, ["train_mask is no feature", "it is a mask", "a split is one column"]),
+    "masks": (nodes(train_mask="True"), EDGES, ["train_mask is a mask", "one column split"]),
     "a missing feature": (nodes(x=["", *X[1:]]), EDGES, ["row 2, column x", "expected a finite number", "--ignore"]),
-    "lists in cells": (parquet(TYPED.assign(e=[[1.0, 2.0]] * 20)), EDGES, ["nodes.csv: expected a CSV file in UTF-8"]),
+    "a decimal comma": (nodes(x=["0,5", *X[1:]]), EDGES, ["0,5", "a point for decimals"]),
+    "thousands": (nodes(x=["1,000.5", *X[1:]]), EDGES, ["1,000.5", "no commas"]),
+    "lists in cells": (parquet(TYPED.assign(e=[[1.0, 2.0]] * 20)), EDGES, ["column e", "a list in a cell", "--ignore"]),
+    "one id in two forms": (nodes(id=["12.0", *IDS[1:]]), EDGES, ["row 3: id=12 again"]),
     # labels
     "labels of two cases": (nodes(label=["RED", *LABELS[1:]]), EDGES, ["RED and red", "--classes"]),
     "labels with a space within": (nodes(label=["r ed", *LABELS[1:]]), EDGES, ["r ed and red", "--classes"]),
@@ -161,7 +204,7 @@ LINES = {
     "numbers as labels": (nodes(label=[f"{place / 7:.3f}" for place in range(20)]), EDGES, ["decimals", "--label"]),
     "signs as labels": (nodes(label=["-1", "1"] * 10), EDGES, ["classes=1: expected at", "-1 mean none", "--cl"]),
     **{f"labels that may be none: {text}": (nodes(label=PLAIN_NODES["label"].replace("", text)), EDGES,
-                                            [f"label={text}: a class, or none?", "--classes", "an empty cell"])
+                                            [f"label={text}: a class, or none?", "--classes", f"--missing='{text}'"])
        for text in ("unknown", "-999", "n.a.")},
     "names as labels": (csv(pd.DataFrame({"id": range(11, 51), "label": range(40), "x": 2.5})), EDGES,
                         ["40 distinct labels of 40 nodes", "--label"]),
@@ -187,6 +230,9 @@ def test_what_is_not_sure_is_one_line_with_the_way_out(form, tmp_path):
         (first("", IDS, PLAIN_NODES[["label", "x", "y"]]), EDGES, {"id_column": "Unnamed: 0"}),
         (nodes(fid=range(1, 21), train_mask="no"), EDGES, {"ignored": ["fid", "train_mask"]}),
         (csv(PLAIN_NODES.rename(columns={"id": "customer"})), EDGES, {"id_column": "customer"}),
+        (nodes(label=PLAIN_NODES["label"].replace("", "0")), EDGES, {"missing": ["0"]}),
+        (nodes(label=PLAIN_NODES["label"].replace("", "unknown")), EDGES, {"missing": ["unknown"]}),
+        (NODES, edges(w="0"), {"source": "source", "target": "target"}),
     ],
 )
 def test_the_way_out_is_one(of_nodes, of_edges, options, tmp_path):
@@ -226,6 +272,12 @@ def test_ids_are_texts(tmp_path):
     assert found == {("10000000000000002", "007"), ("7", "10000000000000001")}
 
 
+def test_floats_that_are_not_exact_stay_texts():
+    assert without_decimals(["12.0", "", "1.30e+01", "-4"]) == ["12", "", "13", "-4"]
+    for other in (["1.2345678901234568e+16"], ["007.0"], ["1.5"], ["12.0", "n"], ["1.25e+01"]):
+        assert without_decimals(other) == other
+
+
 def test_what_was_read_is_said(tmp_path):
     rows = EDGES + "12,11\n11,12\n11,12\n13,13\n"
     frame = pd.read_csv(pd.io.common.StringIO(rows)).assign(weight=1, Type="Directed")
@@ -233,7 +285,10 @@ def test_what_was_read_is_said(tmp_path):
     own = read(tmp_path, csv(PLAIN_NODES.assign(label=["NA", *LABELS[1:]], split=split, note="text"), index=True),
                "# by hand\n" + csv(frame, "\t"), ignored=["note"])  # fmt: skip
     lines = what_was_read(own)
-    assert lines[0] == ("edges.csv: tabs between cells; ends: source, target; not read: weight, Type")
+    assert lines[0] == (
+        "edges.csv: tabs between cells, 1 comments left out; ends: source, target; not read: weight, Type "
+        "(type is Directed: --directed says how edges are read)"
+    )
     assert lines[1] == (
         "nodes.csv: commas between cells; id: id; label: label; split: split; not read: note (--ignore), Unnamed: 0 "
         "(row numbers)"
@@ -281,15 +336,15 @@ def test_numbers_as_labels_leave_nothing_behind(tmp_path, capsys):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv", "nodes.csv"]
 
 
-def test_options_name_columns(tmp_path, monkeypatch, capsys):
+def test_options_name_columns_and_missing_labels(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    table = PLAIN_NODES.rename(columns={"id": "customer"})
+    table = PLAIN_NODES.replace({"label": {"": "0"}}).rename(columns={"id": "customer"})
     (tmp_path / "nodes.csv").write_text(csv(table))
     (tmp_path / "edges.csv").write_text(csv(PLAIN_EDGES.set_axis(["a", "b"], axis=1).assign(w="12")))
     asked = "fit --edges edges.csv --nodes nodes.csv --seed 1 --epsilon 9 --classes blue,red --range y=as-is"
-    named = "--source a --target b --id customer"
+    named = "--source a --target b --id customer --missing 0"
     assert main([*asked.split(), *named.split(), "--range", "x=-9:9", "--out", "mine"]) == 0
-    assert "4 nodes without a label" in capsys.readouterr().out
+    assert "4 nodes without a label (4 as 0)" in capsys.readouterr().out
     (tmp_path / "new.csv").write_text("customer,x,y\n51,1,2\n")
     (tmp_path / "new-edges.csv").write_text("w,a,b\n12,51,13\n")
     new = "predict mine --nodes new.csv --edges new-edges.csv --id customer --source a --target b --out found.csv"
@@ -309,7 +364,7 @@ def test_edges_of_new_nodes_are_read_alike(tmp_path, monkeypatch):
     found = []
     for place, (of_nodes, of_edges) in enumerate((
         ("id,x,y\n51,1,2\n52,3,4\n", "source,target\n51,12\n51,13\n14,52\n"),
-        ("node\tx\ty\n51\t1\t2\n52\t3\t4\n", "51 12\n51 13\n14 52\n"),
+        ("node\tx\ty\n51.0\t1\t2\n52.0\t3\t4\n", "51 12\n51 13\n14 52\n"),
         ("id,x,y\n51,1,2\n52,3,4\n", "weight,to,from\n5,12,51\n5,13,51\n5,52,14\n"),
     )):  # fmt: skip
         (tmp_path / "new.csv").write_text(of_nodes)
@@ -319,6 +374,8 @@ def test_edges_of_new_nodes_are_read_alike(tmp_path, monkeypatch):
         found.append(pd.read_csv(out).iloc[:, 2:].to_numpy())
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
+    checks = json.loads((tmp_path / "mine/curator/checks.json").read_text())
+    assert checks["largest_shares_of_norm"].keys() == {"x", "y"}
 
 
 def test_columns_by_number_and_ids_without_a_name(tmp_path):

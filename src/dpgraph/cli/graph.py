@@ -6,15 +6,13 @@ import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from dpgraph.cli.graph_options import DATA, GUARANTEE, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
 from dpgraph.cli.options import Whole
-from dpgraph.core.errors import invalid
-
-SETTINGS = {"degree_bound": "--degree-bound"}  # options by the package's own names
+from dpgraph.core.errors import UserError, invalid
 
 
 def fit(
@@ -76,8 +74,8 @@ def _published(
         given.append(f"--{name} {shlex.quote(text)}")
     if public.signed is not None:
         given.append("--signed" if public.signed else "--no-signed")
-    numbers = {"epsilon": guarantee.epsilon, "delta": guarantee.delta, "labelled": labelled,
-               "mean-degree": public.mean_degree, "words": public.words,
+    numbers = {"epsilon": guarantee.epsilon, "advantage": guarantee.advantage, "delta": guarantee.delta,
+               "labelled": labelled, "mean-degree": public.mean_degree, "words": public.words,
                "degree-bound": guarantee.degree_bound, "seed": seed}  # fmt: skip
     for name, value in numbers.items():
         given += [] if value is None else [f"--{name} {value:g}" if isinstance(value, float) else f"--{name} {value}"]
@@ -97,11 +95,12 @@ def predict(
     model: Path,
     /,
     *,
-    nodes: Path,
+    nodes: Path | None = None,
     edges: Path | None = None,
     id_column: Annotated[str | None, Parameter(name="--id")] = None,
     source: str | None = None,
     target: str | None = None,
+    graph: Path | None = None,
     out: Path,
 ) -> None:
     """Predict new nodes with a model that fit made.
@@ -115,6 +114,8 @@ def predict(
         id_column: Column of --nodes (default: id, or another usual name).
         source: Column of --edges: the first end (default: source, or another usual name).
         target: Column of --edges: the second end.
+        graph: In place of --nodes and --edges, for a model of --graph or --dataset: .npz file with x of the new nodes
+            and edge_index, in which they follow the old ones.
         out: CSV file.
     """
     import csv
@@ -122,12 +123,21 @@ def predict(
     from dpgraph.core.files import check_out, private_file
     from dpgraph.own_graph.card import predictions
     from dpgraph.own_graph.model import load
-    from dpgraph.own_graph.new_nodes import read_new_nodes
+    from dpgraph.own_graph.new_nodes import read_new_nodes, read_new_npz
 
     check_out(out, folder=False)
     loaded = load(model)
     header = loaded.header
-    new = read_new_nodes(header, nodes, edges, id_column, source, target)
+    if graph is not None:
+        for name, there in (("--nodes", nodes), ("--edges", edges), ("--id", id_column), ("--source", source),
+                            ("--target", target)):  # fmt: skip
+            if there is not None:
+                raise UserError(f"--graph, {name}: expected one of them: a .npz file holds its own nodes and edges")
+        new = read_new_npz(header, graph)
+    elif nodes is not None:
+        new = read_new_nodes(header, nodes, edges, id_column, source, target)
+    else:
+        raise UserError("predict: expected new nodes: --nodes (CSV) or --graph (.npz)")
     rows = loaded.predict(new.features, new.lists)
     out.parent.mkdir(parents=True, exist_ok=True)
     with private_file(out) as file:
@@ -190,7 +200,7 @@ def afford(
         classes: Number of classes: public.
         labelled: Number of labels to train on: public.
     """
-    from dpgraph.own_graph.budget import PublicNumbers, budgeted
+    from dpgraph.own_graph.budget import PublicNumbers, planned
     from dpgraph.own_graph.fit import afford as in_words
     from dpgraph.own_graph.risk import in_words as risk
     from dpgraph.privacy.relation import Relation
@@ -208,14 +218,15 @@ def afford(
         degree_bound=guarantee.degree_bound, **public.stated(),
     )  # fmt: skip
     every = guarantee.scope == "all-outputs"
-    what = budgeted(
-        method, numbers, epsilon=guarantee.epsilon or 0.0, delta=guarantee.delta, relation=relation, all_outputs=every
-    )
+    what = planned(
+        method, numbers, epsilon=guarantee.epsilon, advantage=guarantee.advantage, delta=guarantee.delta,
+        relation=relation, all_outputs=every,
+    )  # fmt: skip
     print(in_words(what, labelled=labelled, classes=classes, all_outputs=every))
     print(f"Risk: {risk(what.trade_off, relation)}.")
 
 
-def export(model: Path, /, *, out: Path) -> None:
+def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> None:
     """Write a release as CSV files.
 
     In Python: dpgraph.load('mine').to_pyg().
@@ -224,6 +235,7 @@ def export(model: Path, /, *, out: Path) -> None:
 
     Args:
         model: Folder that fit made, or its release/.
+        to: csv, or pyg: release.pt, for Data.from_dict(torch.load('release.pt')) of PyTorch Geometric.
         out: Folder to make.
     """
     from dpgraph.core.files import check_out
@@ -231,7 +243,7 @@ def export(model: Path, /, *, out: Path) -> None:
 
     check_out(out)
     loaded = load(model)
-    for path in loaded.write_csv(out):
+    for path in loaded.write_pyg(out) if to == "pyg" else loaded.write_csv(out):
         print(path)
     if not loaded.header.secret:
         print(f"{loaded.status}: anyone who has the seed can take the noise off; not to be published")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,12 +22,13 @@ class GraphOptions:
     Attributes:
         edges: Table of two columns of ids, CSV or Parquet (with --nodes).
         nodes: Table with a header: an id, a label (empty: to be predicted), numbers as features.
-        graph: .npz file with arrays edge_index (2, E), y, and x, split, directed.
+        graph: .npz file with arrays edge_index (2, E), y, and x, split, directed; or .graphml, .graphml.gz.
         dataset: A data set of the registry: dpgraph list datasets.
         id_column: Column of --nodes (default: id, or another usual name).
         label_column: Column of --nodes (default: label).
         source: Column of --edges: the first end (default: source, or another usual name).
         target: Column of --edges: the second end.
+        missing: Label that means none, besides empty, nan, NA, None, null, ?, - and -1; may be repeated.
         split_column: Column of --nodes: train, val or test (default: split, if there is one). With --relation
             node-remove: train votes, all others receive.
         ignored: Column of --nodes that is no feature; may be repeated.
@@ -46,6 +47,7 @@ class GraphOptions:
     label_column: Annotated[str | None, Parameter(name="--label")] = None
     source: str | None = None
     target: str | None = None
+    missing: tuple[str, ...] = ()
     split_column: Annotated[str | None, Parameter(name="--split")] = None
     ignored: Annotated[tuple[str, ...], Parameter(name="--ignore")] = ()
     ranges: Annotated[tuple[str, ...], Parameter(name="--range")] = ()
@@ -65,6 +67,7 @@ class GraphOptions:
         from dpgraph.data.records import SPLIT_NAMES
         from dpgraph.own_graph.arrays import from_arrays, read_npz
         from dpgraph.own_graph.graph import held_out
+        from dpgraph.own_graph.networkx_graphs import GRAPHML, read_graphml
         from dpgraph.own_graph.tables import read_csv_graph
 
         classes = None if self.classes is None else [name.strip() for name in self.classes.split(",")]
@@ -74,7 +77,13 @@ class GraphOptions:
             return read_csv_graph(
                 self.edges, self.nodes, id_column=self.id_column, label_column=self.label_column,
                 split_column=self.split_column, source=self.source, target=self.target, ignored=self.ignored,
-                kept=kept, classes=classes, directed=self.directed,
+                kept=kept, missing=self.missing, classes=classes, directed=self.directed,
+            )  # fmt: skip
+        if self.graph is not None and self.graph.name.endswith(GRAPHML):
+            replace(self, label_column=None, split_column=None, ignored=())._refuse_columns()
+            return read_graphml(
+                self.graph, label=self.label_column, split=self.split_column, ignored=self.ignored,
+                classes=classes, directed=self.directed or None,
             )  # fmt: skip
         self._refuse_columns()
         if self.graph is not None:
@@ -93,7 +102,8 @@ class GraphOptions:
         if self.nodes is not None:
             raise invalid("--nodes", self.nodes, "--edges with it")
         for name, given in (("id", self.id_column), ("label", self.label_column), ("split", self.split_column),
-                            ("source", self.source), ("target", self.target), ("ignore", self.ignored)):  # fmt: skip
+                            ("source", self.source), ("target", self.target), ("missing", self.missing),
+                            ("ignore", self.ignored)):  # fmt: skip
             if given:
                 raise UserError(f"--{name}: expected --edges and --nodes with it: it is about their columns")
 
@@ -137,7 +147,9 @@ class GuaranteeOptions:
     """Options that say what epsilon protects.
 
     Attributes:
-        epsilon: Budget.
+        epsilon: Budget; or state --advantage.
+        advantage: In the place of --epsilon: the most that an attacker's true positives exceed his false positives by
+            (0: guessing, 1: certain).
         delta: Default: 1 / (10 N), N nodes.
         relation: node-null (a record), node-remove (a node with all its edges) or edge.
         degree_bound: With node-remove: no node has more edges, by a public schema and not by looking.
@@ -145,6 +157,7 @@ class GuaranteeOptions:
     """
 
     epsilon: float | None = None
+    advantage: float | None = None
     delta: float | None = None
     relation: str = "node-null"
     degree_bound: Whole | None = None
@@ -154,7 +167,7 @@ class GuaranteeOptions:
         """Raise UserError, before data are read, for options without a possible promise."""
         from dpgraph.own_graph.fit import check_options
 
-        check_options(method, self.relation, self.scope, self.epsilon, self.degree_bound)
+        check_options(method, self.relation, self.scope, self.epsilon, self.degree_bound, self.advantage)
 
 
 METHOD = """auto, votes (the default by rule), own (own records alone) or votes-learnt (votes, whose reader is learnt

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpgraph.core.errors import UserError, shown
+from dpgraph.core.errors import UserError, invalid, shown
 from dpgraph.data.readers import DAMAGE
 from dpgraph.own_graph.graph import MOST_NUMBERS, OwnGraph, split_of
 from dpgraph.own_graph.labels import label_texts, read_labels
@@ -30,18 +30,19 @@ NAMES: dict[str, tuple[str, ...]] = EDGES | {
     "num_nodes": ("num_nodes",),
 }
 NOT_READ = re.compile(r"edge_(weights?|attr|feat)|\w*_names|metadata")  # known, and of no use here
+PARTS = re.compile(r"(adj|attr)(?:_matrix)?[._](data|indices|indptr|shape)")  # of a sparse matrix in a .npz file
 BATCH = ("batch", "ptr")  # of PyTorch Geometric, also in a batch of one graph
 NAMED = 8  # names of what was not read, in a line
 EXPECTED = (
-    "edge_index (2, E), edges (E, 2) or adj (N, N); y (N,); and x (N, F), split (N,), train_mask, val_mask, test_mask, "
-    "directed"
+    "edge_index (2, E), edges (E, 2), adj (N, N) or adj_data, adj_indices, adj_indptr, adj_shape; y (N,); and x "
+    "(N, F), split (N,), train_mask, val_mask, test_mask, directed"
 )
 
 
-def arrays_of(path: Path) -> dict[str, np.ndarray]:
-    """Return all arrays of a .npz file. Raises UserError for anything else, such as a pickle."""
+def arrays_of(path: Path, known: Sequence[str] | None = None) -> dict[str, np.ndarray]:
+    """Return all arrays of a .npz file, of these names alone. Raises UserError for anything else, such as a pickle."""
     if not path.is_file():
-        raise UserError(f"{path}: no such file: expected arrays {EXPECTED}")
+        raise UserError(f"{path}: no such file: expected arrays {', '.join(known) if known else EXPECTED}")
     arrays, name = {}, ""
     try:
         with np.load(path, allow_pickle=False) as file:
@@ -49,7 +50,11 @@ def arrays_of(path: Path) -> dict[str, np.ndarray]:
                 arrays[name] = file[name]
     except (*DAMAGE, SyntaxError) as error:
         why = f"array {shown(name)}: {type(error).__name__}" if name else type(error).__name__
-        raise UserError(f"{path}: expected a .npz file without pickles: {why}") from None
+        others = "" if known or path.suffix == ".npz" else ", or a .graphml file (--graph): NetworkX reads others"
+        raise UserError(f"{path}: expected a .npz file without pickles{others}: {why}") from None
+    for name in arrays:
+        if known and name not in known:
+            raise invalid(f"{path}: array", name, f"one of {', '.join(known)}")
     return arrays
 
 
@@ -69,7 +74,7 @@ def from_named(
     directed: bool | None = None,
 ) -> OwnGraph:
     """Return the graph of these arrays. An unknown name is refused if `strict`, else said not to be read."""
-    values = {str(name): value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in _joined_parts(given, where).items() if value is not None}
     found = _found(values, where)
     masks = {name: as_array(value, f"{where}: {name}") for name, value in values.items() if MASK.fullmatch(name)}
     extra = [name for name in values if name not in found.values() and name not in masks]
@@ -130,6 +135,30 @@ def _found(values: Mapping[str, Any], where: str) -> dict[str, str]:
         if there:
             found[role] = there[0]
     return found
+
+
+def _joined_parts(given: Mapping[Any, Any], where: str) -> dict[str, Any]:
+    """Return `given` with the parts of a sparse matrix, such as adj_data and adj_indices, as one matrix."""
+    import scipy.sparse as sp
+
+    values = {str(name): value for name, value in given.items()}
+    parts: dict[str, dict[str, str]] = {}
+    for name in values:
+        found = PARTS.fullmatch(name)
+        if found:
+            parts.setdefault(found[1], {})[found[2]] = name
+    for name, of in parts.items():
+        if len(of) < 4:
+            raise UserError(f"{where}: {', '.join(of.values())}: expected {name}_data, {name}_indices, {name}_indptr "
+                            f"and {name}_shape")  # fmt: skip
+        data, indices, indptr, shape = (values.pop(of[part]) for part in ("data", "indices", "indptr", "shape"))
+        try:
+            matrix = sp.csr_matrix((data, indices, indptr), shape=tuple(int(one) for one in shape))
+            matrix.check_format(full_check=True)  # indices out of range would be read beyond the array
+        except DAMAGE as error:
+            raise UserError(f"{where}: {name}_data: expected a sparse matrix: {error}") from None
+        values[name] = matrix
+    return values
 
 
 def from_arrays(

@@ -25,7 +25,7 @@ from dpgraph.families.votes.rules import (
 )
 from dpgraph.families.votes.sensitivity import edge_votes
 from dpgraph.own_graph.classes import ClassSelection
-from dpgraph.own_graph.risk import with_classes
+from dpgraph.own_graph.risk import check_advantage, epsilon_for, with_classes
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.parameters import LEAST_PRICE
 from dpgraph.privacy.calibration import Calibration
@@ -239,6 +239,29 @@ def budgeted(
     return replace(_solved(relation, numbers, rule(left), left, rest), target=epsilon, selection=selection)
 
 
+def planned(
+    kind: str,
+    numbers: PublicNumbers,
+    *,
+    epsilon: float | None,
+    advantage: float | None,
+    delta: float | None,
+    relation: Relation,
+    all_outputs: bool,
+    selection: ClassSelection | None = None,
+) -> BudgetedRun:
+    """Return `budgeted` at `epsilon`, or where it is None and no classes are chosen at the one of this advantage."""
+    sure = checked_delta(delta, numbers.nodes)
+
+    def made(one: float) -> BudgetedRun:
+        promise: dict[str, Any] = {"delta": sure, "relation": relation, "all_outputs": all_outputs}
+        return budgeted(kind, numbers, epsilon=one, selection=selection, **promise)
+
+    if epsilon is not None:
+        return made(epsilon)
+    return made(epsilon_for(advantage or 0.0, sure, lambda one: made(one).trade_off))
+
+
 def check_kind(kind: str, relation: Relation, all_outputs: bool) -> None:
     """Raise UserError for an unknown method, and for a learnt reader without a proof or a gain."""
     if kind not in (*METHODS, "auto"):
@@ -257,9 +280,14 @@ def check_kind(kind: str, relation: Relation, all_outputs: bool) -> None:
     raise UserError(f"--relation {relation}, --method {kind}: {why}: expected votes, or {Relation.NODE_NULL}")
 
 
-def check_epsilon(epsilon: float | None) -> None:
-    if epsilon is None:
-        raise UserError("--epsilon: expected this option, the budget")
+def check_budget(epsilon: float | None, advantage: float | None) -> None:
+    """Raise UserError unless exactly one of the two is given, and can be kept."""
+    if (epsilon is None) == (advantage is None):
+        raise UserError(f"--epsilon, --advantage: expected {'one' if epsilon is None else 'only one'} of the two")
+    check_epsilon(epsilon) if epsilon is not None else check_advantage(advantage or 0.0)
+
+
+def check_epsilon(epsilon: float) -> None:
     if not LEAST_PRICE <= epsilon < math.inf:
         raise invalid("--epsilon", epsilon, f"a finite number >= {LEAST_PRICE:g}")
 

@@ -41,7 +41,7 @@ from dpgraph.own_graph.budget import (
 from dpgraph.own_graph.fit import check_features, check_options, model_of
 from dpgraph.own_graph.graph import OwnGraph, what_was_read
 from dpgraph.own_graph.objects import own_graph
-from dpgraph.own_graph.risk import weakness
+from dpgraph.own_graph.risk import gaussian_budget, weakness
 from dpgraph.own_graph.scales import RangesGiven, check_scales, with_ranges
 from dpgraph.own_graph.training import sides, train
 from dpgraph.planning.resolve import calibrate, resolve
@@ -131,8 +131,9 @@ class PlannedMethod:
 
 def compare(
     data: Any,
-    epsilon: float,
+    epsilon: float | None = None,
     *,
+    advantage: float | None = None,
     labels: Any = None,
     features: Any = None,
     classes: Sequence[str] | None = None,
@@ -155,9 +156,10 @@ def compare(
         data: The graph, in any of the forms that `dpgraph.fit` takes. What was read, and what was left, is said before
             anything is trained.
         epsilon: Budget, a number > 0.
+        advantage: In the place of epsilon: what an attacker's true positives may exceed false positives by.
         labels: One for each node of a matrix or an edge array: texts, or whole numbers; -1, NaN, None or "": none. For
-            NetworkX and CSV: the name of the attribute or column (default: label).
-        features: (N, F) numbers with a matrix or an edge array, dense or sparse. For NetworkX: names of
+            NetworkX, GraphML and CSV: the name of the attribute or column (default: label).
+        features: (N, F) numbers with a matrix or an edge array, dense or sparse. For NetworkX and GraphML: names of
             the attributes to read (default: all that are numbers).
         classes: The public class list, as texts; labels that are numbers are "0", "1" and so on.
         directed: Whether an edge is in the list of its first end alone (default: no, but as a NetworkX graph or a
@@ -182,7 +184,7 @@ def compare(
     Raises:
         dpgraph.core.errors.UserError: In one line, for data, budgets and scopes without a possible promise.
     """
-    check_options("auto", relation, scope, epsilon, degree_bound)
+    check_options("auto", relation, scope, epsilon, degree_bound, advantage)
     if not 1 <= seeds <= MOST_SEEDS:
         raise invalid("--seeds", seeds, f"an integer in 1..{MOST_SEEDS}")
     others = [name for name, one in specs().items() if any(rule in one.rules for rule in RULES)]
@@ -197,6 +199,10 @@ def compare(
     check_features(own, about)
     check_scales(own)
     sure = checked_delta(delta, len(own.ids))
+    if epsilon is None:  # methods have curves of several kinds, and all are compared at one epsilon and delta
+        epsilon = gaussian_budget(advantage or 0.0, sure)
+        say(f"compared at epsilon = {epsilon:.4g}, delta = {sure:.3g}: of a Gaussian mechanism whose advantage is "
+            f"{advantage:g}")  # fmt: skip
     weak = weakness(TradeOff(mu=gaussian_mu(epsilon=epsilon, delta=sure)).advantage)
     if weak:
         say(f"warning: of a Gaussian mechanism this epsilon {weak}")

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-from scipy.special import softmax
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.files import check_out, make_private, write_rows
@@ -28,11 +27,11 @@ from dpgraph.own_graph.budget import (
     BudgetedRun,
     LabelsBy,
     PublicNumbers,
-    budgeted,
-    check_epsilon,
+    check_budget,
     check_kind,
     checked_delta,
     delta_warnings,
+    planned,
 )
 from dpgraph.own_graph.card import (
     KNOWN_SEED,
@@ -46,11 +45,11 @@ from dpgraph.own_graph.card import (
 from dpgraph.own_graph.classes import ClassSelection, select_classes
 from dpgraph.own_graph.edge_features import check_edge_features
 from dpgraph.own_graph.graph import OwnGraph, what_was_read
-from dpgraph.own_graph.model import FOLDERS, FORMAT, Header, SavedModel, as_json
+from dpgraph.own_graph.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.own_graph.objects import own_graph
 from dpgraph.own_graph.releases import charge, cost_of
-from dpgraph.own_graph.risk import in_words, risk_warnings, rounded_up, weakness
-from dpgraph.own_graph.scales import RangesGiven, check_scales, with_ranges
+from dpgraph.own_graph.risk import epsilon_with_classes, in_words, risk_warnings, rounded_up, weakness
+from dpgraph.own_graph.scales import RangesGiven, check_scales, largest_shares, with_ranges
 from dpgraph.own_graph.training import TrainedModel, train
 from dpgraph.privacy.relation import Relation
 
@@ -109,8 +108,9 @@ def afford(what: BudgetedRun, *, labelled: int, classes: int, all_outputs: bool 
 
 def fit(
     data: Any,
-    epsilon: float,
+    epsilon: float | None = None,
     *,
+    advantage: float | None = None,
     labels: Any = None,
     features: Any = None,
     classes: Sequence[str] | None = None,
@@ -143,11 +143,13 @@ def fit(
             A SciPy matrix, a tensor or an array (N, N), or an array of edges (2, E) or (E, 2): with `labels`.
             OGB's pair (graph, labels), or its data set, with the split that it has.
             A dictionary of arrays, or the path of a .npz file, with names such as edge_index, x, y and train_mask.
+            The path of a .graphml or .graphml.gz file, read as a NetworkX graph.
             A pair of paths of CSV files, (edges, nodes).
         epsilon: Budget, a number > 0.
+        advantage: In the place of epsilon: what an attacker's true positives may exceed false positives by.
         labels: One for each node of a matrix or an edge array: texts, or whole numbers; -1, NaN, None or "": none. For
-            NetworkX and CSV: the name of the attribute or column (default: label).
-        features: (N, F) numbers with a matrix or an edge array, dense or sparse. For NetworkX: names of
+            NetworkX, GraphML and CSV: the name of the attribute or column (default: label).
+        features: (N, F) numbers with a matrix or an edge array, dense or sparse. For NetworkX and GraphML: names of
             the attributes to read (default: all that are numbers).
         classes: The public class list, as texts; labels that are numbers are "0", "1" and so on (default: chosen by
             noisy counts, which a tenth of epsilon pays for).
@@ -184,7 +186,7 @@ def fit(
     Raises:
         dpgraph.core.errors.UserError: In one line, for data, budgets and scopes without a possible promise.
     """
-    check_options(method, relation, scope, epsilon, degree_bound)
+    check_options(method, relation, scope, epsilon, degree_bound, advantage)
     about = Relation(relation)
     folder = None if out is None else check_out(Path(out))
     own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
@@ -202,7 +204,9 @@ def fit(
     known, known_by = places, cast(LabelsBy, "nodes that train")
     sure = checked_delta(delta, len(own.ids))
     if not own.classes_given:
-        selection = ClassSelection.within(epsilon=epsilon, delta=sure)
+        if advantage is not None:
+            epsilon = epsilon_with_classes(advantage, sure, about, len(own.ids))
+        selection = ClassSelection.within(epsilon=cast(float, epsilon), delta=sure)
         promise = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
         # a try that fails is charged, too: tries until one succeeds would have no delta
         charged = charge(own, promise, scope, folder, releases) if seed is None else charged
@@ -216,9 +220,10 @@ def fit(
         words=own.known_words if words is None else words, signed=signed, features=own.num_features,
     )  # fmt: skip
     every = scope == "all-outputs"
-    what = budgeted(
-        method, numbers, epsilon=epsilon, delta=sure, relation=about, all_outputs=every, selection=selection
-    )
+    what = planned(
+        method, numbers, epsilon=epsilon, advantage=advantage, delta=sure, relation=about, all_outputs=every,
+        selection=selection,
+    )  # fmt: skip
     say(f"risk: {in_words(what.trade_off, about) if seed is None else KNOWN_SEED}")
     for text in assumptions(own, numbers, about):
         say(f"assumed: {text}")
@@ -237,7 +242,7 @@ def fit(
     secret = trained.secret
     stated = card(own, what, numbers, kind=what.kind, scope=scope, secret=secret, command=command, audits=audits)
     model = model_of(own, trained, what.kind)
-    rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64), axis=1)
+    rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone
     apart = trained.buckets if about is Relation.NODE_REMOVE else None
     fitted = FittedModel(model, stated, rows, plan, folder, apart)
@@ -252,6 +257,7 @@ def check_options(
     scope: str,
     epsilon: float | None,
     degree_bound: int | None = None,
+    advantage: float | None = None,
 ) -> None:
     """Raise UserError for options that no promise can be made for, before any data are read."""
     if relation not in RELATIONS:
@@ -266,7 +272,7 @@ def check_options(
     check_kind(method, Relation(relation), scope == "all-outputs")
     if degree_bound is not None and relation != Relation.NODE_REMOVE:
         raise invalid("--degree-bound", degree_bound, f"none under {relation}: it is of node-remove")
-    check_epsilon(epsilon)
+    check_budget(epsilon, advantage)
 
 
 def check_features(own: OwnGraph, relation: Relation) -> None:
@@ -345,10 +351,16 @@ def private_checks(own: OwnGraph, rows: np.ndarray) -> dict[str, Any]:
     both = (own.labels[ends[0]] >= 0) & (own.labels[ends[1]] >= 0)
     held = (own.labels >= 0) & (own.roles != TRAIN)
     right = rows.argmax(axis=1) == own.labels
+    bounds = [0, 1, 2, 4, 8, 16, 32, 64, 128, 1 << 62]
     return {
         "held_out_labels": int(held.sum()),
         "accuracy_on_held_out": float(right[held].mean()) if held.any() else None,
         "share_of_largest_class": float(np.bincount(own.labels[held]).max() / held.sum()) if held.any() else None,
         "homophily": float((own.labels[ends[0]] == own.labels[ends[1]])[both].mean()) if both.any() else None,
-        "mean_degree": float(degrees.mean()),
+        "degrees_from": bounds[:-1],
+        "degree_histogram": np.histogram(degrees, bounds)[0].tolist(),
+        "self_loops_left_out": int((own.source == own.target).sum()),
+        "edges_given": len(own.source),
+        "list_entries_kept": int(degrees.sum()),
+        "largest_shares_of_norm": largest_shares(own),
     }

@@ -28,8 +28,10 @@ class Labels:
     missing: dict[str, int]  # texts that mean no label, and how many there are; those of empty cells left out
 
 
-def read_labels(values: Sequence[str], given: Sequence[str] | None, where: str, *, first: int = 2) -> Labels:
-    """Return the labels that texts name. `given`: the class list.
+def read_labels(
+    values: Sequence[str], given: Sequence[str] | None, where: str, *, first: int = 2, missing: Sequence[str] = ()
+) -> Labels:
+    """Return the labels that texts name. `given`: the class list; `missing`: more texts that mean no label.
 
     `first` is the number of the first row. 1.0 and 1 are one class. A text that usually means a missing value is no
     label unless `given` names it. Raises UserError for classes that are not given or that are one in two forms, and
@@ -42,7 +44,8 @@ def read_labels(values: Sequence[str], given: Sequence[str] | None, where: str, 
     known = [_whole(name.strip()) for name in given or ()]
     if len(set(known)) != len(known):
         raise invalid("--classes", ",".join(given or ()), "each class once")
-    absent = [text not in known and text.casefold() in MISSING for text in texts]
+    more = [_whole(text) for text in missing]
+    absent = [text not in known and (text.casefold() in MISSING or text in more) for text in texts]
     counts = np.bincount(codes, minlength=len(texts))
     if given is None:
         known = sorted({text for text, none in zip(texts, absent, strict=True) if not none})
@@ -77,7 +80,7 @@ def _check_classes(classes: Sequence[str], labelled: int, where: str) -> None:
     doubtful = next((text for text in classes if text.casefold() in DOUBTFUL or NEGATIVE.fullmatch(text)), None)
     if doubtful is not None:
         raise UserError(f"{where}: label={shown(doubtful)}: a class, or none? Expected the classes stated (--classes), "
-                        "or an empty cell for none")  # fmt: skip
+                        f"or an empty cell for none (--missing={doubtful!r})")  # fmt: skip
     forms: dict[str, str] = {}
     for text in classes:
         form = "".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -11,13 +11,12 @@ from typing import Annotated, Any
 import numpy as np
 import scipy.sparse as sp
 from pydantic import Field, ValidationError, model_validator
-from scipy.special import softmax
 
 from dpgraph.config.config import first_line
 from dpgraph.config.frozen import Finite
 from dpgraph.core.errors import UserError, invalid, shown
 from dpgraph.core.files import make_private, write_rows
-from dpgraph.families.votes.ballots import SMALLEST, Ballots, bucket_trust
+from dpgraph.families.votes.ballots import SMALLEST, Ballots
 from dpgraph.families.votes.learnt import LEAST_UNIT, LearntReader
 from dpgraph.families.votes.prepared import ROW_NORM
 from dpgraph.families.votes.rows import RowMean, scaled_rows
@@ -27,6 +26,7 @@ from dpgraph.own_graph.risk import weakness
 from dpgraph.privacy.relation import Relation
 
 PARAMETERS, HEADER = "model.safetensors", "model.json"
+PYG = "release.pt"
 FORMAT = 3
 PRIVATE, SEED_KNOWN = "private", "not private: seed known"
 FOLDERS = ("release", "not-private")  # where `fit` puts a model: with secret noise, and with that of a known seed
@@ -110,7 +110,7 @@ class SavedModel:
     def _own(self, features: np.ndarray) -> np.ndarray:
         """Return (n, C) probabilities of records (n, num_features) by themselves."""
         rows = scaled_rows(features, self.mean).astype(np.float64) * ROW_NORM
-        return np.asarray(softmax(rows @ self.weight.T.astype(np.float64) + self.bias, axis=1))
+        return softmax(rows @ self.weight.T.astype(np.float64) + self.bias)
 
     def predict(self, features: np.ndarray | None, lists: list[list[str]] | None = None) -> np.ndarray:
         """Return (n, C) probabilities of new nodes, from their records: features, and ids of old nodes in their lists.
@@ -141,9 +141,10 @@ class SavedModel:
         ptr = np.concatenate([[0], np.cumsum([len(row) for row in sets])])
         chosen = sp.csr_matrix((np.ones(len(flat)), places, ptr), shape=(len(sets), len(self.header.ids)))
         factor = 1 / np.sqrt(np.diff(ptr) + 1.0)
-        trust = bucket_trust(self.buckets, self.header.mass, self.header.std, self.header.shrinkage)
+        voters = np.maximum(self.buckets[:, -1] / self.header.mass, 1.0)
+        trust = voters / (voters**2 + (self.header.shrinkage * self.header.std) ** 2)
         read = chosen @ (self.buckets[:, :-1] * trust[:, None])
-        return np.asarray(softmax(self._scores(own, factor[:, None] * read), axis=1))
+        return softmax(self._scores(own, factor[:, None] * read))
 
     def _scores(self, own: np.ndarray, read: np.ndarray) -> np.ndarray:
         """Return scores (n, C) from own probabilities (n, C) and read buckets (n, C)."""
@@ -160,7 +161,7 @@ class SavedModel:
         empty = Ballots(none, np.zeros(len(self.buckets), dtype=bool), 1)
         header = self.header
         read = empty.read(self.buckets, np.zeros_like(self.buckets), header.mass, header.std, header.shrinkage)
-        return np.asarray(softmax(self._scores(np.full_like(read, 1 / len(header.classes)), read), axis=1))
+        return softmax(self._scores(np.full_like(read, 1 / len(header.classes)), read))
 
     def save(self, folder: Path) -> None:
         from safetensors.numpy import save
@@ -185,8 +186,8 @@ class SavedModel:
         where rows are centred: the whole release as tables.
 
         The names of all begin with not-private where the seed is known: a table has no other place for a mark."""
-        folder, header = Path(folder), self.header
-        folder.mkdir(0o777 if header.secret else 0o700, parents=True)
+        folder = self._made(folder)
+        header = self.header
         columns = header.names
         rows = [
             [name, *weights, bias]
@@ -209,9 +210,18 @@ class SavedModel:
         paths = [folder / f"{mark}{name}" for name in tables]
         for path, lines in zip(paths, tables.values(), strict=True):
             write_rows(path, lines)
-        if not header.secret:  # a folder that protects no one is for its owner
-            make_private(folder)
+        self._close(folder)
         return paths
+
+    def _made(self, folder: Path) -> Path:
+        folder = Path(folder)
+        folder.mkdir(0o777 if self.header.secret else 0o700, parents=True)
+        return folder
+
+    def _close(self, folder: Path) -> None:
+        """Let only the owner read a folder that protects no one."""
+        if not self.header.secret:
+            make_private(folder)
 
     def to_pyg(self) -> Any:
         """Return the release as `torch_geometric.data.Data`: `buckets` (N, C + 1), `weight`, `bias`; no edges.
@@ -237,6 +247,24 @@ class SavedModel:
             )
         data.ids, data.classes, data.status = list(self.header.ids), list(self.header.classes), self.status
         return data
+
+    def write_pyg(self, folder: Path) -> list[Path]:
+        """Write release.pt, the dictionary of `to_pyg` with tensors and lists of texts; no class is pickled.
+
+        It is read by `Data.from_dict(torch.load("release.pt"))`.
+        """
+        import torch
+
+        data = self.to_pyg()
+        path = self._made(folder) / PYG
+        torch.save(data.to_dict(), path)
+        self._close(path.parent)
+        return [path]
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def load(folder: str | Path) -> SavedModel:

@@ -1,10 +1,13 @@
-"""Graphs of NetworkX: attributes of nodes by their names and content."""
+"""Graphs of NetworkX, and GraphML files, which it reads: attributes of nodes by their names and content."""
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,25 @@ from dpgraph.core.errors import UserError, meant, shown
 from dpgraph.own_graph.arrays import MASK, as_array, from_arrays, in_words, is_tensor, mask_roles
 from dpgraph.own_graph.graph import OwnGraph, in_order
 
+GRAPHML = (".graphml", ".graphml.gz")
 ID_LIKE = re.compile(r"(?i:.*[ _-]id|id)|.*[a-z]I[dD]")  # an attribute that is a number and no feature
 LEAST = 10  # nodes from which 1, 2, 3, ... is no chance
+
+
+def read_graphml(path: Path, **options: Any) -> OwnGraph:
+    """Read the one graph of a GraphML file, which may be compressed; arguments as those of `from_networkx`."""
+    from networkx.readwrite.graphml import GraphMLReader
+
+    if not path.is_file():
+        raise UserError(f"{path}: no such file: expected a GraphML file")
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            graphs = list(GraphMLReader(node_type=str)(path=file))
+    except Exception as error:  # whatever the parser raises at damaged content
+        raise UserError(f"{path}: expected a GraphML file: {type(error).__name__}: {shown(str(error))}") from None
+    if len(graphs) != 1:
+        raise UserError(f"{path}: {len(graphs)} graphs: expected one")
+    return replace(from_networkx(graphs[0], where=str(path), **options), files=(path,))
 
 
 def from_networkx(
@@ -24,13 +44,14 @@ def from_networkx(
     label: str | None = None,
     split: Any = None,
     features: Any = None,
+    ignored: Sequence[str] = (),
     classes: Sequence[str] | None = None,
     directed: bool | None = None,
 ) -> OwnGraph:
     """Return the graph of NetworkX with its nodes in the order of their ids.
 
     `label` and `split` name attributes of nodes; `features` those to read, else every one that is a number or a row of
-    numbers. Raises UserError for a number that some nodes lack.
+    numbers, but those that are `ignored`. Raises UserError for a number that some nodes lack.
     """
     nodes = list(graph.nodes(data=True))
     places = {name: place for place, (name, _) in enumerate(nodes)}
@@ -53,9 +74,11 @@ def from_networkx(
         roles: Any = [_one(value, where) for value in _attribute(of, by, "--split", where)]
     else:
         roles = mask_roles(masks, len(nodes), where) if split is None else split
+    for name in ignored:
+        _attribute(of, name, "--ignore", where)
     read = {label, by or "split", *masks}
     by = by or ("split=" if split is not None else ", ".join(map(str, masks)) or "none")
-    columns = _columns(of, features, read, ids, where)
+    columns = _columns(of, features, {*read, *ignored}, ids, where)
     weights = {name for *_, values in graph.edges(data=True) for name in values}
     not_read = [str(name) for name in known if name not in columns and name not in read]
     not_read += [f"{name} of edges" for name in sorted(map(str, weights))]

@@ -24,10 +24,11 @@ from dpgraph.own_graph.arrays import (
     roles_of,
 )
 from dpgraph.own_graph.graph import OwnGraph
-from dpgraph.own_graph.networkx_graphs import from_networkx
+from dpgraph.own_graph.networkx_graphs import GRAPHML, from_networkx, read_graphml
 from dpgraph.own_graph.tables import read_csv_graph
 
-EXPECTED = "a graph of PyTorch Geometric, NetworkX or SciPy, arrays, or a .npz file"
+OTHERS = ("igraph", "dgl", "graph_tool", "networkit")  # libraries whose graphs NetworkX can hold
+EXPECTED = "a graph of PyTorch Geometric, NetworkX or SciPy, arrays, or a file .npz, .graphml or .graphml.gz"
 
 
 def own_graph(
@@ -49,6 +50,11 @@ def own_graph(
         return data
     options: dict[str, Any] = {"classes": classes, "split": split, "directed": directed}
     named = {"label": labels, "features": features}
+    if type(data).__module__.partition(".")[0] in OTHERS or hasattr(data, "to_networkx"):
+        way = "a NetworkX graph: data.to_networkx() makes one (of DGL: with node_attrs=['label', ...])"
+        raise invalid("data", type(data).__name__, way)
+    if isinstance(data, str | Path) and Path(data).name.endswith(GRAPHML):
+        return read_graphml(Path(data), **named, **options)
     if hasattr(data, "nodes") and hasattr(data, "edges") and hasattr(data, "is_directed"):
         return from_networkx(data, where="graph", **named, **options)
     if hasattr(data, "to_csv") or (isinstance(data, tuple) and any(hasattr(one, "to_csv") for one in data)):

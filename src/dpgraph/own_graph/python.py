@@ -18,6 +18,7 @@ log = logging.getLogger("dpgraph")
 F = TypeVar("F", bound=Callable[..., Any])
 RANGE = re.compile(r"--range '?([^=']+)'?=(LOW:HIGH|as-is)")
 IGNORE = re.compile(r"--ignore\b( '[^']*'| COLUMN)?")
+MISSING = re.compile(r" \(--missing=[^)]*\)")
 OPTION = re.compile(r"(?<![\w-])--(no-)?([a-z][a-z-]*)")
 ARGUMENTS = {"label": "labels", "range": "ranges"}  # that are not called as the option
 
@@ -31,6 +32,7 @@ def as_arguments(text: str) -> str:
     "column age: give the public range (ranges={'age': (LOW, HIGH)}) or leave it out (features without it)"
     """
     text = RANGE.sub(lambda found: f"ranges={{{found[1]!r}: {'None' if found[2] == 'as-is' else '(LOW, HIGH)'}}}", text)
+    text = MISSING.sub("", text)
     text = IGNORE.sub(lambda found: f"features without{found[1] or ' it'}", text)
     return OPTION.sub(lambda found: _argument(found[2]) + ("=False" if found[1] else ""), text)
 

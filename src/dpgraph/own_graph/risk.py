@@ -1,18 +1,27 @@
-"""Risk in words: what an attacker tells of one record (docs/reference/own-graph.md)."""
+"""Risk in words: what an attacker tells of one record, the epsilon of an advantage (docs/reference/own-graph.md)."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+from scipy.optimize import brentq
+from scipy.special import ndtri
+
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.families.votes.epsilon import FALSE_ALARMS, TradeOff
 from dpgraph.families.votes.rules import CHOICE, RECORDS_OF_CHOICE
 from dpgraph.own_graph.classes import ClassSelection
+from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.relation import Relation
 
 HARDLY_ANYBODY = 0.9  # the advantage from which a release is called weak wherever it is named
+LEAST_ADVANTAGE, MOST_ADVANTAGE = 0.001, 0.999  # the allowed ones
 DIGITS = 10**6  # advantages are rounded up to multiples of 1 / DIGITS
 ROUNDING = 1e-6  # of a mu that was solved for
+CLOSE = 0.01  # how far below the target the solved advantage may be, as a share
+BELOW, ABOVE = 4.0, 1.5  # of the logarithm of the epsilon of a Gaussian mechanism: where the solution is looked for
 TOLD = {
     Relation.NODE_NULL: ("whether a node's record is in the data", "records"),
     Relation.NODE_REMOVE: ("whether a node is in the data", "nodes"),
@@ -54,7 +63,7 @@ def weakness(advantage: float) -> str:
 def risk_warnings(curve: TradeOff) -> list[str]:
     """Return a warning of a large advantage, or none."""
     why = weakness(curve.advantage)
-    return [f"this release {why}. Expected: below {HARDLY_ANYBODY:g}, at a smaller --epsilon"] if why else []
+    return [f"this release {why}. Expected: below {HARDLY_ANYBODY:g} (--advantage)"] if why else []
 
 
 def with_classes(
@@ -73,3 +82,47 @@ def with_classes(
     unlikely = rest if relation is Relation.NODE_REMOVE else 0.0
     mu = (1 + ROUNDING) * gaussian_mu(epsilon=left, delta=rest)
     return TradeOff(mu=mu, choice=spent + reader, failure=selection.delta + unlikely)
+
+
+def epsilon_with_classes(advantage: float, delta: float, relation: Relation, nodes: int) -> float:
+    """Return the epsilon of a release that chooses its classes, before they are chosen (`with_classes`)."""
+
+    def curve(epsilon: float) -> TradeOff:
+        selection = ClassSelection.within(epsilon=epsilon, delta=delta)
+        return with_classes(selection, relation, epsilon=epsilon, delta=delta, nodes=nodes)
+
+    return epsilon_for(advantage, delta, curve)
+
+
+def check_advantage(advantage: float) -> None:
+    if not LEAST_ADVANTAGE <= advantage <= MOST_ADVANTAGE:
+        raise invalid("--advantage", advantage, f"a number in {LEAST_ADVANTAGE:g}..{MOST_ADVANTAGE:g}")
+
+
+def gaussian_budget(advantage: float, delta: float) -> float:
+    """Return the epsilon at `delta` of the Gaussian mechanism that has this advantage, 2 Phi(mu / 2) - 1."""
+    return gaussian_epsilon(mu=2 * float(ndtri((1 + advantage) / 2)), delta=delta)
+
+
+def epsilon_for(advantage: float, delta: float, curve: Callable[[float], TradeOff]) -> float:
+    """Return an epsilon whose `curve` has at most this advantage, less by 1 % at most where the curve is continuous.
+
+    It is not where a public rule begins to choose a reader.
+    Raises UserError where unlikely events alone have more.
+    """
+    most = math.floor(DIGITS * advantage + 1e-3) / DIGITS - 1e-9  # so that it is kept once it is rounded up
+
+    def excess(logarithm: float) -> float:
+        return curve(math.exp(logarithm)).advantage - most
+
+    found = gaussian_budget(most, delta)
+    place = math.log(found) if found > 0 else -math.inf
+    if found > 0 and -CLOSE * advantage <= excess(place) <= 0:
+        return found
+    if not found > 0 or excess(place - BELOW) > 0:
+        raise UserError(f"--advantage {advantage:g}: delta = {delta:.3g} alone takes it: expected a larger one, or a "
+                        "smaller --delta")  # fmt: skip
+    place = float(brentq(excess, place - BELOW, place + ABOVE, xtol=1e-7))
+    while excess(place) > 0:
+        place -= 1e-6
+    return math.exp(place)

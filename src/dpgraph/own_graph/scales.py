@@ -18,6 +18,7 @@ from dpgraph.own_graph.graph import OwnGraph, scale_columns
 MOST = 0.9  # of the mean squared norm of rows, from which columns of large numbers are refused
 LARGE = 5.0  # times the lower quartile: root mean square of a column, where it is not 0
 ROWS = 1 << 13  # at once
+SHOWN = 5  # columns in curator/checks.json
 KEPT = "as-is"
 
 RangesGiven = Mapping[str, tuple[float, float] | None]  # public ends by column; None: as it is
@@ -66,6 +67,14 @@ def norm_shares(features: np.ndarray) -> np.ndarray:
         total += np.square(unit).sum(axis=0)
         rows += int(unit.any(axis=1).sum())
     return total / max(rows, 1)
+
+
+def largest_shares(own: OwnGraph) -> dict[str, float]:
+    """Return the shares of the columns that have most of the norm."""
+    if own.features is None:
+        return {}
+    shares = norm_shares(own.features)
+    return {own.names[place]: round(float(shares[place]), 6) for place in np.argsort(-shares, kind="stable")[:SHOWN]}
 
 
 def check_scales(own: OwnGraph) -> None:

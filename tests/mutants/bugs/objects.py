@@ -126,6 +126,13 @@ BUGS = (
         REFUSED.format("SciPy of another size"),
     ),
     edit(
+        "indices beyond a sparse matrix are read",
+        ARRAYS + "_joined_parts",
+        "matrix.check_format(full_check=True)",
+        "None",
+        REFUSED.format("indices beyond it"),
+    ),
+    edit(
         "the stated number of nodes is not read",
         ARRAYS + "from_named",
         "int(values['num_nodes']) != len(y)",
@@ -201,6 +208,13 @@ BUGS = (
         "(np.diff(row) == 1).all()",
         "False",
         OF_SHAPES + "test_numbers_of_nodes_are_no_feature",
+    ),
+    edit(
+        "the first of several graphs in a file is taken",
+        NETWORKX + "read_graphml",
+        "len(graphs) != 1",
+        "len(graphs) < 1",
+        OF_SHAPES + "test_a_file_of_two_graphs_is_refused",
     ),
     edit(
         "a notebook is told nothing",

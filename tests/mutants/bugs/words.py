@@ -1,4 +1,4 @@
-"""Risk in words: an attacker's advantage and true positives, and what a release says."""
+"""Risk in words: an attacker's advantage and true positives, the budget that has them, and what a release says."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ FIT, CARD = "dpgraph.own_graph.fit:", "dpgraph.own_graph.card:"
 OF_RISK, OF_RELEASE = "tests/own_graph/test_risk.py::", "tests/own_graph/test_release.py::"
 OF_FIT = "tests/own_graph/test_fit.py::"
 BEST = OF_RISK + "test_both_numbers_are_those_of_the_best_test[{}]"
+KEPT = OF_RISK + "test_a_budget_stated_as_an_advantage_is_kept_and_used[{}]"
 WEAK = OF_RISK + "test_a_release_that_protects_hardly_anybody_is_never_called_private_without_saying_so[True]"
 
 BUGS = (
@@ -129,6 +130,20 @@ BUGS = (
         OF_RISK + "test_numbers_of_known_budgets",
     ),
     edit(
+        "an advantage that was asked for is passed",
+        RISK + "epsilon_for",
+        "-CLOSE * advantage <= excess(place) <= 0",
+        "-CLOSE * advantage <= excess(place) <= CLOSE",
+        KEPT.format("0.6-node-null"),
+    ),
+    edit(
+        "half of an advantage that was asked for",
+        RISK + "epsilon_for",
+        "-CLOSE * advantage <= excess(place) <= 0",
+        "excess(place) <= 0",
+        KEPT.format("0.01-node-remove"),
+    ),
+    edit(
         "no release is weak",
         RISK + "weakness",
         "advantage < HARDLY_ANYBODY",
@@ -155,6 +170,13 @@ BUGS = (
         "f', but that {weak}'",
         "''",
         WEAK,
+    ),
+    edit(
+        "two budgets are taken",
+        BUDGET + "check_budget",
+        "(epsilon is None) == (advantage is None)",
+        "epsilon is None and advantage is None",
+        OF_RISK + "test_a_budget_is_stated_once_and_within_limits[both]",
     ),
     edit(
         "of few features a small mean is taken off",
