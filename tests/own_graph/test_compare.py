@@ -107,13 +107,16 @@ def test_under_node_remove_methods_of_own_records_and_those_under_a_bound_are_co
     assert left["method"] == "dp-gap"
 
 
-def test_reasons_are_those_of_fit():
+def test_reasons_name_options_that_compare_has(tmp_path, capsys):
+    """They are those of `fit`, which has --method."""
     own = small(size=60)
     asked = {"epsilon": 0.3, "seeds": 1}
     removed = compare(own, **asked, relation="node-remove", methods=["votes", "own", "mlp"]).left_out["votes"]
-    assert "votes would drown in noise, by the public rule: expected auto, own, a larger --epsilon" in removed
+    assert removed == (
+        "votes would drown in noise, by the public rule: expected a larger --epsilon, or a --degree-bound"
+    )
     edge = compare(own, **asked, relation="edge", methods=["votes", "own"]).left_out["own"]
-    assert edge.endswith("it reads no edge: expected votes, or another relation")
+    assert edge.endswith("no edge needs protection: expected another --relation")
     with pytest.raises(UserError, match=r"--method votes: votes would drown in noise.*: expected auto, own, a larger"):
         fit(replace(own, split=own.roles), 0.3, relation="node-remove", method="votes")
     with pytest.raises(UserError, match="--relation edge, --method own: it reads no edge"):

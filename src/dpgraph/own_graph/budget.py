@@ -46,6 +46,14 @@ MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
 LabelsBy = Literal["stated", "noisy counts", "nodes that train"]
 
 
+class NothingPromised(UserError):
+    """An error: no run of this kind can keep the promise. `reason`: the text for callers who did not name --method."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 @dataclass(frozen=True)
 class PublicNumbers:
     """The public numbers of a graph, all that a plan may read. `voters`: training nodes, for node-remove only.
@@ -270,14 +278,15 @@ def check_kind(kind: str, relation: Relation, all_outputs: bool) -> None:
         return
     if all_outputs:
         why = "its rows read raw records: expected scope others"
-        raise UserError(f"--scope all-outputs, --method {kind}: no epsilon: {why}")
+        raise NothingPromised(f"--scope all-outputs, --method {kind}: no epsilon: {why}", why)
     if relation is Relation.EDGE:
         why = "each step of its reader moves by four for an edge, which would take most of the budget"
     elif relation is not Relation.NODE_NULL:
         why = "its reader has no proof"
     else:
         return
-    raise UserError(f"--relation {relation}, --method {kind}: {why}: expected votes, or {Relation.NODE_NULL}")
+    expected = f"expected votes, or {Relation.NODE_NULL}"
+    raise NothingPromised(f"--relation {relation}, --method {kind}: {why}: {expected}", f"{why}: {expected}")
 
 
 def check_budget(epsilon: float | None, advantage: float | None) -> None:
@@ -329,7 +338,10 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
     if relation is Relation.NODE_REMOVE:
         return lambda epsilon: _capped(kind, size, epsilon)
     if relation is Relation.EDGE and kind == "own":
-        raise UserError("--relation edge, --method own: it reads no edge: expected votes, or another relation")
+        raise NothingPromised(
+            "--relation edge, --method own: it reads no edge: expected votes, or another relation",
+            "it reads no edge, so no edge needs protection: expected another --relation",
+        )
     if relation is Relation.EDGE or all_outputs:
         return lambda epsilon: always_votes(size, epsilon, choice=False)
     of_kind: dict[str, Rule] = {
@@ -347,8 +359,9 @@ def _capped(kind: str, size: Size, epsilon: float) -> dict[str, Any]:
         return merged(own_records(size, epsilon), {"privacy": {"variant": "node-remove-capped"}})
     found = (votes_with_caps if size.degree_bound is None else votes_with_schema)(size, epsilon)
     if kind == "votes" and not found["privacy"]["votes_share"]:
+        why = "votes would drown in noise, by the public rule"
         how = f"a larger --epsilon, or a {'' if size.degree_bound is None else 'smaller '}--degree-bound"
-        raise UserError(f"--method votes: votes would drown in noise, by the public rule: expected auto, own, {how}")
+        raise NothingPromised(f"--method votes: {why}: expected auto, own, {how}", f"{why}: expected {how}")
     return found
 
 

@@ -34,6 +34,7 @@ from dpgraph.own_graph.budget import (
     LEARNT,
     MEAN_DEGREE,
     METHODS,
+    NothingPromised,
     PublicNumbers,
     budgeted,
     checked_delta,
@@ -216,6 +217,8 @@ def compare(
         plan = _own if name in METHODS else _other
         try:  # before anything is trained: a method that one split leaves out is compared on none
             planned[name] = [plan(name, splits[seed], numbers[seed], required, seed) for seed in range(seeds)]
+        except NothingPromised as error:
+            left_out[name] = error.reason
         except UserError as error:
             left_out[name] = str(error)
     if left_out and all(plans[0].epsilon == math.inf for plans in planned.values()):
