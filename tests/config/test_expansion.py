@@ -3,6 +3,7 @@
 import re
 import textwrap
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +11,20 @@ from hypothesis import strategies as st
 
 from dpgraph.config.config import load, parse
 from dpgraph.config.documents import yaml_value
-from dpgraph.config.expansion import expanded
-from dpgraph.config.experiment import Experiment
-from dpgraph.config.suite import Suite
+from dpgraph.config.expansion import ExpandedModel, expanded
+from dpgraph.config.experiment import (
+    Artefact,
+    Difference,
+    Experiment,
+    MethodRow,
+    RelationalSettings,
+    ReleaseAxis,
+    Search,
+    Sweep,
+    View,
+)
+from dpgraph.config.layout import Layout
+from dpgraph.config.suite import Grid, Headline, Rule, Suite, SuitePaper, SuiteTask
 from dpgraph.core.errors import UserError
 
 WORKFLOW = Path(__file__).resolve().parents[2] / "workflow"
@@ -216,7 +228,7 @@ PAGE = WORKFLOW.parent / "docs/reference/workflow-files.md"
 
 def test_the_examples_of_the_page():
     blocks = [textwrap.dedent(text) for text in re.findall(r"^ *```yaml\n(.*?)^ *```$", PAGE.read_text(), re.S | re.M)]
-    rows, values, parts, _, varies, wide, published, *_ = (of(text) for text in blocks)
+    _, rows, values, parts, _, varies, wide, published, *_ = (of(text) for text in blocks)
     assert set(varies["varies"]) == {"epochs", "training.learning_rate", "privacy.list_cap"}
     assert list(rows["methods"]) == ["dp-gcn-2", "dp-gcn-1"]
     assert list(values["values"]) == ["3", "5", "7", "none"]
@@ -228,3 +240,22 @@ def test_the_examples_of_the_page():
     columns = len(wide["layout"]["columns"])
     assert all(len(cells) == columns for block in wide["layout"]["rows"].values() for cells in block.values())
     assert published["methods"]["dp-mlp"]["published"]["table9"] == {"model": "DP-MLP (Adam)"}
+
+
+def _keys(model):
+    more = {"define", *model.SECTIONS} if issubclass(model, ExpandedModel) else set()
+    return {*model.model_fields, *more}
+
+
+@pytest.mark.parametrize(
+    "model",
+    [Experiment, MethodRow, Artefact, Sweep, Search, ReleaseAxis, RelationalSettings, Difference, Layout,
+     Suite, SuiteTask, SuitePaper, Headline, Rule, Grid],
+    ids=lambda model: model.__name__,
+)  # fmt: skip
+def test_the_page_explains_every_key(model):
+    assert _keys(model) - set(re.findall(r"`([a-z_]+)`", PAGE.read_text())) == set()
+
+
+def test_the_page_explains_every_view():
+    assert set(get_args(View)) - set(re.findall(r"`([a-z-]+)`", PAGE.read_text())) == set()

@@ -13,7 +13,8 @@ import yaml
 from tests.workflow.conftest import ROOT
 
 PAGE = (ROOT / "docs/how-to/add-a-method.md").read_text()
-FILES = ("spec", "variants", "train")
+PLAIN = (("nearest", "spec"), ("nearest", "train"))
+PRIVATE = (("smooth", "spec"), ("smooth", "variants"), ("smooth", "train"))
 
 
 def blocks(language):
@@ -29,12 +30,13 @@ def own(finished):
     return finished
 
 
-def add_method(folder: Path) -> None:
-    family = folder / "src/dpgraph/families/smooth"
-    family.mkdir()
-    (family / "__init__.py").write_text("")
-    for name, text in zip(FILES, blocks("python"), strict=True):
-        (family / f"{name}.py").write_text(text)
+def add_methods(folder: Path) -> None:
+    """Write the files of both methods of the page."""
+    for (family, name), text in zip((*PLAIN, *PRIVATE), blocks("python"), strict=True):
+        path = folder / f"src/dpgraph/families/{family}/{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        (path.parent / "__init__.py").touch()
+        path.write_text(text)
 
 
 def python(folder: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -44,12 +46,28 @@ def python(folder: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProc
     )  # fmt: skip
 
 
+def test_the_method_without_privacy_is_short():
+    texts = blocks("python")[: len(PLAIN)]
+    assert sum(bool(line) for text in texts for line in text.splitlines()) <= 25
+
+
+def test_the_method_without_privacy_passes_its_contract(tmp_path):
+    (tmp_path / "src").mkdir()
+    shutil.copytree(ROOT / "src/dpgraph", tmp_path / "src/dpgraph", ignore=shutil.ignore_patterns("__pycache__"))
+    add_methods(tmp_path)
+    arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "nearest-mean", "tests/contract")
+    run = python(tmp_path, *arguments, cwd=ROOT)
+    assert run.returncode == 0, run.stdout[-3000:]
+    assert int(re.search(r"(\d+) passed", run.stdout)[1]) >= 5
+
+
 def test_the_page_works_and_trains_nothing_else(own):
-    add_method(own.folder)
+    add_methods(own.folder)
     assert own.jobs(targets=("cells", "tables")) == {}  # nothing that is there depends on it
 
     listed = python(own.folder, "-m", "dpgraph", "list", "methods", "--suite", "tiny", cwd=own.folder)
     assert "DP-SGD or DP-Adam of an MLP on own records, with smoothed labels." in listed.stdout, listed.stderr
+    assert "Predicts the class with the nearest mean" in listed.stdout
 
     path = own.folder / "workflow/experiments/daigavane.yaml"
     text = path.read_text()
@@ -79,8 +97,8 @@ def test_the_page_works_and_trains_nothing_else(own):
 
 
 @pytest.mark.slow
-def test_the_method_of_the_page_is_tested_by_itself(own):
-    add_method(own.folder)
+def test_the_private_method_is_tested_by_itself(own):
+    add_methods(own.folder)
     arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "dp-smooth")
     run = python(own.folder, *arguments, "tests/contract", "tests/engine/methods/test_soundness.py", cwd=ROOT)
     assert run.returncode == 0, run.stdout[-3000:]
