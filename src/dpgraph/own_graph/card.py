@@ -42,10 +42,10 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
         "was given" if own.classes_given else
         "was chosen from the data by noisy counts, and a label of another class is none (--classes states it)"
     )  # fmt: skip
-    split = "it was given" if own.split is not None else "a tenth of the nodes is held out, drawn from N alone"
+    split = "a tenth of the nodes is held out, drawn from N alone" if own.split_is_drawn else "it was given"
     scale = (
-        "each row of features is scaled to norm 1 by itself, so columns should have comparable units; "
-        "the names of columns are public"
+        "each row of features is scaled to norm 1 by itself, so columns should have comparable units"
+        + ("; the names of columns are public" if own.columns else "")
         if own.features is not None
         else "there are no features: each node has the length of its own list, a part of its record, instead"
     )

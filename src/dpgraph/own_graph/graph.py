@@ -71,6 +71,11 @@ class OwnGraph:
         return held_out(len(self.ids)) if self.split is None else self.split
 
     @property
+    def split_is_drawn(self) -> bool:
+        """Return whether the roles are those that are drawn where none are given, as for a data set of the registry."""
+        return self.split is None or np.array_equal(self.split, held_out(len(self.ids)))
+
+    @property
     def num_features(self) -> int:
         return DEGREES if self.features is None else self.features.shape[1]
 
@@ -185,7 +190,9 @@ def _graph(own: OwnGraph) -> str:
     text += f" (left out: {why})" if why else ""
     if own.features is None:
         return f"{text}; no features: the lengths of lists are read"
-    return f"{text}; {own.num_features} features: {_listed(own.names)}"
+    if own.columns or own.num_features == 1:
+        return f"{text}; {own.num_features} features: {_listed(own.names)}"
+    return f"{text}; {own.num_features} features, named by their places: {own.names[0]} to {own.names[-1]}"
 
 
 def _labels(own: OwnGraph) -> str:
@@ -199,9 +206,9 @@ def _labels(own: OwnGraph) -> str:
 
 
 def _held_out(own: OwnGraph) -> str:
-    if own.split is None:
+    if own.split_is_drawn:
         return "held out: a tenth of the nodes, drawn from their number alone"
-    parts = ", ".join(f"{name} {int((own.split == role).sum())}" for name, role in SPLIT_NAMES.items())
+    parts = ", ".join(f"{name} {int((own.roles == role).sum())}" for name, role in SPLIT_NAMES.items())
     return f"held out by the split that was given: {parts}"
 
 

@@ -99,9 +99,7 @@ def charge(
     )  # fmt: skip
     shown = ", ".join(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path) for path in paths)
     if releases is None and not own.files:
-        shown += (
-            ": data in memory have no name, so all releases in it count as of the same data (--releases names another)"
-        )
+        shown += ": all releases in it count as of the same data (--releases names another file)"
     return [f"recorded in {shown}", *in_words(record(paths, release), release.relation)]
 
 
