@@ -162,9 +162,9 @@ def test_check_method_passes_the_template(own, capsys):
 @pytest.mark.slow
 def test_check_method_finds_a_mechanism_of_another_rate(own, capsys):
     path = own / "mechanism.py"
-    path.write_text(path.read_text().replace("sampling_rate=asked.rate", "sampling_rate=asked.rate / 2"))
+    path.write_text(path.read_text().replace("sampling_rate=request.rate", "sampling_rate=request.rate / 2"))
     assert main(["check", "method", f"dp-{own.name}"]) == 1
-    assert "audit facts: FAILED" in capsys.readouterr().out
+    assert f"audit facts: FAILED: broken for dp-{own.name}; " in capsys.readouterr().out
     assert "audit facts (FAILED)" in outside.checks_of(own)
 
 

@@ -10,7 +10,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from dpgraph.config.config import Config
+from dpgraph.config.config import Config, load
+from dpgraph.config.experiment import Experiment
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
@@ -240,6 +241,13 @@ def test_the_guide_counts_on_how_many_data_sets_a_method_is_best(tmp_path):
     assert line in text.splitlines()  # without graphs that were made
     assert f"- `node-null`: {Relation.NODE_NULL.short}." in text.splitlines()
     assert "C" in set(pd.read_csv(StringIO(guide_data(tmp_path)))["label"])
+
+
+def test_the_guide_says_what_labels_leave_out(tmp_path):
+    rows = [(name, "Votes", "node-null", 1.0, 50.0, 5, True, False) for name in ("cora", "pubmed", "cora-ml")]
+    kept(tmp_path, "one", rows, setting="transductive", paper="votes")
+    about = load(Experiment, WORKFLOW / "experiments/votes.yaml").methods["votes"].about
+    assert f"- Votes: {about}" in guide(tmp_path).splitlines()
 
 
 def test_which_method_without_any_row(tmp_path):

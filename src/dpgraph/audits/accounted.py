@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpgraph.audits import theory
-from dpgraph.audits.cases import KINDS, Kind, Settings, mechanism_of, multiplier, std_over_multiplier
+from dpgraph.audits.cases import Kind, Settings, mechanism_of, multiplier, of_each, std_over_multiplier
 from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.engine.training import opacus_engine
@@ -120,7 +120,7 @@ def accounted(trials: int) -> AuditResult:
 
     `trials` is not used, since the comparison is exact.
     """
-    gaps_of_each = {name: gaps_of(kind) for name, kind in KINDS.items()}
+    gaps_of_each = of_each(gaps_of)
     broken = {name: gaps for name, gaps in gaps_of_each.items() if gaps}
     shown = "; ".join(f"{name}: {what} {gap}" for name, gaps in broken.items() for what, gap in gaps.items())
     return AuditResult(

@@ -7,7 +7,7 @@ require (engine/methods/spec.py), `theory` what has to be found there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -18,13 +18,14 @@ import torch
 
 from dpgraph.audits import theory
 from dpgraph.config.cell import Cell
-from dpgraph.core.errors import invalid
+from dpgraph.core import outside
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.graph import Graph
 from dpgraph.engine.methods.base import Job
 from dpgraph.engine.methods.spec import AttackCase, MethodSpec
 from dpgraph.engine.preparation.base import PreparedStep, expected
 from dpgraph.families.jobs import Preparing, make_jobs, prepare_seeded
-from dpgraph.families.registry import specs
+from dpgraph.families.registry import outside_of, specs
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import Mechanism, NoisySteps
@@ -33,6 +34,7 @@ from dpgraph.privacy.relation import Relation
 
 CPU = torch.device("cpu")
 P = TypeVar("P", bound=PreparedStep)
+R = TypeVar("R")
 CLIP_NORM = 0.5
 RELEASED = ("gaussian", "exponential", "exponential-values")
 
@@ -146,6 +148,19 @@ TEACHER_KINDS = {
 }  # by families/pate/audit.py
 NODE_TEACHER_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "node teachers"}
 UNIT_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "units"}  # by families/units/audit.py
+
+
+def of_each(attack: Callable[[Kind], R]) -> dict[str, R]:
+    """Return what an attack on each of `KINDS` gives, by name. Raise UserError where a user's own method fails."""
+    found = {}
+    for name, kind in KINDS.items():
+        try:
+            found[name] = attack(kind)
+        except Exception as error:
+            if (folder := outside_of(kind.method)) is None:
+                raise
+            raise UserError(f"{name}: {outside.broken(folder, error)}") from error
+    return found
 
 
 @dataclass(frozen=True)

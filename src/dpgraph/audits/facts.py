@@ -214,15 +214,15 @@ def component_facts(kind: cases.Kind) -> Iterator[Fact]:
 def facts(trials: int) -> AuditResult:
     """Compare every private method and variant on `trials` nodes, rounded up to whole lots."""
     trials = math.ceil(trials * SETTINGS.rate) * round(1 / SETTINGS.rate)
-    worst: dict[str, Fact] = {}
-    checked = 0
-    for name, kind in cases.KINDS.items():
-        facts_of_kind = facts_of(kind, trials)
-        checked += len(facts_of_kind)
-        worst[name] = max(facts_of_kind, key=lambda fact: np.inf if np.isnan(fact.score) else abs(fact.score))
+    measured = cases.of_each(lambda kind: facts_of(kind, trials))
+    checked = sum(map(len, measured.values()))
+    worst = {
+        name: max(seen, key=lambda fact: np.inf if np.isnan(fact.score) else abs(fact.score))
+        for name, seen in measured.items()
+    }
     broken = {name: fact for name, fact in worst.items() if not fact.holds}
     name, fact = max(worst.items(), key=lambda item: abs(item[1].score))
-    seen = f"broken for {len(broken)} of {len(worst)} methods and variants; " if broken else ""
+    seen = f"broken for {', '.join(broken)}; " if broken else ""
     return AuditResult(
         audit="facts", title="noise, batches and clip norms of prepared steps", passed=not broken,
         claim=f"{checked} numbers of {len(worst)} methods and variants, each within {LEVEL} standard deviations",

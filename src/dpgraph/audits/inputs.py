@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from dpgraph.audits.cases import KINDS, Kind, Settings, cell_of, jobs_of, mechanism_of
+from dpgraph.audits.cases import Kind, Settings, cell_of, jobs_of, mechanism_of, of_each
 from dpgraph.audits.graphs import directed_graph, edges_of, with_edges
 from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.randomness import numpy_generator
@@ -168,7 +168,7 @@ def self_terms(trials: int) -> AuditResult:
 
     In every other graph training nodes have no edge to others.
     """
-    read = {name: read_by(kind, max(2, trials // 2)) for name, kind in KINDS.items()}  # at least one graph of each sort
+    read = of_each(lambda kind: read_by(kind, max(2, trials // 2)))  # at least one graph of each sort
     moved = {name: one.moved for name, one in read.items() if one.moved}
     shown = "; ".join(f"{name} reads {', '.join(what)}" for name, what in moved.items())
     tried = sum(one.tried for one in read.values())

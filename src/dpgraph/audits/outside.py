@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -46,30 +47,39 @@ def _logits(cell: Cell, graph: Graph) -> np.ndarray:
     return outcome.logits
 
 
-def _statement(cells: list[Cell]) -> bool:
-    """Tell whether cells run as their mechanism states, and meet their target epsilon."""
+def _statement(cells: list[Cell]) -> str:
+    """Return why a cell does not meet its target epsilon; empty if all do, and run as their mechanisms state."""
     for cell in cells:
         _logits(cell, _graph())
         target = target_of(cell)
         if target.target_epsilon is not None:
             reached = getattr(calibrate(cell, 40).statement, target.mode).epsilon
             if reached is None or not reached <= target.target_epsilon:
-                return False
-    return True
+                return f"epsilon={reached} ({target.mode}): expected at most the target, {target.target_epsilon:g}"
+    return ""
 
 
-def _blinding(cells: list[Cell]) -> bool:
-    """Tell whether test labels change no output, bit for bit, and a private method gets no label."""
+def _blinding(cells: list[Cell]) -> str:
+    """Return which labels leak: those that a private method gets, or test labels that change an output bit."""
     graph = _graph()
     other = replace(graph, labels=np.where(graph.split == TEST, (graph.labels + 1) % CLASSES, graph.labels))
     shown = [make_jobs(graph, cell, [0], calibrate(cell, 40), CPU)[0] for cell in cells]
-    hidden = all((job.graph.labels == -1).all() for job in shown if job.cell.privacy is not None)
-    return hidden and all(np.array_equal(_logits(cell, graph), _logits(cell, other)) for cell in cells)
+    if not all((job.graph.labels == -1).all() for job in shown if job.cell.privacy is not None):
+        return "a private method is shown labels"
+    blind = all(np.array_equal(_logits(cell, graph), _logits(cell, other)) for cell in cells)
+    return "" if blind else "outputs change with test labels"
 
 
-def _same_seed(cells: list[Cell]) -> bool:
-    """Tell whether the same seed predicts the same twice."""
-    return all(np.array_equal(_logits(cell, _graph()), _logits(cell, _graph())) for cell in cells)
+def _same_seed(cells: list[Cell]) -> str:
+    """Return that the same seed predicts something else the second time; empty if it does not."""
+    same = all(np.array_equal(_logits(cell, _graph()), _logits(cell, _graph())) for cell in cells)
+    return "" if same else "two runs of one seed predict differently: expected random numbers from job.names alone"
+
+
+def _attacked(audit: str) -> str:
+    """Return what an audit found; empty if it passed."""
+    result = run_audit(audit)
+    return "" if result.passed else result.finding
 
 
 def check_method(name: str, say: Callable[[str], None] = lambda line: None) -> tuple[Path, dict[str, bool]]:
@@ -93,13 +103,15 @@ def check_method(name: str, say: Callable[[str], None] = lambda line: None) -> t
         raise UserError(f"{folder / outside.SPEC}: {name}: contract: expected at least one cell")
     found: dict[str, bool] = {}
 
-    def note(what: str, check: Callable[[], bool]) -> None:
+    def note(what: str, check: Callable[[], str]) -> None:
         try:
-            found[what] = bool(check())
-            say(f"{what}: {'passed' if found[what] else 'FAILED'}")
+            problem = check()
+        except UserError as error:
+            problem = str(error)
         except Exception as error:  # whatever a stranger's code raises is an answer
-            found[what] = False
-            say(f"{what}: FAILED: {outside.broken(folder, error)}")
+            problem = str(outside.broken(folder, error))
+        found[what] = not problem
+        say(f"{what}: FAILED: {problem}" if problem else f"{what}: passed")
 
     note("statement against mechanism", lambda: _statement(cells))
     note("blinding", lambda: _blinding(cells))
@@ -109,7 +121,7 @@ def check_method(name: str, say: Callable[[str], None] = lambda line: None) -> t
             if not attacked:
                 say("audits: none takes a case of this method")
             for audit in AUDITS if attacked else ():
-                note(f"audit {audit}", lambda audit=audit: run_audit(audit).passed)  # type: ignore[misc]
+                note(f"audit {audit}", partial(_attacked, audit))
     return outside.write_checks(folder, found), found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from dpgraph.audits import theory
-from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Kind, Settings, prepared_steps
+from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Kind, Settings, of_each, prepared_steps
 from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.graphs import directed_graph, null_records, without_node
 from dpgraph.audits.probes import HUGE, flat, open_first_unit, public_divisor
@@ -226,7 +226,8 @@ def reach(trials: int) -> AuditResult:
     `trials` is not used, since the attacks draw no random number.
     """
     kinds = {name: kind for name, kind in KINDS.items() if kind.clipped}
-    reaches = {name: reach_of(kind) for name, kind in kinds.items()}
+    reached = of_each(lambda kind: reach_of(kind) if kind.clipped else None)
+    reaches = {name: one for name, one in reached.items() if one is not None}
     reaches |= {f"{name}: rows": release_reach(kind) for name, kind in kinds.items() if _releases(kind)}
     reaches |= {f"{name}: matrix": component_reach(kind) for name, kind in kinds.items() if kind.components}
     broken = [name for name, one in reaches.items() if not one.holds]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from dpgraph.config.experiment import Artefact
+from dpgraph.config.experiment import Artefact, Experiment
 from dpgraph.core.errors import invalid
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.results import EntryResult
@@ -119,6 +119,17 @@ def abouts(plan: Plan, artefact_id: str, rows: pd.DataFrame) -> dict[str, str]:
     methods = plan.experiments[artefact_id.split("/")[0]].methods
     present = set(rows["method"]) if "method" in rows else set()
     return {row.label: row.about for name, row in methods.items() if name in present and row.about}
+
+
+def abouts_of_papers(experiments: Mapping[str, Experiment], rows: pd.DataFrame) -> dict[str, str]:
+    """Return what labels leave out, by label, of rows of several papers (columns `paper` and `label`)."""
+    shown = set(zip(rows["paper"], rows["label"]))
+    return {
+        row.label: row.about
+        for paper, experiment in experiments.items()
+        for row in experiment.methods.values()
+        if row.about and (paper, row.label) in shown
+    }
 
 
 def described_labels(by_label: Mapping[str, str]) -> list[str]:

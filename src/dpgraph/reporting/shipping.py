@@ -94,7 +94,7 @@ def write_common(out: Path, workflow: Path = WORKFLOW) -> None:
     known = [read_values(path) for path in sorted(out.glob(f"*/{VALUES}"))]
     write_page_of_all(known, out / "index.html")
     write_text(out / "README.md", _contents(out, known))
-    write_text(out.parent / GUIDE, guide(out))
+    write_text(out.parent / GUIDE, guide(out, workflow))
     write_text(out.parent / GUIDE_DATA, guide_data(out))
     table, text = claims_of_all(out, workflow)
     write_csv(table, out / CLAIMS.with_suffix(".csv"))

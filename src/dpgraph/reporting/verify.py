@@ -116,7 +116,7 @@ def unlike_pages(root: Path = Path(), claims: bool = True) -> Iterator[str]:
                     yield f"{path.with_name('claims.csv')}: expected the verdicts of {ROWS}"
     if claims and claims_of_all(folder, root / WORKFLOW)[1] != (folder / CLAIMS).read_text(encoding="utf-8"):
         yield f"{folder / CLAIMS}: expected what claims.csv of the suites gives: run `dpgraph ship` for one of them"
-    for name, made in ((GUIDE, guide(folder)), (GUIDE_DATA, guide_data(folder))):
+    for name, made in ((GUIDE, guide(folder, root / WORKFLOW)), (GUIDE_DATA, guide_data(folder))):
         if made != (folder.parent / name).read_text(encoding="utf-8"):
             yield f"{folder.parent / name}: expected what docs/results gives: run `dpgraph ship` for one of its suites"
 

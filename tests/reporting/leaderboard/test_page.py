@@ -1,11 +1,13 @@
 """The first page in a headless Chromium: filters, sorting, copies, claims and the chart, at four sizes."""
 
 import json
+from html import unescape
 
 import pandas as pd
 import pytest
 
 from dpgraph.core.errors import UserError
+from dpgraph.reporting.artefacts import abouts_of_papers
 from dpgraph.reporting.claims.page import held
 from dpgraph.reporting.claims.table import read_claims
 from dpgraph.reporting.leaderboard.page import Links, page, write_index
@@ -114,6 +116,14 @@ def test_the_page_needs_nothing_from_outside(plan, results, claims, tmp_path):
         assert outside not in text
     for row in held(plan, claims).to_dict("records"):
         assert f">{row['claim']}</button>" in text
+
+
+def test_the_terms_say_what_labels_leave_out(plan, results, claims, tmp_path):
+    write_index(plan, results, claims, tmp_path / "index.html")
+    terms = (tmp_path / "index.html").read_text(encoding="utf-8").partition('<section id="terms">')[2]
+    shown = abouts_of_papers(plan.experiments, standings(plan, results))
+    assert shown
+    assert all(about in unescape(terms) for about in shown.values())
 
 
 def test_texts_of_results_cannot_end_the_script(plan, results, claims, tmp_path):

@@ -11,8 +11,12 @@ from typing import Any
 
 import pandas as pd
 
+from dpgraph.config.config import load
+from dpgraph.config.experiment import Experiment
 from dpgraph.data.registry import registry
+from dpgraph.planning.plan import WORKFLOW
 from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting.artefacts import abouts_of_papers, described_labels
 from dpgraph.reporting.formats import markdown
 from dpgraph.reporting.leaderboard.page import template
 from dpgraph.reporting.leaderboard.standings import COLUMNS, PLAIN_SETTING, read_values, standings_of
@@ -42,8 +46,11 @@ class Best:
     tied: int  # other methods that are not significantly different
 
 
-def guide(folder: Path) -> str:
-    """Return the page's text. `folder` has a folder for each suite; those of demonstrations are left out."""
+def guide(folder: Path, workflow: Path = WORKFLOW) -> str:
+    """Return the page's text.
+
+    `folder` has a folder for each suite; those of demonstrations are left out. `workflow` says what labels leave out.
+    """
     data = best_rows(folder)
     usual = data[~data["made"] & (data["metric"] == ACCURACY) & (data["setting"] == PLAIN_SETTING)]
     sizes = usual.groupby(["relation", "scope"])["dataset"].nunique().sort_values(ascending=False, kind="stable")
@@ -55,6 +62,7 @@ def guide(folder: Path) -> str:
         scopes={name: PUBLISHABLE.get(Scope(name), Scope(name).short) for name in scopes},
         head=["relation; scope", "data sets", *(name for _, name in BUDGETS), "price of privacy at ε ≤ 1"],
         lines=lines,
+        abouts=[markdown(text) for text in described_labels(_abouts(usual, lines, workflow))],
         common=COMMON_PROMISE,
         few=int((data["n"].astype(float) < 3).sum()),
         of=len(data),
@@ -131,6 +139,15 @@ def _line(relation: str, scope: str, own: pd.DataFrame) -> list[str]:
         *cells,
         _price(first["no_privacy"] - first["mean"]),
     ]
+
+
+def _abouts(rows: pd.DataFrame, lines: list[list[str]], workflow: Path) -> dict[str, str]:
+    """Return what the labels in the lines leave out, by label."""
+    named = {cell.rpartition(" (")[0] for line in lines for cell in line[2:-1]}
+    shown = rows[rows["label"].map(markdown).isin(named)]
+    paths = {str(paper): workflow / "experiments" / f"{paper}.yaml" for paper in shown["paper"].unique()}
+    experiments = {paper: load(Experiment, path) for paper, path in sorted(paths.items()) if path.is_file()}
+    return abouts_of_papers(experiments, shown)
 
 
 def _winner(labels: list[str]) -> str:

@@ -23,7 +23,7 @@ from dpgraph.core.files import write_text
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import formats
-from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.artefacts import abouts_of_papers, described_labels, heading
 from dpgraph.reporting.claims.page import elsewhere, held
 from dpgraph.reporting.claims.parts import VERDICTS
 from dpgraph.reporting.leaderboard.finding import Overview, finding, headline, overview
@@ -109,6 +109,7 @@ def page_values(
         scopes={name: Scope(name).meaning for name in _names(table, "scope", set(Scope))},
         protects=_protects(overview(table)),
         meant=lambda about: "; ".join(text for _, text in _terms(about)),
+        abouts=described_labels(abouts_of_papers(plan.experiments, table)),
         uncovered=_labels(table, "uncovered"),
         fallbacks=_labels(table, "fallback"),
         below=_labels(table, "below"),
