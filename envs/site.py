@@ -24,6 +24,7 @@ MOVED = {  # by the page of the repository, below docs, the page of the site
     "../CONTRIBUTING.md": "contributing.md",
     "../CHANGELOG.md": "changelog.md",
 }
+MADE_OF = {"../src/dpgraph/reporting/columns.csv": "reference/results-columns.md"}  # a file that a page is made of
 LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 INDENT = 2  # spaces of a nested list, as on GitHub
 
@@ -46,7 +47,7 @@ def relinked(text: str, name: str, page: str) -> str:
 
     def link(found: re.Match[str]) -> str:
         target = os.path.normpath(os.path.join(os.path.dirname(name), found[2]))
-        target = MOVED.get(target, target)
+        target = {**MOVED, **MADE_OF}.get(target, target)
         if target.startswith("../"):
             target = target.removeprefix("../docs/")
         if target.startswith("../"):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -20,6 +20,8 @@ import yaml
 from dpgraph import PUBLIC, __version__
 from dpgraph.cli import main
 from dpgraph.cli.app import COMMANDS
+from dpgraph.config.claim import Claim
+from dpgraph.config.claim_tests import OtherTest, SimpleTest
 from dpgraph.data.registry import registry
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.verify import unlike_pages, unlike_statements
@@ -150,6 +152,12 @@ def test_the_architecture_page_names_files_that_exist() -> None:
     named = re.findall(r"`((?:engine|privacy|own_graph)/[\w/]+\.py)`", page)
     assert len(named) > 5
     assert [name for name in named if not (package / name).exists()] == []
+
+
+def test_the_page_of_claims_explains_every_key_and_kind_of_test() -> None:
+    words = set(re.findall(r"`([a-z_-]+)`", (DOCS / "reference/claims.md").read_text(encoding="utf-8")))
+    kinds = {model.model_fields["kind"].default for model in get_args(SimpleTest | OtherTest)}
+    assert {*Claim.model_fields, *kinds} - words == set()
 
 
 def test_the_page_of_data_sets_names_each_of_them() -> None:
