@@ -47,8 +47,8 @@ def _logits(cell: Cell, graph: Graph) -> np.ndarray:
     return outcome.logits
 
 
-def _statement(cells: list[Cell]) -> str:
-    """Return why a cell does not meet its target epsilon; empty if all do, and run as their mechanisms state."""
+def _statement(cells: list[Cell]) -> str | None:
+    """Return why a cell does not meet its target epsilon; None if all do, and run as their mechanisms state."""
     for cell in cells:
         _logits(cell, _graph())
         target = target_of(cell)
@@ -56,10 +56,10 @@ def _statement(cells: list[Cell]) -> str:
             reached = getattr(calibrate(cell, 40).statement, target.mode).epsilon
             if reached is None or not reached <= target.target_epsilon:
                 return f"epsilon={reached} ({target.mode}): expected at most the target, {target.target_epsilon:g}"
-    return ""
+    return None
 
 
-def _blinding(cells: list[Cell]) -> str:
+def _blinding(cells: list[Cell]) -> str | None:
     """Return which labels leak: those that a private method gets, or test labels that change an output bit."""
     graph = _graph()
     other = replace(graph, labels=np.where(graph.split == TEST, (graph.labels + 1) % CLASSES, graph.labels))
@@ -67,19 +67,19 @@ def _blinding(cells: list[Cell]) -> str:
     if not all((job.graph.labels == -1).all() for job in shown if job.cell.privacy is not None):
         return "a private method is shown labels"
     blind = all(np.array_equal(_logits(cell, graph), _logits(cell, other)) for cell in cells)
-    return "" if blind else "outputs change with test labels"
+    return None if blind else "outputs change with test labels"
 
 
-def _same_seed(cells: list[Cell]) -> str:
-    """Return that the same seed predicts something else the second time; empty if it does not."""
+def _same_seed(cells: list[Cell]) -> str | None:
+    """Return that the same seed predicts something else the second time; None if it does not."""
     same = all(np.array_equal(_logits(cell, _graph()), _logits(cell, _graph())) for cell in cells)
-    return "" if same else "two runs of one seed predict differently: expected random numbers from job.names alone"
+    return None if same else "two runs of one seed predict differently: expected random numbers from job.names alone"
 
 
-def _attacked(audit: str) -> str:
-    """Return what an audit found; empty if it passed."""
+def _attacked(audit: str) -> str | None:
+    """Return what an audit found; None if it passed."""
     result = run_audit(audit)
-    return "" if result.passed else result.finding
+    return None if result.passed else result.finding
 
 
 def check_method(name: str, say: Callable[[str], None] = lambda line: None) -> tuple[Path, dict[str, bool]]:
@@ -103,15 +103,15 @@ def check_method(name: str, say: Callable[[str], None] = lambda line: None) -> t
         raise UserError(f"{folder / outside.SPEC}: {name}: contract: expected at least one cell")
     found: dict[str, bool] = {}
 
-    def note(what: str, check: Callable[[], str]) -> None:
+    def note(what: str, check: Callable[[], str | None]) -> None:
         try:
             problem = check()
         except UserError as error:
             problem = str(error)
         except Exception as error:  # whatever a stranger's code raises is an answer
             problem = str(outside.broken(folder, error))
-        found[what] = not problem
-        say(f"{what}: FAILED: {problem}" if problem else f"{what}: passed")
+        found[what] = problem is None
+        say(f"{what}: passed" if problem is None else f"{what}: FAILED: {problem}")
 
     note("statement against mechanism", lambda: _statement(cells))
     note("blinding", lambda: _blinding(cells))
