@@ -22,7 +22,7 @@ from dpgraph.engine.training import clipping
 from dpgraph.engine.training.clipping import clipped_gradient_sum, neighbour_losses, root_losses
 from dpgraph.engine.training.noise import add_gaussian_noise
 from dpgraph.engine.training.optimizers import apply_gradient, make_optimizer
-from dpgraph.engine.training.steps import PlainStep, WholeGraphStep
+from dpgraph.engine.training.steps import BatchStep, PlainStep, WholeGraphLoss
 from tests.engine.training.steps import private_step, term_of
 
 SGD = Training(optimizer="sgd", learning_rate=0.5, steps=1)
@@ -212,15 +212,12 @@ def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, 
             sampler,
             numpy_generator("batches"),
         ),
-        lambda network, optimizer: WholeGraphStep(
-            network,
+        lambda network, optimizer: BatchStep(
             optimizer,
-            closed_hop(whole),
-            torch.from_numpy(roots),
-            features,
-            labels,
             sampler,
             numpy_generator("batches"),
+            WholeGraphLoss(network, closed_hop(whole), torch.from_numpy(roots), features, labels),
+            torch.device("cpu"),
         ),
     ):
         network = make_network(hops, architecture=kind)
@@ -265,9 +262,10 @@ def test_steps_do_not_wait_for_the_device(graph, make_network, kind, hops, monke
     if hops:
         hop = closed_hop(EdgeLists(graph.out_ptr, graph.out_idx))
         roots = torch.from_numpy(graph.train_nodes)
-        steps.append(WholeGraphStep(network, optimizer, hop, roots, features, labels, sampler, streams[0]))
+        loss = WholeGraphLoss(network, hop, roots, features, labels)
+        steps.append(BatchStep(optimizer, sampler, streams[0], loss, torch.device("cpu")))
     for step in steps:  # what is computed once, before the first step, may ask
-        step._dense if isinstance(step, WholeGraphStep) else step._inputs
+        step.loss._dense if isinstance(step, BatchStep) else step._inputs
     with CalledOperators() as called:
         assert [step() for step in steps] == [30] * len(steps)
     assert {"addmm", "normal_"} <= called.names
