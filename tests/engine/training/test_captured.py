@@ -324,21 +324,22 @@ class Tape(TorchDispatchMode):
                     old.copy_(new)
 
 
-class Replayed(CapturedStep):
-    """`CapturedStep` on a GPU, with a tape for the graph."""
+def replayed(program):
+    """The program with a tape for the graph, as on a GPU."""
 
-    tape = None
-
-    def _run(self):
-        if self.tape is not None:
-            self.tape.replay()
-        elif not self._warm:
-            self.program()
-            self._warm = True
+    def run():
+        if program.tape is not None:
+            program.tape.replay()
+        elif not program._warm:
+            program.program()
+            program._warm = True
         else:
-            self.tape = Tape()
-            with self.tape:
-                self.program()
+            program.tape = Tape()
+            with program.tape:
+                program.program()
+
+    program.tape, program._run = None, run
+    return program
 
 
 def memory(step):
@@ -350,29 +351,34 @@ def memory(step):
 
 
 @pytest.mark.parametrize("training", [ADAM, SGD], ids=["adam", "sgd"])
-@pytest.mark.parametrize("kind", ["mlp", "gcn", "gin", "residual"])
+@pytest.mark.parametrize("kind", ["mlp", "gcn", "gin", "gat", "residual", "gcn-2", "gat-2", "groups", "fixed"])
 def test_what_is_replayed_is_the_step(graph, make_network, monkeypatch, kind, training):
     """Bit by bit, from the third step on calls that were recorded in the second; some steps have too few slots."""
-    hops, terms = int(kind != "mlp"), ("own", "neighbours") if kind == "residual" else ("root",)
+    hops = 2 if kind.endswith("2") else int(kind != "mlp")
+    architecture = kind[:3] if kind[:3] in ("mlp", "gin", "gat") else "gcn"
     if kind in ("gcn", "gin"):
         monkeypatch.setattr(programs, "slot_classes", lambda *numbers: SlotClasses((2, 12), (9, 9)))
     steps = []
-    for made in (CapturedStep, Replayed):
-        network = make_network(hops, architecture="gcn" if kind == "residual" else kind)
-        step = made(step_of(graph, network, terms, rate=0.3, training=training), Key(3), ahead_steps=4)
-        step.start_at(0)
-        steps.append(step)
-    plain, replayed = steps
+    for _ in range(2):
+        network, options = make_network(hops, architecture=architecture), {"training": training, "rate": 0.3}
+        if kind == "groups":
+            options |= {"clip": dict.fromkeys(network.groups, 0.05), "batch_size": 12}
+            options["noise"] = tuple(0.1 * (1 + place) for place, _ in enumerate(network.parameters()))
+        if kind == "fixed":
+            options["batch_size"] = 12
+        terms = ("own", "neighbours") if kind == "residual" else ("root",)
+        steps.append(captured(step_of(graph, network, terms, **options), ahead_steps=4))
+    plain, program = steps[0], replayed(steps[1])
     for number in range(9):
-        assert plain() == replayed()
-        for one, other in zip(parameters(plain), parameters(replayed), strict=True):
+        assert plain() == program()
+        for one, other in zip(parameters(plain), parameters(program), strict=True):
             assert torch.equal(one, other), f"step {number}"
         if number == 1:
-            addresses = memory(replayed)
-    assert memory(replayed) == addresses
-    assert replayed.tape is not None
-    assert (replayed.overflows > 0) == (kind in ("gcn", "gin"))
-    assert 9 - replayed.overflows > 3
+            addresses = memory(program)
+    assert memory(program) == addresses
+    assert program.tape is not None
+    assert (program.overflows > 0) == (kind in ("gcn", "gin"))
+    assert 9 - program.overflows > 3
 
 
 def test_a_tape_keeps_what_the_host_knew(graph, make_network):
@@ -409,11 +415,12 @@ def test_the_host_reads_once_for_many_steps(graph, make_network, monkeypatch):
     assert drawn == [0, 5, 10]
 
 
-@pytest.mark.parametrize("kind", ["gcn", "gin"])
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
 @pytest.mark.parametrize("n_enc", [1, 2])
-def test_a_record_that_is_not_finite_leaves_its_readers_out(graph, make_network, kind, poison, n_enc):
-    network = make_network(1, n_enc, 1, "relu", architecture=kind)
+def test_a_record_that_is_not_finite_leaves_its_readers_out(graph, make_network, kind, poison, n_enc, hops):
+    network = make_network(hops, n_enc, 1, "relu", architecture=kind)
     features = torch.from_numpy(graph.features).double()
     step = captured(step_of(graph, network, rate=1.0, features=features))
     term = step.step.terms[0]
@@ -432,10 +439,11 @@ def test_a_record_that_is_not_finite_leaves_its_readers_out(graph, make_network,
             torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["gcn", "gin"])
-def test_update_ignores_nodes_outside_the_batch_s_trees(graph, make_network, kind):
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
+def test_update_ignores_nodes_outside_the_batch_s_trees(graph, make_network, kind, hops):
     """Bit-identical sums whatever the records of other nodes are, padding and empty slots included."""
-    network, results = make_network(1, architecture=kind), []
+    network, results = make_network(hops, architecture=kind), []
     features = torch.from_numpy(graph.features).double()
     step = captured(step_of(graph, network, rate=0.1, features=features))
     trees = step.step.terms[0].trees
@@ -474,6 +482,22 @@ def test_a_step_that_was_not_told_where_it_starts_is_refused(graph, make_network
     assert size == len(step.slots[0].positions(5))
 
 
+def test_groups_have_noise_of_their_own(graph, make_network):
+    """The standard deviation of each parameter's noise, over steps whose sums are known."""
+    network = make_network(1)
+    stds = tuple(0.1 * 4**place for place, _ in enumerate(network.parameters()))
+    clip = dict.fromkeys(network.groups, 0.05)
+    step = captured(step_of(graph, network, noise=stds, clip=clip, batch_size=9, training=SGD))
+    seen = []
+    for number in range(40):
+        expected = sums_of(step, number)
+        step()
+        seen.append(step.flat * 12.5 - expected)
+    parts = torch.stack(seen).split([p.numel() for p in network.parameters()], dim=1)
+    for part, std in zip(parts, stds, strict=True):
+        assert abs(part.std().item() / std - 1) < 5 / (2 * part.numel()) ** 0.5
+
+
 def test_numbers_that_change_after_the_capture_are_refused(graph, make_network):
     step = captured(step_of(graph, make_network(1)))
     step()
@@ -484,7 +508,7 @@ def test_numbers_that_change_after_the_capture_are_refused(graph, make_network):
 
 def test_terms_draw_independent_batches(graph, make_network):
     step = captured(step_of(graph, make_network(1), ("root", "root")))
-    one, two = (slots.masks(0, 64) for slots in step.slots)
+    one, two = (source.batches.masks(0, 64, source.row) for source in step.slots)
     both = (one & two).sum().item()
     assert abs(both - 0.16 * one.numel()) < 5 * (0.16 * one.numel()) ** 0.5
 

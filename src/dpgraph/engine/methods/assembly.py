@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from dpgraph.core.errors import invalid
-from dpgraph.core.randomness import Key, entropy, numpy_generator, torch_generator
+from dpgraph.core.randomness import Key, numpy_generator, torch_generator
 from dpgraph.data.records import VALIDATION
 from dpgraph.engine.methods.base import Job, Observation, Observe, Outcome, evaluation_steps
 from dpgraph.engine.methods.request import batch_size
@@ -25,8 +25,6 @@ from dpgraph.engine.training.loop import train
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.engine.training.steps import Step
 from dpgraph.privacy.public_numbers import nodes_with_loss
-
-DEVICE_BATCHES = "batches of the device"  # the stream that batches of a captured program are drawn from
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def on_device(job: Job, step: Step, key: Callable[[], Key] | None = None) -> tup
     Args:
         job: The seed to train.
         step: The step that runs on a CPU.
-        key: Opens the stream of the batches; None: a stream of the job, without privacy.
+        key: Opens the stream of the batches of a private step; others draw those of the step.
 
     Returns:
         The step that runs, and for the record `captured`, or why it is not.
@@ -64,8 +62,7 @@ def on_device(job: Job, step: Step, key: Callable[[], Key] | None = None) -> tup
         return step, {}
     if reason := why_not_captured(step):
         return step, {"step": f"not captured: {reason}"}
-    opened = Key(entropy(*job.names(DEVICE_BATCHES)) % 2**63) if key is None else key()
-    return captured(step, opened), {"step": "captured"}
+    return captured(step, key), {"step": "captured"}
 
 
 def set_up(job: Job, build: Callable[[Job, int, torch.Generator | None], Any] | None = None) -> Bench:

@@ -18,6 +18,7 @@ from dpgraph.engine.methods.spec import (
     ReadBy,
     ScoreReads,
     Variant,
+    on_the_host,
     own_record,
 )
 from dpgraph.families.aggregates.embedding_mechanism import (
@@ -242,6 +243,8 @@ DGC_BUDGETS: dict[str, dict[str, Any]] = {
     "published": {"receivers": 3},
 }
 
+STAGES = on_the_host("the network changes from stage to stage, with noisy sums between them")
+
 SPECS = (
     MethodSpec(
         "dp-gap",
@@ -252,6 +255,7 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=gap_look,
+        why_not_captured=STAGES,
         inference=own_record,
         rules=OWN_GRAPHS,
         seconds=seconds,
@@ -265,6 +269,7 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=progap_look,
+        why_not_captured=STAGES,
         inference=own_record,
         rules=OWN_GRAPHS,
         seconds=seconds,
@@ -281,6 +286,7 @@ SPECS = (
         },
         tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
         look=dgc_look,
+        why_not_captured=STAGES,
         inference=own_record,
         rules={RULE: aggregation},
         seconds=dgc_seconds,

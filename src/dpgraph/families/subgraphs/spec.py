@@ -11,7 +11,15 @@ from dpgraph.config.cell import LARGE, Model, NetworkCell, NodeParts, Privacy
 from dpgraph.engine.methods import looks
 from dpgraph.engine.methods.cost import FLOPS_PER_SECOND, SECONDS_TO_START, network_seconds, steps_of
 from dpgraph.engine.methods.looks import Look
-from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Public, ScoreReads, Variant, scored_along_edges
+from dpgraph.engine.methods.spec import (
+    AttackCase,
+    MethodSpec,
+    Public,
+    ScoreReads,
+    Variant,
+    on_the_host,
+    scored_along_edges,
+)
 from dpgraph.families.subgraphs.mechanism import (
     UNPAID_STOPPING,
     CutSubgraphs,
@@ -212,6 +220,8 @@ ATTACKS = (
     attack("released", Batches.MASKED_PARTS, Clipped.NOTHING, Relation.NONE),
 )
 
+PARTS = on_the_host("the host chooses the part of the graph that each step reads")
+
 SPECS = (
     MethodSpec(
         "kipf-gcn",
@@ -220,6 +230,7 @@ SPECS = (
         KipfGcnCell,
         contract((None,), 0.5),
         look=plain_look,
+        why_not_captured=PARTS,
         seconds=seconds,
     ),
     MethodSpec(
@@ -231,6 +242,7 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=private_look,
+        why_not_captured=PARTS,
         seconds=seconds,
     ),
     MethodSpec(
@@ -242,6 +254,7 @@ SPECS = (
         NOISE_VARIANTS,
         tuple(attack(variant, Batches.NONE, Clipped.NOTHING, Relation.GRAPH) for variant in NOISE_VARIANTS),
         look=noise_look,
+        why_not_captured=PARTS,
         seconds=noise_seconds,
     ),
 )

@@ -22,6 +22,7 @@ from dpgraph.engine.methods.spec import (
     Public,
     ScoreReads,
     Variant,
+    on_the_host,
     own_record,
 )
 from dpgraph.families.tuples.mechanism import (
@@ -307,6 +308,8 @@ TRAIN = "dpgraph.families.tuples.train"
 HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
 TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
 
+NEGATIVES = on_the_host("the host draws the negatives of each batch and counts its entities")
+
 SPECS = (
     MethodSpec(
         "relation-head",
@@ -315,6 +318,7 @@ SPECS = (
         HeadCell,
         contract({}, (None,)),
         look=head_look,
+        why_not_captured=NEGATIVES,
         inference=own_record,
         problems=("relations",),
         seconds=head_seconds,
@@ -328,6 +332,7 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=head_look,
+        why_not_captured=NEGATIVES,
         inference=own_record,
         problems=("relations",),
         seconds=head_seconds,
@@ -351,6 +356,7 @@ SPECS = (
         EncoderCell,
         contract(ENCODER, (None,)),
         look=encoder_look,
+        why_not_captured=NEGATIVES,
         inference=own_record,
         problems=("relations",),
         seconds=encoder_seconds,
@@ -364,6 +370,7 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=encoder_look,
+        why_not_captured=NEGATIVES,
         inference=own_record,
         problems=("relations",),
         seconds=encoder_seconds,

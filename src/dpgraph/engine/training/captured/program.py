@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -38,34 +38,96 @@ AHEAD = 64  # steps whose batches are drawn at once: one wait for the device in 
 MOST_DRAWN = 1 << 24  # numbers of one draw
 
 
-class Source(Protocol):
-    """The batches of one sum, drawn ahead; `row` holds that of the current step."""
+class Batches(Protocol):
+    """The batches of one sum, step by step."""
 
     sampler: Sampler
+
+    def masks(self, first: int, steps: int, like: Tensor) -> Tensor:
+        """Return masks (steps, N) of the batches of the steps from `first` on, roots in the sampler's order."""
+
+    def positions(self, step: int, like: Tensor) -> np.ndarray:
+        """Return the positions of the roots of one of these steps, on the host."""
+
+    def use(self, step: int) -> None:
+        """Count the batch of a step as drawn."""
+
+
+@dataclass
+class DeviceBatches:
+    """Batches that the device draws: functions of a key and the step."""
+
+    sampler: Sampler
+    key: Key
+    stream: int
+
+    def masks(self, first: int, steps: int, like: Tensor) -> Tensor:
+        sampler = self.sampler
+        numbers = random_numbers(sampler.num_roots, self.key.value, first, steps, self.stream, like)
+        if isinstance(sampler, PoissonSampler):
+            return poisson_masks(numbers, sampler.rate)
+        if not isinstance(sampler, FixedSizeSampler):
+            raise TypeError(f"{type(sampler).__name__}: expected Poisson batches or batches of fixed size")
+        return torch.zeros_like(numbers, dtype=torch.bool).scatter_(1, fixed_size_batches(numbers, sampler.size), True)
+
+    def positions(self, step: int, like: Tensor) -> np.ndarray:
+        return self.masks(step, 1, like)[0].nonzero().squeeze(1).cpu().numpy()
+
+    def use(self, step: int) -> None:
+        self.key.draws += 1
+        self.key.numbers += getattr(self.sampler, "size", self.sampler.num_roots)
+
+
+@dataclass
+class HostBatches:
+    """Batches of a generator on the host, drawn ahead: the same as on a CPU.
+
+    The generator stands where it would stand if each batch were drawn in its own step, so that a checkpoint keeps it.
+    """
+
+    sampler: Sampler
+    generator: np.random.Generator
+    drawn: dict[int, np.ndarray] = field(default_factory=dict)  # by step
+    _states: dict[int, Any] = field(default_factory=dict)  # of the generator after each draw
+
+    def draw(self, first: int, steps: int) -> list[np.ndarray]:
+        """Draw the batches of the steps from `first` on; no step is drawn twice without `start_at`."""
+        self.drawn, self._states = {}, {}
+        for step in range(first, first + steps):
+            self.drawn[step] = self.sampler.draw(self.generator)
+            self._states[step] = self.generator.bit_generator.state
+        return list(self.drawn.values())
+
+    def masks(self, first: int, steps: int, like: Tensor) -> Tensor:
+        result = np.zeros((steps, self.sampler.num_roots), dtype=bool)
+        for mask, positions in zip(result, self.draw(first, steps), strict=True):
+            mask[positions] = True
+        return torch.from_numpy(result).to(like.device)
+
+    def positions(self, step: int, like: Tensor) -> np.ndarray:
+        return self.drawn[step]
+
+    def use(self, step: int) -> None:
+        if step in self._states:
+            self.generator.bit_generator.state = self._states[step]
+
+
+class Source(Protocol):
+    """Rows of the batches of one sum, drawn ahead; `row` holds that of the current step."""
+
+    batches: Any
     row: Tensor
 
     def ahead(self, first: int, steps: int) -> DrawnSlots:
         """Return the batches of `steps` steps."""
 
 
-def draw_masks(sampler: Sampler, key: int, first: int, steps: int, stream: int, like: Tensor) -> Tensor:
-    """Return masks (steps, N) of the batches of a sampler, roots in its order."""
-    numbers = random_numbers(sampler.num_roots, key, first, steps, stream, like)
-    if isinstance(sampler, PoissonSampler):
-        return poisson_masks(numbers, sampler.rate)
-    if not isinstance(sampler, FixedSizeSampler):
-        raise TypeError(f"{type(sampler).__name__}: expected Poisson batches or batches of fixed size")
-    return torch.zeros_like(numbers, dtype=torch.bool).scatter_(1, fixed_size_batches(numbers, sampler.size), True)
-
-
 class TreeSource:
     """Ego trees, the slots that a batch of them takes, and the batches of the steps ahead."""
 
-    def __init__(
-        self, trees: EgoTrees, sampler: Sampler, labels: Tensor, number_type: torch.dtype, key: int, stream: int
-    ) -> None:
-        self.trees, self.sampler, self.key, self.stream = trees, sampler, key, stream
-        self.classes = classes_of(trees, sampler)
+    def __init__(self, trees: EgoTrees, batches: Batches, labels: Tensor, number_type: torch.dtype) -> None:
+        self.trees, self.batches = trees, batches
+        self.classes = classes_of(trees, batches.sampler)
         self.slots = SlotTrees(trees, labels, self.classes, number_type)
         sizes = np.diff(trees.row_ptr[-1])
         self.ends = torch.from_numpy(np.searchsorted(sizes, self.classes.widths, side="right")).to(trees.device)
@@ -79,17 +141,14 @@ class TreeSource:
         """The trees in the slots of the current step."""
         return SlotBatch(self.slots, self.row)
 
-    def masks(self, first: int, steps: int) -> Tensor:
-        """Return masks (steps, N) of the batches, roots in the sampler's order."""
-        return draw_masks(self.sampler, self.key, first, steps, self.stream, self.row)
-
     def ahead(self, first: int, steps: int) -> DrawnSlots:
         """Return the slots of the batches of `steps` steps."""
-        return fill_slots(self.masks(first, steps).index_select(1, self.order), self.ends, self.classes)
+        masks = self.batches.masks(first, steps, self.row)
+        return fill_slots(masks.index_select(1, self.order), self.ends, self.classes)
 
     def positions(self, step: int) -> np.ndarray:
         """Return the positions of the roots of one step, for an engine without slots."""
-        return self.masks(step, 1)[0].nonzero().squeeze(1).cpu().numpy()
+        return self.batches.positions(step, self.row)
 
 
 def classes_of(trees: EgoTrees, sampler: Sampler) -> SlotClasses:
@@ -103,20 +162,18 @@ def classes_of(trees: EgoTrees, sampler: Sampler) -> SlotClasses:
 class PositionSource:
     """The positions (m,) of the roots of batches of fixed size, in the steps ahead."""
 
-    def __init__(self, sampler: FixedSizeSampler, device: torch.device, key: int) -> None:
-        self.sampler, self.key = sampler, key
-        self.row = torch.arange(sampler.size, device=device)
+    def __init__(self, batches: HostBatches, size: int, device: torch.device) -> None:
+        self.batches, self.row = batches, torch.arange(size, device=device)
 
     def ahead(self, first: int, steps: int) -> DrawnSlots:
         """Return the batches of `steps` steps; where each holds all roots, nothing is drawn."""
-        sampler, like = self.sampler, self.row
-        if sampler.size == sampler.num_roots:
-            rows = torch.arange(sampler.size, device=like.device).expand(steps, -1)
+        size, device = len(self.row), self.row.device
+        if size == self.batches.sampler.num_roots:
+            rows = torch.arange(size, device=device).expand(steps, -1)
         else:
-            numbers = random_numbers(sampler.num_roots, self.key, first, steps, 0, like)
-            rows = fixed_size_batches(numbers, sampler.size)
-        over = torch.zeros(steps, dtype=torch.bool, device=like.device)
-        return DrawnSlots(rows, over, torch.full_like(over, sampler.size, dtype=torch.int64))
+            rows = torch.from_numpy(np.stack(self.batches.draw(first, steps))).to(device)
+        over = torch.zeros(steps, dtype=torch.bool, device=device)
+        return DrawnSlots(rows, over, torch.full_like(over, size, dtype=torch.int64))
 
 
 @dataclass
@@ -132,24 +189,23 @@ class Ahead:
 class CapturedProgram:
     """A program that replaces a step.
 
-    Batches are functions of `key` and of the number of finished steps, so `start_at` has to be called before the first
-    step, and a step that was not told where it starts is refused. An optimiser must update its parameters in place from
-    their `grad` without reading a number back: SGD, and Adam with `capturable`.
+    Batches depend on the number of finished steps, so `start_at` has to be called before the first step, and a step
+    that was not told where it starts is refused. An optimiser must update its parameters in place from their `grad`
+    without reading a number back: SGD, and Adam with `capturable`.
     """
 
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
         sources: Sequence[Source],
-        key: Key,
         generators: Collection[torch.Generator],
         ahead_steps: int = AHEAD,
     ) -> None:
-        """Keep the sources of batches, the key that they draw with, and the generators that the program reads."""
-        self.optimizer, self.sources, self.key, self.generators = optimizer, sources, key, generators
+        """Keep the sources of batches, and the generators that the program reads."""
+        self.optimizer, self.sources, self.generators = optimizer, sources, generators
         self.parameters: list[Tensor] = [p for group in optimizer.param_groups for p in group["params"]]
         self.device = self.parameters[0].device
-        most = max(source.sampler.num_roots for source in sources)
+        most = max(source.batches.sampler.num_roots for source in sources)
         self.ahead_steps = max(1, min(ahead_steps, MOST_DRAWN // most))
         self.overflows = 0  # steps of this process that ran without slots
         self._next: int | None = None
@@ -168,11 +224,10 @@ class CapturedProgram:
     def check(self) -> None:
         """Raise TypeError if a number that a captured program holds has changed."""
 
-    def count(self) -> None:
+    def count(self, step: int) -> None:
         """Count the draws of a step."""
         for source in self.sources:
-            self.key.draws += 1
-            self.key.numbers += getattr(source.sampler, "size", source.sampler.num_roots)
+            source.batches.use(step)
 
     def skips(self, size: int) -> bool:
         """Return whether a batch of this size moves no parameter."""
@@ -209,7 +264,7 @@ class CapturedProgram:
             self._ahead = ahead = self._drawn(self._next)
         index = self._next - ahead.first
         size = ahead.sizes[index]
-        self.count()
+        self.count(self._next)
         if not ahead.fits[index]:
             self.overflows += 1
             self.run_without_slots(self._next)

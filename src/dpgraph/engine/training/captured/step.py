@@ -8,6 +8,7 @@ with those objects at every step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -20,6 +21,8 @@ from dpgraph.engine.sampling.ego import EgoTrees
 from dpgraph.engine.training.captured.program import (
     AHEAD,
     CapturedProgram,
+    DeviceBatches,
+    HostBatches,
     PositionSource,
     TreeSource,
     classes_of,
@@ -63,10 +66,10 @@ class CapturedStep(CapturedProgram):
         refuse_uncaptured(step)
         self.step, features = step, step.features
         self.slots = [
-            TreeSource(term.trees, term.draws.sampler, step.labels, features.dtype, key.value, index)
+            TreeSource(term.trees, DeviceBatches(term.draws.sampler, key, index), step.labels, features.dtype)
             for index, term in enumerate(step.terms)
         ]
-        super().__init__(step.optimizer, self.slots, key, [step.noise.generator], ahead_steps)
+        super().__init__(step.optimizer, self.slots, [step.noise.generator], ahead_steps)
         columns = [clip_columns(step.network, term.clip_norms) for term in step.terms]
         self.columns = [column for column, _ in columns]
         self.limits = [torch.tensor(limits, dtype=features.dtype, device=self.device) for _, limits in columns]
@@ -79,8 +82,8 @@ class CapturedStep(CapturedProgram):
         if self._baked != self._numbers():
             raise TypeError("clip norms, noise or divisor changed after the step was captured")
 
-    def count(self) -> None:
-        super().count()
+    def count(self, step: int) -> None:
+        super().count(step)
         for term in self.step.terms:
             term.draws.count += 1
         self.step.noise.draws += 1
@@ -144,12 +147,13 @@ class CapturedStep(CapturedProgram):
 class CapturedTrees(CapturedProgram):
     """The program of a step without privacy on ego trees: the same slots, without norms and noise."""
 
-    def __init__(self, step: PlainStep, key: Key, ahead_steps: int = AHEAD) -> None:
+    def __init__(self, step: PlainStep, ahead_steps: int = AHEAD) -> None:
         """Lay out the trees in slots. Raise TypeError for a step that cannot be captured."""
         refuse_uncaptured(step)
         self.step, dropped = step, step.network.drop.generator
-        self.source = TreeSource(step.trees, step.sampler, step.labels, step.features.dtype, key.value, 0)
-        super().__init__(step.optimizer, [self.source], key, [] if dropped is None else [dropped], ahead_steps)
+        drawn = HostBatches(step.sampler, step.batches)
+        self.source = TreeSource(step.trees, drawn, step.labels, step.features.dtype)
+        super().__init__(step.optimizer, [self.source], [] if dropped is None else [dropped], ahead_steps)
         self.records = TreeRecords(step.features)
 
     def skips(self, size: int) -> bool:
@@ -191,25 +195,30 @@ class CapturedTrees(CapturedProgram):
 class CapturedLoss(CapturedProgram):
     """The program of a step against a loss of a batch of fixed size, without privacy."""
 
-    def __init__(self, step: BatchStep, key: Key, ahead_steps: int = AHEAD) -> None:
+    def __init__(self, step: BatchStep, ahead_steps: int = AHEAD) -> None:
         """Keep the step. Raise TypeError for one that cannot be captured."""
         refuse_uncaptured(step)
         self.step = step
-        source = PositionSource(step.sampler, step.device, key.value)  # type: ignore[arg-type]
-        super().__init__(step.optimizer, [source], key, step.masks, ahead_steps)
+        size: int = step.sampler.size  # type: ignore[attr-defined]
+        source = PositionSource(HostBatches(step.sampler, step.batches), size, step.device)
+        super().__init__(step.optimizer, [source], step.masks, ahead_steps)
 
     def program(self) -> None:
         self.step.move(self.sources[0].row)
 
 
-PROGRAMS: dict[type, Any] = {PrivateStep: CapturedStep, PlainStep: CapturedTrees, BatchStep: CapturedLoss}
+def captured(step: Step, key: Callable[[], Key] | None = None) -> CapturedProgram:
+    """Return the program that stands for a step; a private one draws its batches with the key.
 
-
-def captured(step: Step, key: Key) -> CapturedProgram:
-    """Return the program that stands for a step. Raise TypeError for a step that cannot be captured."""
+    Raises:
+        TypeError: The step cannot be captured.
+    """
     refuse_uncaptured(step)
-    program: CapturedProgram = PROGRAMS[type(step)](step, key)
-    return program
+    if isinstance(step, PrivateStep):
+        if key is None:
+            raise TypeError("a private step needs the key of its batches")
+        return CapturedStep(step, key())
+    return CapturedTrees(step) if isinstance(step, PlainStep) else CapturedLoss(step)  # type: ignore[arg-type]
 
 
 def refuse_uncaptured(step: Step) -> None:
@@ -220,7 +229,7 @@ def refuse_uncaptured(step: Step) -> None:
 
 def why_not_captured(step: Any) -> str | None:
     """Return why no program can stand for a step, or None."""
-    if type(step) not in PROGRAMS:
+    if not isinstance(step, PrivateStep | PlainStep | BatchStep):
         return "the host takes part in the step"
     if any(group.get("capturable") is False for group in step.optimizer.param_groups):
         return "the optimiser counts its steps on the host"
