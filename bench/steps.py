@@ -29,7 +29,8 @@ from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.engine.sampling.ego import EgoBatch, pack_ego_trees
-from dpgraph.engine.training.captured.step import CapturedStep, why_not_captured
+from dpgraph.engine.training.captured.dispatch import why_not_captured
+from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.clipping import RootLosses, neighbour_losses, root_losses
 from dpgraph.engine.training.ghost import Recorder
 from dpgraph.engine.training.loop import keep_freed_memory

@@ -7,7 +7,9 @@ import pytest
 import torch
 
 from dpgraph.engine.sampling.batches import PoissonSampler
-from dpgraph.engine.training.captured import step as captured_steps
+from dpgraph.engine.training import clipping, closed_rows
+from dpgraph.engine.training.captured import dispatch as captured_steps
+from dpgraph.engine.training.captured.replay import Replay
 from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.checkpoint import Checkpoint
 from dpgraph.families.jobs import make_jobs
@@ -16,17 +18,21 @@ from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.procedure import NotAsAccounted
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
+from tests.engine.training.test_captured import MOVES, OnDevice, _moved
 
 PRIVATE = (
     "dp-mlp-0-rigorous", "dp-mlp-0-published", "dp-gnn-1-rigorous", "dp-gnn-1-rigorous-gin", "dp-gnn-1-rigorous-gat",
     "dp-gnn-1-published", "dp-gnn-1-rigorous-fixed-size", "dp-gnn-2-rigorous", "dp-gnn-2-rigorous-gat",
     "dp-gnn-2-published", "dp-residual-1-rigorous", "dp-votes-mlp",
 )  # fmt: skip
+ROWS = (
+    "dp-appr-identity-rigorous", "dp-appr-identity-published",
+)  # fmt: skip
 PLAIN = ("mlp-0-none", "mlp-0-stopping", "gnn-1-none", "gnn-1-stopping", "gnn-2-none-gat", "sgc-none", "appnp-none",
-         "pmlp-none", "velickovic-gat-none")  # fmt: skip
+         "pmlp-none", "velickovic-gat-none", "appr-exact-none")  # fmt: skip
 CAPTURED = pytest.mark.parametrize("name", PRIVATE)
 EAGER = {
-    "dp-mlp-0-opacus": "library", "dp-lots-0-published": None, "kipf-gcn-3-none": None, "appr-exact-none": None,
+    "dp-mlp-0-opacus": "library", "dp-lots-0-published": None, "kipf-gcn-3-none": None,
     "dp-gap-edge": None,
 }  # fmt: skip
 
@@ -60,7 +66,7 @@ def run(job, observe=look):
     return method(job.cell.method).run(job, observe)
 
 
-@CAPTURED
+@pytest.mark.parametrize("name", [*PRIVATE, *ROWS])
 def test_what_ran_is_what_was_accounted_for(capturing, name):
     (job,) = jobs_of(name)
     outcome = run(job)
@@ -97,16 +103,40 @@ def test_another_sampler_is_not_what_was_accounted_for(capturing, name, monkeypa
         run(jobs_of(name)[0])
 
 
+@pytest.mark.parametrize("name", [*PRIVATE, *ROWS, *PLAIN])
+def test_the_host_reads_nothing(capturing, name, monkeypatch):
+    """From the second step on, in every program that a method runs; `may_lose` as on a GPU."""
+    for module in (clipping, closed_rows):
+        monkeypatch.setattr(module, "may_lose", lambda finite: True)
+    ran = []
+
+    def run_on_device(self, program, key=None):
+        if ran:
+            with OnDevice(), monkeypatch.context() as patched:
+                for place, moving in MOVES:
+                    patched.setattr(place, moving, _moved)
+                program()
+        else:
+            program()
+        ran.append(key)
+        return True
+
+    monkeypatch.setattr(Replay, "run", run_on_device)
+    outcome = run(jobs_of(name)[0])
+    assert len(ran) > 2
+    assert outcome.notes["step"] == "captured"
+
+
 def test_explain_says_whether_a_step_is_captured():
     """What it says of a cell is what a run notes; every reason is one line."""
     stated = {name: spec(cell.method).why_not_captured(cell) for name, cell in CELLS.items()}
-    assert not [name for name in (*PRIVATE, *PLAIN) if stated[name]]
+    assert not [name for name in (*PRIVATE, *ROWS, *PLAIN) if stated[name]]
     assert all(stated[name] for name in EAGER)
     assert all(len(reason.splitlines()) < 2 for reason in stated.values())
     assert "steps" in stated["majority-0-none"]
 
 
-@pytest.mark.parametrize("name", [*PRIVATE, *PLAIN, *EAGER])
+@pytest.mark.parametrize("name", [*PRIVATE, *ROWS, *PLAIN, *EAGER])
 def test_only_on_a_gpu_and_where_it_can_be(capturing, name):
     noted = run(jobs_of(name)[0]).notes.get("step")
     if name in EAGER:
@@ -130,7 +160,7 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("name", [*PRIVATE, *PLAIN])
+@pytest.mark.parametrize("name", [*PRIVATE, *ROWS, *PLAIN])
 def test_a_killed_run_goes_on_bit_by_bit(capturing, tmp_path, monkeypatch, name):
     monkeypatch.setattr(Checkpoint, "due", lambda self: True)
     settings = {"steps": 9, "evaluations": 3, "optimizer": "adam"}

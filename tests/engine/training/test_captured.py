@@ -18,10 +18,11 @@ from dpgraph.engine.sampling.batches import FixedSizeSampler, PoissonSampler
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.engine.sampling.ego import pack_ego_trees
 from dpgraph.engine.sampling.slots import SlotClasses, fill_slots, fixed_size_batches, poisson_masks, random_numbers
+from dpgraph.engine.training.captured import dispatch
 from dpgraph.engine.training.captured import program as programs
-from dpgraph.engine.training.captured import step as captured_steps
+from dpgraph.engine.training.captured.dispatch import why_not_captured
 from dpgraph.engine.training.captured.slot_batch import Level
-from dpgraph.engine.training.captured.step import CapturedStep, why_not_captured
+from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.clipping import clipped_gradient_sum, neighbour_losses, root_losses
 from dpgraph.engine.training.fused import passes
 from dpgraph.engine.training.iterates import AveragedNetwork, AveragingStep
@@ -330,15 +331,15 @@ def replayed(program):
     def run():
         if program.tape is not None:
             program.tape.replay()
-        elif not program._warm:
+        elif not program.warm:
             program.program()
-            program._warm = True
+            program.warm = True
         else:
             program.tape = Tape()
             with program.tape:
                 program.program()
 
-    program.tape, program._run = None, run
+    program.tape, program.warm, program._run = None, False, run
     return program
 
 
@@ -539,6 +540,8 @@ def test_what_is_not_captured(graph, make_network, monkeypatch):
     other.sampler = object()
     assert "fixed size" in reason(make_network(1), replaced(draws=other))
     with pytest.raises(TypeError, match="library"):
-        CapturedStep(replace(step, engine=lambda *arguments: ()), Key(3))
-    monkeypatch.setattr(captured_steps, "MOST_ROWS", 3)
+        dispatch.captured(replace(step, engine=lambda *arguments: ()), lambda: Key(3))
+    with pytest.raises(TypeError, match="key"):
+        dispatch.captured(step)
+    monkeypatch.setattr(dispatch, "MOST_ROWS", 3)
     assert "rows" in reason(make_network(1))

@@ -13,7 +13,8 @@ from dpgraph.engine.sampling.edge_lists import EdgeLists, empty_edge_lists, samp
 from dpgraph.engine.sampling.ego import closed_hop, pack_ego_trees
 from dpgraph.engine.sampling.slots import SlotClasses
 from dpgraph.engine.training.captured import program as programs
-from dpgraph.engine.training.captured.step import CapturedLoss, CapturedTrees, captured, why_not_captured
+from dpgraph.engine.training.captured.dispatch import captured, why_not_captured
+from dpgraph.engine.training.captured.plain import CapturedLoss, CapturedTrees
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.engine.training.steps import BatchStep, PlainStep, WholeGraphLoss
 from tests.engine.training.test_captured import ADAM, MOVES, SGD, OnDevice, _moved, replayed

@@ -80,7 +80,7 @@ BUGS = (
     ),
     edit(
         "slots without a root count where nothing is clipped",
-        STEP + "CapturedTrees.program",
+        "dpgraph.engine.training.captured.plain:CapturedTrees.program",
         "self.flat.div_(batch.finite.sum())",
         "self.flat.div_(len(batch.roots))",
         OF_PLAIN + "test_steps_on_trees_move_parameters_as_the_usual_ones[gcn-1-closed-poisson]",
@@ -157,7 +157,7 @@ BUGS = (
     ),
     edit(
         "a step whose optimiser counts on the host is captured",
-        STEP + "why_not_captured",
+        "dpgraph.engine.training.captured.dispatch:why_not_captured",
         "group.get('capturable') is False",
         "group.get('capturable') is None",
         OF_CAPTURED + "test_what_is_not_captured",

@@ -18,7 +18,7 @@ from dpgraph.engine.methods.request import batch_size
 from dpgraph.engine.models.inference import FullGraph, Predictor
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.batches import FixedSizeSampler, nodes_in_use
-from dpgraph.engine.training.captured.step import DEVICES, captured, why_not_captured
+from dpgraph.engine.training.captured.dispatch import DEVICES, captured, why_not_captured
 from dpgraph.engine.training.checkpoint import Checkpoint, Generator
 from dpgraph.engine.training.iterates import AveragedNetwork, Scores, StoppingStep, WatchedNetwork, validation_scores
 from dpgraph.engine.training.loop import train

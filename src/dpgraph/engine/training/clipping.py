@@ -125,7 +125,7 @@ def clipped_gradient_sum(
     forms = engine or _root_gradients
     for places, by_layer, values in forms(network, trees, positions, features, labels, losses, inputs):
         squared, factors, finite = clip_factors(by_layer, values, column, bounds)
-        lost = finite if _may_lose(finite) else None
+        lost = finite if may_lose(finite) else None
         for layer, gradients in by_layer.items():
             gradients.add_weighted(sums, factors[:, column[layer]], lost)
         norms[upload(places, norms.device)] = squared.sqrt()
@@ -244,7 +244,7 @@ def _squared_norms(
     return squared, scale
 
 
-def _may_lose(finite: Tensor) -> bool:
+def may_lose(finite: Tensor) -> bool:
     """Return whether a root may have to be left out; on a GPU True, because an answer would wait for the device."""
     return finite.is_cuda or not bool(finite.all())
 

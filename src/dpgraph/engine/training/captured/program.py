@@ -1,7 +1,4 @@
-"""A step as one program of fixed shapes that reads no number back to the host.
-
-On a CUDA device the program is captured once and replayed (`torch.cuda.CUDAGraph`): a step is a few calls of the
-driver. On a CPU the same program runs call by call, which is how it is tested.
+"""A step as one program of fixed shapes that reads no number back to the host, on batches that are drawn ahead.
 
 **Exact.** Batches of the next steps are drawn at once and assigned to slots (`sampling.slots`), and the host reads,
 once for all of them, which fit. A batch that does not fit is summed without fixed shapes. No root is ever left out
@@ -10,8 +7,7 @@ because it has no slot.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -32,6 +28,7 @@ from dpgraph.engine.sampling.slots import (
     random_numbers,
     slot_classes,
 )
+from dpgraph.engine.training.captured.replay import Replay
 from dpgraph.engine.training.captured.slot_batch import SlotBatch, SlotTrees
 
 AHEAD = 64  # steps whose batches are drawn at once: one wait for the device in so many steps
@@ -202,7 +199,7 @@ class CapturedProgram:
         ahead_steps: int = AHEAD,
     ) -> None:
         """Keep the sources of batches, and the generators that the program reads."""
-        self.optimizer, self.sources, self.generators = optimizer, sources, generators
+        self.optimizer, self.sources = optimizer, sources
         self.parameters: list[Tensor] = [p for group in optimizer.param_groups for p in group["params"]]
         self.device = self.parameters[0].device
         most = max(source.batches.sampler.num_roots for source in sources)
@@ -210,8 +207,7 @@ class CapturedProgram:
         self.overflows = 0  # steps of this process that ran without slots
         self._next: int | None = None
         self._ahead: Ahead | None = None
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._warm = False
+        self.replay = Replay(self.device, generators)
 
     def program(self) -> None:
         """Run one step on the current batches: all of it on the device, every shape the same each time."""
@@ -282,28 +278,8 @@ class CapturedProgram:
         return Ahead(first, drawn, [not over for over in overflow], sizes)
 
     def _run(self) -> None:
-        if self.device.type != "cuda":
-            self.program()
-        elif self._graph is not None:
-            self._graph.replay()
-        elif not self._warm:  # the first step is the warm-up that a capture needs, so that no number is drawn twice
-            with _beside(self.device):
-                self.program()
-            self._warm = True
-        else:
-            self._graph = torch.cuda.CUDAGraph()
-            for generator in self.generators:
-                self._graph.register_generator_state(generator)
-            with torch.cuda.graph(self._graph):
-                self.program()
-            self._graph.replay()
+        if not self.replay.run(self.program):
+            self.count_replayed()
 
-
-@contextmanager
-def _beside(device: torch.device) -> Iterator[None]:
-    """Run on a stream of its own that waits for the current one, which then waits for it."""
-    stream = torch.cuda.Stream(device)
-    stream.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(stream):
-        yield
-    torch.cuda.current_stream(device).wait_stream(stream)
+    def count_replayed(self) -> None:
+        """Count what the program itself counts where it runs call by call."""
