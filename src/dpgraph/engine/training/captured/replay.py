@@ -19,6 +19,7 @@ class Replay:
         self.device, self.generators = device, generators
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self._warm: set[Hashable] = set()
+        self._pool: tuple[int, int] | None = None  # memory that programs share: one runs at a time
 
     def run(self, program: Callable[[], None], key: Hashable = None) -> bool:
         """Run the program of a key once; return False if it was replayed without its Python code."""
@@ -36,7 +37,8 @@ class Replay:
         graph = torch.cuda.CUDAGraph()
         for generator in self.generators:
             graph.register_generator_state(generator)
-        with torch.cuda.graph(graph):
+        self._pool = self._pool or torch.cuda.graph_pool_handle()  # all results that last are outside of it
+        with torch.cuda.graph(graph, pool=self._pool):
             program()
         self._graphs[key] = graph
         graph.replay()
