@@ -160,10 +160,12 @@ def captured(cell: Any) -> str:
     return "with dropout gradients have no closed form" if private and cell.model.dropout else ""
 
 
-def on_the_host(reason: str) -> Callable[[Any], str]:
+def uncaptured(reason: str) -> Callable[[Any], str]:
     """Return a function that gives one reason why the steps of a method are not captured."""
     return lambda cell: reason
 
+
+NO_STEPS = uncaptured("it makes no steps")
 
 Rule = Callable[[Size, float | None], Mapping[str, Any]]
 

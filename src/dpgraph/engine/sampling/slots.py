@@ -13,21 +13,23 @@ for independent numbers.
 class; a batch that does not fit in the widest either is reported, never cut: its step runs without fixed shapes.
 
 **How many slots.** Widths halve from the largest tree down, whatever the lists' bounds are: K bounds how often a node
-occurs, not how large a tree is. Of the n(w) roots whose trees have more than w rows, with high probability at most T(w)
-are in a batch (Bernstein; Hoeffding 1963 for batches of fixed size). Slots of all classes beyond width w add up to
-T(w), hence class c has T(w_(c-1)) - T(w_c) of its own: with the wider ones that smaller trees may use, that is enough.
-A class that would save few rows is left out, as each costs calls of its own. So the number of slots depends on the
-graph, which changes memory and time of a step, and no result: a batch and its sum are the same in any slots.
+occurs, not how large a tree is. Of the n(w) roots whose trees have more than w rows, at most T(w) are in a batch, but
+with probability `UNLIKELY` (a quantile of the binomial law). Slots of all classes beyond width w add up to T(w), hence
+class c has T(w_(c-1)) - T(w_c) of its own: with the wider ones that smaller trees may use, that is enough. Hubs that
+are hardly ever drawn have none. A class that would save few rows is left out, as each costs calls of its own. So the
+number of slots depends on the graph, which changes memory and time of a step, and no result: a batch and its sum are
+the same in any slots.
 """
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import torch
+from scipy.special import bdtrc
 from torch import Tensor
 
 from dpgraph.core.errors import invalid
@@ -40,7 +42,7 @@ BITS = 62  # of the number that decides about a root: an int64 that is not negat
 
 Words = tuple[Tensor, Tensor, Tensor, Tensor]
 CLASS_ROWS = 4096  # rows that take as long as the calls of one class more
-UNLIKELY = 1e-6  # probability that the roots beyond one width do not fit: then the step runs without slots
+UNLIKELY = 1e-4  # probability that the roots beyond one width do not fit: then the step runs without slots
 
 
 def philox(counter: Words, key: int) -> Words:
@@ -98,7 +100,7 @@ def _upper(product: Tensor) -> Tensor:
 class SlotClasses:
     """Slots of ascending widths, and how many there are of each."""
 
-    widths: tuple[int, ...]  # ascending; the last is that of the largest tree
+    widths: tuple[int, ...]  # ascending
     counts: tuple[int, ...]  # slots of each class
 
     def __post_init__(self) -> None:
@@ -130,6 +132,7 @@ def slot_classes(sizes: np.ndarray, rate: float, most: int) -> SlotClasses:
         widths.insert(0, widths[0] // 2)
     beyond = len(sizes) - np.searchsorted(sizes, [0, *widths[:-1]], side="right")
     needed = [min(most, most_drawn(int(count), rate)) for count in beyond]
+    needed[0] = max(1, needed[0])
     kept: list[tuple[int, int]] = []
     left = 0  # slots of narrower classes that were left out
     for place, (width, own) in enumerate(zip(widths, (a - b for a, b in pairwise((*needed, 0))), strict=True)):
@@ -141,11 +144,9 @@ def slot_classes(sizes: np.ndarray, rate: float, most: int) -> SlotClasses:
 
 
 def most_drawn(num_roots: int, rate: float) -> int:
-    """Return a number that Bin(num_roots, rate) exceeds with probability at most `UNLIKELY` (Bernstein)."""
-    mean, deviations = num_roots * rate, -math.log(UNLIKELY)
-    third = deviations / 3
-    most = mean + third + math.sqrt(third**2 + 2 * deviations * mean * (1 - rate))
-    return min(num_roots, math.ceil(most))
+    """Return the smallest number that Bin(num_roots, rate) exceeds with probability at most `UNLIKELY`."""
+    counts = range(num_roots + 1)
+    return bisect_left(counts, True, key=lambda count: bool(bdtrc(count, num_roots, rate) <= UNLIKELY))
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from dpgraph.engine.methods.spec import (
     ReadBy,
     ScoreReads,
     Variant,
-    on_the_host,
     own_record,
+    uncaptured,
 )
 from dpgraph.families.aggregates.embedding_mechanism import (
     EmbeddedAggregates,
@@ -243,7 +243,7 @@ DGC_BUDGETS: dict[str, dict[str, Any]] = {
     "published": {"receivers": 3},
 }
 
-STAGES = on_the_host("the network changes from stage to stage, with noisy sums between them")
+STAGES = uncaptured("the network changes from stage to stage, with noisy sums between them")
 
 SPECS = (
     MethodSpec(

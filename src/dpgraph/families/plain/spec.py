@@ -10,7 +10,7 @@ from pydantic import Field
 from dpgraph.config.cell import MlpModel, Model, NetworkCell, UndroppedMlp
 from dpgraph.engine.methods.cost import network_seconds
 from dpgraph.engine.methods.looks import GREEN, GREY, ORANGE, SKY, SLATE, Look
-from dpgraph.engine.methods.spec import AnyBatches, FreeTraining, MethodSpec, StoppedTraining, captured, on_the_host
+from dpgraph.engine.methods.spec import NO_STEPS, AnyBatches, FreeTraining, MethodSpec, StoppedTraining, captured
 from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.problems.base import Size
@@ -187,7 +187,6 @@ def attention_seconds(cell: Any, size: Size) -> float:
 
 MLP: dict[str, Any] = {"architecture": "mlp", "hops": 0, "width": 8}
 TRAIN = "dpgraph.families.plain.train"
-NO_STEPS = on_the_host("it makes no steps")
 
 
 def spec(cell: type[SpreadingCell], summary: str, runs: str, look: Look, contract: dict[str, Any]) -> MethodSpec:

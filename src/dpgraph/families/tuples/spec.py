@@ -15,6 +15,7 @@ from dpgraph.config.frozen import Finite
 from dpgraph.engine.methods.cost import loop_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, DASH_DOT, DASHED, GREEN, GREY, ORANGE, PURPLE, VERMILION, Look
 from dpgraph.engine.methods.spec import (
+    NO_STEPS,
     OWN_RECORD,
     AnyBatches,
     AttackCase,
@@ -22,8 +23,8 @@ from dpgraph.engine.methods.spec import (
     Public,
     ScoreReads,
     Variant,
-    on_the_host,
     own_record,
+    uncaptured,
 )
 from dpgraph.families.tuples.mechanism import (
     AdaptiveTuples,
@@ -308,7 +309,7 @@ TRAIN = "dpgraph.families.tuples.train"
 HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
 TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
 
-NEGATIVES = on_the_host("the host draws the negatives of each batch and counts its entities")
+NEGATIVES = uncaptured("the host draws the negatives of each batch and counts its entities")
 
 SPECS = (
     MethodSpec(
@@ -344,6 +345,7 @@ SPECS = (
         BaseEncoderCell,
         {"none": {"task": TASK, "model": ENCODER, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "+", ":", neutral=True),
+        why_not_captured=NO_STEPS,
         inference=own_record,
         problems=("relations",),
         seconds=base_seconds,
@@ -382,6 +384,7 @@ SPECS = (
         CosineCell,
         {"none": {"task": TASK, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "x", ":", neutral=True),
+        why_not_captured=NO_STEPS,
         inference=own_record,
         problems=("relations",),
         seconds=no_training,
