@@ -82,8 +82,8 @@ def bench(
     clipped sum; `residual` with two batches, g_self and g_full - g_self; and each of them by autograd. `ratio` is
     against `plain`, `of_autograd` against the same step by autograd: of CPU times on a CPU, which other processes
     disturb least, else of wall times. `peak_mib` is the most memory that one step holds beyond what it starts with.
-    `private captured` is the step of fixed shapes with Poisson batches of the same mean size, for networks of at most
-    one hop: captured and replayed on a GPU, on a CPU call by call, as `note` says.
+    `private captured` is the step of fixed shapes with Poisson batches of the same mean size: captured and replayed on
+    a GPU, on a CPU call by call, as `note` says.
     """
     keep_freed_memory()
     graph = synthetic_graph(nodes) if folder is None else load_graph(folder)

@@ -288,11 +288,12 @@ def _interleave(calls: tuple[CallRows, ...]) -> CallRows:
     slots = [rows.sizes for rows in calls if isinstance(rows.sizes, SlotRows)]
     if slots:
         return _interleaved_slots(calls, slots)
-    owners = np.concatenate([np.repeat(np.arange(len(rows.sizes)), rows.sizes) for rows in calls])
+    sizes = [rows.sizes for rows in calls if not isinstance(rows.sizes, SlotRows)]
+    owners = np.concatenate([np.repeat(np.arange(len(own)), own) for own in sizes])
     order = upload(np.argsort(owners, kind="stable"), calls[0].inputs.device)
     inputs = torch.cat([rows.inputs for rows in calls])[order]
     gradients = torch.cat([rows.gradients for rows in calls])[order]
-    return CallRows(inputs, gradients, np.sum([rows.sizes for rows in calls], axis=0))  # type: ignore[misc]
+    return CallRows(inputs, gradients, np.sum(sizes, axis=0))
 
 
 def _interleaved_slots(calls: Sequence[CallRows], slots: Sequence[SlotRows]) -> CallRows:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -19,7 +20,7 @@ class Replay:
         self.device, self.generators = device, generators
         self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
         self._warm: set[Hashable] = set()
-        self._pool: tuple[int, int] | None = None  # memory that programs share: one runs at a time
+        self._pool: Any = None  # memory that programs share: one runs at a time
 
     def run(self, program: Callable[[], None], key: Hashable = None) -> bool:
         """Run the program of a key once; return False if it was replayed without its Python code."""
