@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -23,6 +24,13 @@ PADDED_ROWS = 512  # of a block
 FEW_ROWS = 4096  # as many as padding makes them: one padded block costs less than several
 
 
+class SegmentedBatch(Protocol):
+    """A batch that has segments of its own."""
+
+    def segments(self, level: int) -> Any:
+        """Return how a level reads the next one, by the methods of `Segments`."""
+
+
 @dataclass(frozen=True)
 class Segments:
     """Segment i holds the rows `columns[ptr[i] : ptr[i + 1]]`, its own row first."""
@@ -34,10 +42,10 @@ class Segments:
     index: Tensor | None = None  # (num_rows,) row i is rows[index[i]] of what `own`, `sum` and `mean` are given
 
     @classmethod
-    def of_level(cls, batch: EgoBatch, level: int, index: Tensor | None = None) -> Segments:
+    def of_level(cls, batch: EgoBatch | SegmentedBatch, level: int, index: Tensor | None = None) -> Segments:
         """Return how level `level` of ego trees reads the next one."""
         if not isinstance(batch, EgoBatch):
-            return batch.segments(level)
+            return batch.segments(level)  # type: ignore[no-any-return]
         hop, sizes = batch.hops[level], batch.sizes[level + 1]
         # A root reads all its rows. Where it is its only one, so does it on every level.
         columns = None if bool(np.all(sizes == 1)) else hop.columns

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from dpgraph.core.errors import invalid
 from dpgraph.engine.models.network import Network, owners
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, upload
-from dpgraph.engine.training.fused.inputs import FirstRows, TreeInputs
+from dpgraph.engine.training.fused.inputs import TreeInputs
 from dpgraph.engine.training.fused.network import Parts, first_rows, has_closed_form, neighbour_parts, root_parts
 from dpgraph.engine.training.fused.records import DenseRecords
 from dpgraph.engine.training.fused.shared import groups
@@ -176,7 +176,7 @@ def gradient_norms(
     return norms
 
 
-CLOSED_FORMS: dict[RootLosses, Callable[[Network, EgoBatch, FirstRows, Tensor], Parts]] = {
+CLOSED_FORMS: dict[RootLosses, Callable[..., Parts]] = {  # network, batch, its records, labels
     root_losses: root_parts,
     neighbour_losses: neighbour_parts,
 }
