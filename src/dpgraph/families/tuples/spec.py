@@ -24,7 +24,6 @@ from dpgraph.engine.methods.spec import (
     ScoreReads,
     Variant,
     own_record,
-    uncaptured,
 )
 from dpgraph.families.tuples.mechanism import (
     AdaptiveTuples,
@@ -309,8 +308,6 @@ TRAIN = "dpgraph.families.tuples.train"
 HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
 TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
 
-NEGATIVES = uncaptured("the host draws the negatives of each batch and counts its entities")
-
 SPECS = (
     MethodSpec(
         "relation-head",
@@ -319,7 +316,6 @@ SPECS = (
         HeadCell,
         contract({}, (None,)),
         look=head_look,
-        why_not_captured=NEGATIVES,
         inference=own_record,
         problems=("relations",),
         seconds=head_seconds,
@@ -333,7 +329,6 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=head_look,
-        why_not_captured=NEGATIVES,
         inference=own_record,
         problems=("relations",),
         seconds=head_seconds,
@@ -358,7 +353,6 @@ SPECS = (
         EncoderCell,
         contract(ENCODER, (None,)),
         look=encoder_look,
-        why_not_captured=NEGATIVES,
         inference=own_record,
         problems=("relations",),
         seconds=encoder_seconds,
@@ -372,7 +366,6 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=encoder_look,
-        why_not_captured=NEGATIVES,
         inference=own_record,
         problems=("relations",),
         seconds=encoder_seconds,

@@ -35,7 +35,7 @@ AHEAD = 64  # steps whose batches are drawn at once: one wait for the device in 
 MOST_DRAWN = 1 << 24  # numbers of one draw
 
 
-class Batches(Protocol):
+class DrawnBatches(Protocol):
     """The batches of one sum, step by step."""
 
     sampler: Sampler
@@ -109,7 +109,7 @@ class HostBatches:
             self.generator.bit_generator.state = self._states[step]
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """Rows of the batches of one sum, drawn ahead; `row` holds that of the current step."""
 
     batches: Any
@@ -122,7 +122,7 @@ class Source(Protocol):
 class TreeSource:
     """Ego trees, the slots that a batch of them takes, and the batches of the steps ahead."""
 
-    def __init__(self, trees: EgoTrees, batches: Batches, labels: Tensor, number_type: torch.dtype) -> None:
+    def __init__(self, trees: EgoTrees, batches: DrawnBatches, labels: Tensor, number_type: torch.dtype) -> None:
         self.trees, self.batches = trees, batches
         self.classes = classes_of(trees, batches.sampler)
         self.slots = SlotTrees(trees, labels, self.classes, number_type)
@@ -194,7 +194,7 @@ class CapturedProgram:
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
-        sources: Sequence[Source],
+        sources: Sequence[RowSource],
         generators: Collection[torch.Generator],
         ahead_steps: int = AHEAD,
     ) -> None:

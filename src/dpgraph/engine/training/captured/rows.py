@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 
 from dpgraph.engine.sampling.slots import DrawnSlots
-from dpgraph.engine.training.captured.program import AHEAD, Batches, CapturedProgram
+from dpgraph.engine.training.captured.program import AHEAD, CapturedProgram, DrawnBatches
 from dpgraph.engine.training.closed_rows import RowStep
 
 
 class MaskSource:
     """The roots of a batch as a mask over all of them; `padding` more places are in none."""
 
-    def __init__(self, batches: Batches, padding: int, device: torch.device) -> None:
+    def __init__(self, batches: DrawnBatches, padding: int, device: torch.device) -> None:
         self.batches, self.padding = batches, padding
         self.row = torch.zeros(batches.sampler.num_roots + padding, dtype=torch.bool, device=device)
 
@@ -26,7 +26,7 @@ class MaskSource:
 class CapturedRows(CapturedProgram):
     """The program of a `RowStep`, private or not."""
 
-    def __init__(self, step: RowStep, batches: Batches, ahead_steps: int = AHEAD) -> None:
+    def __init__(self, step: RowStep, batches: DrawnBatches, ahead_steps: int = AHEAD) -> None:
         """Lay out all rows; a private step draws its batches on the device, others those of the step."""
         self.step, self.all = step, step.every_root()
         padding = self.all.num_roots - batches.sampler.num_roots
