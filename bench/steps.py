@@ -29,7 +29,8 @@ from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.engine.sampling.ego import EgoBatch, pack_ego_trees
-from dpgraph.engine.training.captured.step import CapturedStep, why_not_captured
+from dpgraph.engine.training.captured.dispatch import why_not_captured
+from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.clipping import RootLosses, neighbour_losses, root_losses
 from dpgraph.engine.training.ghost import Recorder
 from dpgraph.engine.training.loop import keep_freed_memory
@@ -81,8 +82,8 @@ def bench(
     clipped sum; `residual` with two batches, g_self and g_full - g_self; and each of them by autograd. `ratio` is
     against `plain`, `of_autograd` against the same step by autograd: of CPU times on a CPU, which other processes
     disturb least, else of wall times. `peak_mib` is the most memory that one step holds beyond what it starts with.
-    `private captured` is the step of fixed shapes with Poisson batches of the same mean size, for networks of at most
-    one hop: captured and replayed on a GPU, on a CPU call by call, as `note` says.
+    `private captured` is the step of fixed shapes with Poisson batches of the same mean size: captured and replayed on
+    a GPU, on a CPU call by call, as `note` says.
     """
     keep_freed_memory()
     graph = synthetic_graph(nodes) if folder is None else load_graph(folder)

@@ -14,11 +14,12 @@ def test_bench_writes_one_row_for_each_step(tmp_path):
         *(("mlp", f"{step}{engine}") for engine in ("", AUTOGRAD) for step in ("plain", "private")),
         ("mlp", CAPTURED),
         *(("gat", f"{step}{engine}") for engine in ("", AUTOGRAD) for step in ("plain", "private", "residual")),
+        ("gat", CAPTURED),
     ]
     with (tmp_path / "steps.csv").open(newline="") as file:
         written = list(csv.DictReader(file))
-    assert [tuple(row) for row in written] == [COLUMNS] * 11
+    assert [tuple(row) for row in written] == [COLUMNS] * 12
     assert [float(row["ratio"]) for row in written if row["step"] == "plain"] == [1, 1]
     assert all(float(row["of_autograd"]) == 1 for row in written if row["step"].endswith(AUTOGRAD))
-    assert [row["step"] for row in written if row["note"] == NOT_CAPTURED] == [CAPTURED]
+    assert [row["step"] for row in written if row["note"] == NOT_CAPTURED] == [CAPTURED] * 2
     assert all(float(row["cpu_ms"]) > 0 and float(row["peak_mib"]) > 0 for row in written)

@@ -343,11 +343,17 @@ def test_own_records_lose_no_more_by_edges_that_leave(toy):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @every_cell
-def test_cpu_and_gpu_agree(toy, name):
-    """Same parameters and batches; noise differs between devices, so private runs are compared in shape only."""
+def test_cpu_and_gpu_agree(toy, name, monkeypatch):
+    """Same parameters and batches.
+
+    Private runs, whose noise the device draws, and students, whose made images it draws, are compared in shape only;
+    networks with dropout, whose masks it draws, without dropout.
+    """
+    if getattr(CELLS[name].model, "dropout", 0):
+        monkeypatch.setitem(CELLS, name, changed(name, model={"dropout": 0.0}))
     cpu, gpu = run(toy, name)[0], run(toy, name, device=torch.device("cuda"))[0]
     assert gpu.logits.shape == cpu.logits.shape
-    if not spec(CELLS[name].method).private:
+    if not spec(CELLS[name].method).private and CELLS[name].method != "pate":
         assert np.allclose(cpu.logits, gpu.logits, atol=1e-3)
 
 

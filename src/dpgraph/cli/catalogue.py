@@ -14,6 +14,7 @@ from dpgraph.config.config import Config, parse
 from dpgraph.config.documents import read_yaml
 from dpgraph.config.inventory import Inventory
 from dpgraph.core.errors import invalid
+from dpgraph.families.registry import spec
 from dpgraph.planning.explain import explain
 from dpgraph.planning.plan import Plan, load_plan
 
@@ -46,8 +47,11 @@ def print_rows(rows: list[Row], as_json: bool) -> None:
 def print_explained(plan: Plan, name: str) -> None:
     """Print where the settings of a cell, or of an artefact's cells, come from."""
     shown = {entry.cell.slug: entry.method for entry in reversed(plan.entries)}  # the first one, as in `explain`
+    by_slug = {entry.cell.slug: entry.cell for entry in plan.entries}
     for slug, rows in explain(plan, name).items():
         print(f"\n{slug}\n{shown[slug].label}" + (f": {shown[slug].about}" if shown[slug].about else ""))
+        reason = spec(by_slug[slug].method).why_not_captured(by_slug[slug])
+        print("step on a GPU: " + (f"not captured: {reason}" if reason else "captured"))
         print_rows([{**row, "value": "null" if row["value"] is None else row["value"]} for row in rows], as_json=False)
 
 

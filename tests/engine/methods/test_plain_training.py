@@ -11,7 +11,7 @@ from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.sampling.edge_lists import EdgeLists
 from dpgraph.engine.sampling.ego import closed_hop
 from dpgraph.engine.training.iterates import StoppingStep, WatchedNetwork, validation_scores
-from dpgraph.engine.training.steps import WholeGraphStep
+from dpgraph.engine.training.steps import BatchStep
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.families.trees import plain
@@ -113,7 +113,7 @@ def test_a_killed_run_goes_on_bit_by_bit(tmp_path, monkeypatch, name, kill_at):
     kill_at = {"after the best": best + 3, "after the end": end + 3}.get(kill_at, kill_at)
     real, calls = (StoppingStep if name.endswith("stopping") else plain.PlainStep), []
     if name == "gnn-1-none":
-        real = WholeGraphStep
+        real = BatchStep
     call = real.__call__
 
     def killed(self):

@@ -13,13 +13,13 @@ from dpgraph.engine.methods.base import Job
 from dpgraph.engine.preparation.base import Order, PrivateData
 from dpgraph.engine.preparation.ledger import Ledger, check_streams
 from dpgraph.engine.sampling import batches
+from dpgraph.engine.training.captured.dispatch import DEVICES
 from dpgraph.engine.training.noise import GaussianNoise, ReleaseNoise
 from dpgraph.families.aggregates.prepared import Sums
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.pate import prepared as gnmax
 from dpgraph.families.registry import method, spec
 from dpgraph.families.subgraphs.mechanism import PoissonSubgraphs
-from dpgraph.families.trees import prepared as trees
 from dpgraph.own_graph.secret import SecretNoise, SecretOrder, SecretReleases
 from dpgraph.own_graph.training import SecretVotes
 from dpgraph.planning.resolve import calibrate, resolve
@@ -231,11 +231,11 @@ def test_a_secret_key_is_no_public_one():
 @pytest.mark.parametrize("name", ["dp-gnn-1-rigorous", "dp-mlp-0-rigorous"])
 def test_batches_of_a_captured_step_come_from_a_secret_stream_of_their_own(name):
     """The program of a CUDA step, run on the CPU."""
-    trees.DEVICES.add("cpu")
+    DEVICES.add("cpu")
     try:
         prepared, procedure = run(name, 0)
     finally:
-        trees.DEVICES.discard("cpu")
+        DEVICES.discard("cpu")
     entry = prepared.ledger.entries["batches of the device"]
     assert entry.secret
     assert entry.counter.draws == prepared.steps

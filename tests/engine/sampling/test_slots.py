@@ -10,14 +10,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpgraph.core.errors import UserError
+from dpgraph.engine.sampling import slots
 from dpgraph.engine.sampling.slots import (
     UNLIKELY,
     SlotClasses,
     fill_slots,
+    fixed_size_batches,
     most_drawn,
     philox,
     poisson_masks,
-    public_classes,
+    random_numbers,
+    slot_classes,
     threshold,
 )
 
@@ -40,7 +43,7 @@ def test_known_answers(counter, key, words):
 
 
 def masks(roots=1000, rate=0.1, key=7, first=0, steps=400, stream=0):
-    return poisson_masks(roots, rate, key, first, steps, stream, LIKE)
+    return poisson_masks(random_numbers(roots, key, first, steps, stream, LIKE), rate)
 
 
 def test_sizes_of_batches_are_binomial():
@@ -130,32 +133,59 @@ def test_every_root_has_a_slot_or_the_overflow_is_reported(batch):
 
 
 @pytest.mark.parametrize(("num_roots", "rate"), [(10, 0.5), (1000, 0.01), (1000, 1.0), (90_000, 0.11), (100, 1e-6)])
-def test_bernstein_bounds_the_binomial(num_roots, rate):
-    most = most_drawn(num_roots, rate)
-    assert stats.binom(num_roots, rate).sf(most) <= UNLIKELY
-    assert most <= num_roots * rate + 9 * (num_roots * rate) ** 0.5 + 15
+def test_slots_are_a_quantile_of_the_binomial_law(num_roots, rate):
+    most, law = most_drawn(num_roots, rate), stats.binom(num_roots, rate)
+    assert law.sf(most) <= UNLIKELY
+    assert most == 0 or law.sf(most - 1) > UNLIKELY
 
 
-@given(st.lists(st.integers(0, 20), min_size=2, max_size=60), st.sampled_from([0.05, 0.3, 1.0]), st.integers(1, 6))
-def test_enough_slots_for_any_lists_within_the_bounds(lengths, rate, max_degree):
-    """Whatever the lengths, if at most K M entries: beyond each width no more roots than it was computed for."""
-    nodes = max(1, -(-sum(lengths) // max_degree))
-    classes = public_classes(
-        num_roots=len(lengths), rate=rate, num_nodes=nodes, max_degree=max_degree, list_cap=max(1, *lengths)
-    )
-    assert classes.widths[-1] == 1 + max(1, *lengths)
+SIZES = st.lists(st.integers(1, 200), min_size=2, max_size=60).map(sorted)
+
+
+@given(SIZES, st.sampled_from([0.05, 0.3, 1.0]), st.sampled_from([1, 20, 4096]), st.booleans())
+def test_enough_slots_for_the_trees_that_there_are(sizes, rate, class_rows, fixed):
+    """Beyond each width no fewer slots than roots that a batch may hold; hubs that are hardly drawn have none."""
+    batch = max(1, int(rate * len(sizes)))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(slots, "CLASS_ROWS", class_rows)
+        classes = slot_classes(np.array(sizes), rate, batch if fixed else len(sizes))
+    assert most_drawn(sum(size > classes.widths[-1] for size in sizes), rate) == 0
     for index in range(len(classes.widths)):
         below = classes.widths[index - 1] if index else 0
-        there = sum(length + 1 > below for length in lengths)
-        assert sum(classes.counts[index:]) >= most_drawn(there, rate)
+        there = sum(size > below for size in sizes)
+        assert sum(classes.counts[index:]) >= min(most_drawn(there, rate), batch if fixed else there)
+    assert classes.slots <= (batch if fixed else len(sizes))
+    assert slot_classes(np.array(sizes), 1e-9, len(sizes)).slots == 1
 
 
-def test_public_numbers_decide_alone():
-    usual = {"num_roots": 90_941, "rate": 0.11, "num_nodes": 169_343, "max_degree": 7}
-    assert public_classes(**usual, list_cap=7).widths == (8,)
-    long = public_classes(**usual, list_cap=100)
-    assert long.widths[-1] == 101
-    assert long.rows < 0.6 * 101 * long.slots
-    assert public_classes(**{**usual, "max_degree": None}, list_cap=None).widths == (1,)
+def test_hubs_have_few_slots():
+    """Slots follow the sizes that there are: one tree of 5,317 rows does not widen 10,000 slots."""
+    sizes = np.sort(np.r_[np.random.default_rng(1).integers(1, 12, 90_000), [60] * 40, [900] * 5, 5317])
+    classes = slot_classes(sizes, 0.11, len(sizes))
+    assert classes.widths[-1] == 5317
+    assert classes.counts[-1] == 1
+    assert classes.rows < 2 * 0.11 * sizes.sum()
     with pytest.raises(UserError, match="slots"):
         SlotClasses((4, 2), (1, 1))
+
+
+def fixed(size=100, roots=1000, **numbers):
+    drawn = random_numbers(roots, **{"key": 7, "first": 0, "steps": 400, "stream": 0, "like": LIKE, **numbers})
+    return fixed_size_batches(drawn, size)
+
+
+def test_batches_of_fixed_size_are_uniform_sets():
+    """Ascending, without repeats; each root as often as any other, each pair of roots as often as any other."""
+    drawn = fixed()
+    assert drawn.shape == (400, 100)
+    assert (drawn.diff() > 0).all()
+    there = torch.zeros(400, 1000).scatter_(1, drawn, 1.0)
+    often = there.sum(0).numpy()
+    law = stats.binom(400, 0.1)
+    assert stats.kstest(law.cdf(often) - law.pmf(often) / 2, "uniform").pvalue > 1e-4
+    pairs = (there[:, ::2] * there[:, 1::2]).sum().item()
+    expected = 400 * 500 * 100 * 99 / (1000 * 999)
+    assert abs(pairs - expected) < 5 * expected**0.5
+    assert torch.equal(fixed(steps=1, first=5), drawn[5:6])
+    assert not torch.equal(fixed(stream=1), drawn)
+    assert torch.equal(fixed(size=1000, steps=2), torch.arange(1000).expand(2, -1))

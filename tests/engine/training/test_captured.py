@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,14 +12,17 @@ from torch.utils._pytree import tree_leaves
 
 from dpgraph.config.cell import Training
 from dpgraph.core.randomness import Key, numpy_generator, torch_generator
+from dpgraph.engine.models.slot_segments import SlotRows
+from dpgraph.engine.sampling import slots as draws
 from dpgraph.engine.sampling.batches import FixedSizeSampler, PoissonSampler
-from dpgraph.engine.sampling.edge_lists import empty_edge_lists, full_edge_lists, stable_edge_lists
+from dpgraph.engine.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.engine.sampling.ego import pack_ego_trees
-from dpgraph.engine.sampling.slots import SlotClasses, fill_slots, poisson_masks, public_classes
-from dpgraph.engine.training.captured import step as captured_steps
-from dpgraph.engine.training.captured.gradients import DeviceRecords
-from dpgraph.engine.training.captured.slot_batch import TreeTable
-from dpgraph.engine.training.captured.step import CapturedStep, why_not_captured
+from dpgraph.engine.sampling.slots import SlotClasses, fill_slots, fixed_size_batches, poisson_masks, random_numbers
+from dpgraph.engine.training.captured import dispatch
+from dpgraph.engine.training.captured import program as programs
+from dpgraph.engine.training.captured.dispatch import why_not_captured
+from dpgraph.engine.training.captured.slot_batch import Level
+from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.clipping import clipped_gradient_sum, neighbour_losses, root_losses
 from dpgraph.engine.training.fused import passes
 from dpgraph.engine.training.iterates import AveragedNetwork, AveragingStep
@@ -29,7 +34,7 @@ ADAM = Training(optimizer="adam", learning_rate=0.1, steps=1)
 SGD = Training(optimizer="sgd", learning_rate=0.5, momentum=0.9, steps=1)
 CASES = [
     (kind, hops, n_enc, n_dec, activation)
-    for kind, hops in (("mlp", 0), ("gcn", 1), ("gin", 1))
+    for kind, hops in (("mlp", 0), ("gcn", 1), ("gin", 1), ("gat", 1), ("gcn", 2), ("gin", 2), ("gat", 2))
     for n_enc, n_dec, activation in ((1, 2, "tanh"), (2, 1, "relu"))
 ] + [("mlp", 0, 0, 1, "tanh")]
 
@@ -66,7 +71,7 @@ class OnDevice(TorchDispatchMode):
 VIEWS = {"view", "select", "unsqueeze", "squeeze", "permute", "slice", "expand", "transpose", "t", "_unsafe_view"} | {
     "alias", "unbind", "diagonal", "split", "_record_function_enter_new", "_record_function_exit", "detach",
 }  # fmt: skip
-MOVES = [(torch, name) for name in ("from_numpy", "tensor", "as_tensor", "arange")] + [
+MOVES = [(torch, name) for name in ("from_numpy", "tensor", "as_tensor")] + [
     (torch.Tensor, name) for name in ("cpu", "cuda", "numpy", "tolist", "item", "__bool__", "__int__", "__float__")
 ]  # between host and device, which on a CPU are one
 
@@ -98,19 +103,20 @@ def step_of(
     features=None,
     dtype=None,
     lists=None,
+    batch_size=None,
 ):
-    """A private step whose terms draw Poisson batches; labels of one root are missing."""
+    """A private step whose terms draw Poisson batches, or batches of a fixed size; the label of one root is missing."""
     hops, roots = network.hops, graph.train_nodes
     trees = pack_ego_trees(lists_of(graph, **lists or {}) if hops else empty_edge_lists(graph), roots, hops)
     alone = pack_ego_trees(empty_edge_lists(graph), roots, hops)
     features = torch.from_numpy(graph.features).to(dtype or torch.float64) if features is None else features
     labels = torch.from_numpy(graph.labels).clone()
     labels[roots[21]] = -1
-    sampler = PoissonSampler(len(roots), rate)
+    sampler = PoissonSampler(len(roots), rate) if batch_size is None else FixedSizeSampler(len(roots), batch_size)
     made = {
         "root": term_of(trees, sampler, clip),
         "own": term_of(alone, PoissonSampler(len(roots), 0.2), clip),
-        "neighbours": term_of(trees, sampler, clip / 3, neighbour_losses),
+        "neighbours": term_of(trees, sampler, clip if isinstance(clip, dict) else clip / 3, neighbour_losses),
     }
     optimizer = make_optimizer(network.parameters(), training, capturable=training is ADAM)
     streams = numpy_generator("batches"), torch_generator("noise")
@@ -127,32 +133,51 @@ def parameters(step):
     return [p.detach().clone() for p in step.step.network.parameters()]
 
 
+@pytest.fixture(autouse=True)
+def narrow_classes(monkeypatch):
+    """As many classes as there are widths, as for large batches."""
+    monkeypatch.setattr(draws, "CLASS_ROWS", 1)
+
+
+def sums_of(step, number):
+    """The sums of a step by the engine without slots, on roots that are drawn here."""
+    own, expected = step.step, torch.zeros_like(step.flat)
+    for source, term in zip(step.slots, own.terms, strict=True):
+        parts = clipped_gradient_sum(
+            own.network, term.trees, source.positions(number), own.features, own.labels, term.clip_norms, term.losses
+        )
+        expected += torch.cat([part.flatten() for part in parts.sums])
+    return expected
+
+
+def fill(step, number):
+    """Put the roots of a step in their slots."""
+    for source in step.sources:
+        source.row.copy_(source.ahead(number, 1).ranks[0])
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("terms", [("root",), ("own", "neighbours")], ids=["trees", "residual"])
-def test_sums_are_those_of_the_step_it_stands_for(graph, make_network, case, terms):
-    kind, hops, *rest = case
-    if not hops and len(terms) > 1:
-        pytest.skip("no neighbours")
-    step = captured(step_of(graph, make_network(hops, *rest, architecture=kind), terms, noise=0.0))
+@pytest.mark.parametrize("kind", ["poisson", "fixed", "groups"])
+def test_sums_are_those_of_the_step_it_stands_for(graph, make_network, case, terms, kind):
+    architecture, hops, *rest = case
+    if len(terms) > 1 and (not hops or kind != "poisson"):
+        pytest.skip("no neighbours, or clipped as the root's own")
+    network = make_network(hops, *rest, architecture=architecture)
+    clip = {name: 0.02 * (1 + place) for place, name in enumerate(network.groups)} if kind == "groups" else 0.05
+    fixed = {} if kind == "poisson" else {"batch_size": 17}
+    step = captured(step_of(graph, network, terms, noise=0.0, clip=clip, **fixed))
     if hops and terms == ("root",):
         assert len(step.slots[0].classes.widths) > 1
     for number in range(3):
-        positions = [slots.positions(number) for slots in step.slots]
-        assert len({len(p) for p in positions} - {0})
-        expected = [torch.zeros_like(p) for p in step.step.network.parameters()]
-        for slots, drawn in zip(step.slots, positions, strict=True):
-            term = slots.term
-            parts = clipped_gradient_sum(
-                step.step.network, term.trees, drawn, step.step.features, step.step.labels, term.clip_norms, term.losses
-            )
-            expected = [a + b for a, b in zip(expected, parts.sums, strict=True)]
-            slots.row.copy_(slots.ahead(number, 1).ranks[0])
-        step.sum_slots()
-        for mine, theirs in zip(step.sums.values(), expected, strict=True):
-            torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
-        step.sum_without_slots(number)
-        for mine, theirs in zip(step.sums.values(), expected, strict=True):
-            torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
+        drawn = [source.positions(number) for source in step.slots]
+        assert all(map(len, drawn))
+        assert not fixed or [len(positions) for positions in drawn] == [17]
+        expected = sums_of(step, number)
+        fill(step, number)
+        for summed in (step.sum_slots, lambda number=number: step.sum_without_slots(number)):
+            summed()
+            torch.testing.assert_close(step.flat, expected, rtol=1e-10, atol=1e-12)
 
 
 def test_a_step_is_clip_noise_divide_and_update(graph, make_network):
@@ -164,8 +189,7 @@ def test_a_step_is_clip_noise_divide_and_update(graph, make_network):
     for number in range(2):
         drawn = [slots.positions(number) for slots in step.slots]
         flat = torch.zeros_like(step.flat)
-        for slots, positions in zip(step.slots, drawn, strict=True):
-            term = slots.term
+        for term, positions in zip(step.step.terms, drawn, strict=True):
             parts = clipped_gradient_sum(
                 network, term.trees, positions, step.step.features, step.step.labels, term.clip_norms, term.losses
             )
@@ -175,7 +199,7 @@ def test_a_step_is_clip_noise_divide_and_update(graph, make_network):
         moved = torch.cat([(a - b).flatten() for a, b in zip(before, parameters(step), strict=True)])
         torch.testing.assert_close(moved, 0.5 / 12.5 * flat, rtol=1e-9, atol=1e-12)
         before = parameters(step)
-    assert [slots.term.draws.count for slots in step.slots] == [2, 2]
+    assert [term.draws.count for term in step.step.terms] == [2, 2]
     assert step.step.noise.draws == 2
     assert step.overflows == 0
 
@@ -187,7 +211,7 @@ def test_a_batch_without_a_slot_for_each_root_is_exact(graph, make_network, monk
     ends = []
     for few in (False, True):
         if few:
-            monkeypatch.setattr(captured_steps, "public_classes", lambda **numbers: SlotClasses((2, 12), counts))
+            monkeypatch.setattr(programs, "slot_classes", lambda *numbers: SlotClasses((2, 12), counts))
         step = captured(step_of(graph, make_network(1), rate=0.3, training=training), ahead_steps=4)
         sizes = [step() for _ in range(10)]
         ends.append((parameters(step), sizes))
@@ -199,7 +223,7 @@ def test_a_batch_without_a_slot_for_each_root_is_exact(graph, make_network, monk
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("case", [*CASES[:6], ("residual", 1, 1, 2, "tanh")], ids=str)
+@pytest.mark.parametrize("case", [*CASES, ("residual", 1, 1, 2, "tanh"), ("residual", 2, 1, 2, "tanh")], ids=str)
 def test_shapes_are_fixed_and_the_host_reads_nothing(graph, make_network, monkeypatch, case):
     """The same calls with the same shapes at every step, whatever was drawn."""
     kind, hops, *rest = case
@@ -209,8 +233,7 @@ def test_shapes_are_fixed_and_the_host_reads_nothing(graph, make_network, monkey
     step()  # the optimiser makes its state
     seen = []
     for number in (1, 2, 3):
-        for slots in step.slots:
-            slots.row.copy_(slots.ahead(number, 1).ranks[0])
+        fill(step, number)
         with OnDevice() as mode, monkeypatch.context() as patched:
             for place, name in MOVES:
                 patched.setattr(place, name, _moved)
@@ -219,25 +242,39 @@ def test_shapes_are_fixed_and_the_host_reads_nothing(graph, make_network, monkey
     assert seen[0] == seen[1] == seen[2]
 
 
-@pytest.mark.parametrize("terms", [("root",), ("own", "neighbours")], ids=["trees", "residual"])
-@pytest.mark.parametrize("kind", ["gcn", "gin"])
-def test_nothing_is_on_the_host(graph, make_network, terms, kind):
-    """On the device `meta`, which has no numbers: reading one fails, and so does a number that comes from the host."""
-    step = captured(step_of(graph, make_network(1, 2, 2, architecture=kind), terms))
+def to_meta(step):
+    """Move all that a program reads to the device `meta`, which has no numbers."""
     network = step.step.network.to("meta")
-    for slots in step.slots:
-        table, layout = slots.table, slots.layout
-        slots.row = slots.row.to("meta")
-        slots.table = TreeTable(*(values.to("meta") for values in (table.nodes, table.sizes, table.labels)))
-        layout.owner, layout.first, layout.columns = (
-            values.to("meta") for values in (layout.owner, layout.first, layout.columns)
+    for source in step.slots:
+        own, trees = source.slots, source.slots.trees
+        source.row = source.row.to("meta")
+        own.entries = own.entries.to("meta")
+        own.own, own.labels = own.own.to("meta"), own.labels.to("meta")
+        own.levels = [Level(level.start.to("meta"), level.sizes.to("meta")) for level in own.levels]
+        own.rows = [SlotRows(rows.counts, rows.widths, torch.device("meta")) for rows in own.rows]
+        own.trees = replace(
+            trees,
+            nodes=trees.nodes.to("meta"),
+            segment_ptr=tuple(ptr.to("meta") for ptr in trees.segment_ptr),
+            columns=tuple(None if columns is None else columns.to("meta") for columns in trees.columns),
         )
-    step.records = DeviceRecords(step.records.values.to("meta"), step.records.finite)
+    step.records.values = step.records.values.to("meta")
     step.limits = [limits.to("meta") for limits in step.limits]
     step.flat = step.flat.to("meta")
-    parts = step.flat.split([p.numel() for p in network.parameters()])
-    step.sums = {p: part.view_as(p) for p, part in zip(network.parameters(), parts, strict=True)}
+    step.parameters = list(network.parameters())
+    del step.sums
+
+
+@pytest.mark.parametrize("terms", [("root",), ("own", "neighbours")], ids=["trees", "residual"])
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
+def test_nothing_is_on_the_host(graph, make_network, terms, hops, kind):
+    """On the device `meta`, which has no numbers: reading one fails, and so does a number that comes from the host."""
+    step = captured(step_of(graph, make_network(hops, 2, 2, architecture=kind), terms))
+    assert len(step.sums)
+    to_meta(step)
     step.sum_slots()
+    assert step.flat.device.type == "meta"
     with pytest.raises(RuntimeError, match="meta"):
         step.flat.sum().item()
 
@@ -245,6 +282,7 @@ def test_nothing_is_on_the_host(graph, make_network, terms, kind):
 def test_a_step_takes_few_calls(graph, make_network, monkeypatch):
     """Of trees of one class, as DP-GCN's are; 567 calls were issued for each step on a GPU before."""
     monkeypatch.setattr(passes, "_has_fast_tanh", lambda: True)  # as on a GPU
+    monkeypatch.setattr(draws, "CLASS_ROWS", 4096)
     step = captured(step_of(graph, make_network(1, 1, 2), dtype=torch.float64, lists={"max_degree": 7, "list_cap": 7}))
     assert step.slots[0].classes.widths == (8,)
     step()
@@ -252,8 +290,8 @@ def test_a_step_takes_few_calls(graph, make_network, monkeypatch):
         step.program()
     kernels = [name for name, _ in mode.calls if name not in VIEWS]
     print(f"{len(mode.calls)} calls of ATen, {len(kernels)} of them no views; before: 567")
-    assert len(mode.calls) < 240
-    assert len(kernels) < 140
+    assert len(mode.calls) < 250
+    assert len(kernels) < 148
 
 
 def test_the_recorder_of_calls_sees_reads(graph, make_network):
@@ -287,21 +325,22 @@ class Tape(TorchDispatchMode):
                     old.copy_(new)
 
 
-class Replayed(CapturedStep):
-    """`CapturedStep` on a GPU, with a tape for the graph."""
+def replayed(program):
+    """The program with a tape for the graph, as on a GPU."""
 
-    tape = None
-
-    def _run(self):
-        if self.tape is not None:
-            self.tape.replay()
-        elif not self._warm:
-            self.program()
-            self._warm = True
+    def run():
+        if program.tape is not None:
+            program.tape.replay()
+        elif not program.warm:
+            program.program()
+            program.warm = True
         else:
-            self.tape = Tape()
-            with self.tape:
-                self.program()
+            program.tape = Tape()
+            with program.tape:
+                program.program()
+
+    program.tape, program.warm, program._run = None, False, run
+    return program
 
 
 def memory(step):
@@ -313,29 +352,34 @@ def memory(step):
 
 
 @pytest.mark.parametrize("training", [ADAM, SGD], ids=["adam", "sgd"])
-@pytest.mark.parametrize("kind", ["mlp", "gcn", "gin", "residual"])
+@pytest.mark.parametrize("kind", ["mlp", "gcn", "gin", "gat", "residual", "gcn-2", "gat-2", "groups", "fixed"])
 def test_what_is_replayed_is_the_step(graph, make_network, monkeypatch, kind, training):
     """Bit by bit, from the third step on calls that were recorded in the second; some steps have too few slots."""
-    hops, terms = int(kind != "mlp"), ("own", "neighbours") if kind == "residual" else ("root",)
+    hops = 2 if kind.endswith("2") else int(kind != "mlp")
+    architecture = kind[:3] if kind[:3] in ("mlp", "gin", "gat") else "gcn"
     if kind in ("gcn", "gin"):
-        monkeypatch.setattr(captured_steps, "public_classes", lambda **numbers: SlotClasses((2, 12), (9, 9)))
+        monkeypatch.setattr(programs, "slot_classes", lambda *numbers: SlotClasses((2, 12), (9, 9)))
     steps = []
-    for made in (CapturedStep, Replayed):
-        network = make_network(hops, architecture="gcn" if kind == "residual" else kind)
-        step = made(step_of(graph, network, terms, rate=0.3, training=training), Key(3), ahead_steps=4)
-        step.start_at(0)
-        steps.append(step)
-    plain, replayed = steps
+    for _ in range(2):
+        network, options = make_network(hops, architecture=architecture), {"training": training, "rate": 0.3}
+        if kind == "groups":
+            options |= {"clip": dict.fromkeys(network.groups, 0.05), "batch_size": 12}
+            options["noise"] = tuple(0.1 * (1 + place) for place, _ in enumerate(network.parameters()))
+        if kind == "fixed":
+            options["batch_size"] = 12
+        terms = ("own", "neighbours") if kind == "residual" else ("root",)
+        steps.append(captured(step_of(graph, network, terms, **options), ahead_steps=4))
+    plain, program = steps[0], replayed(steps[1])
     for number in range(9):
-        assert plain() == replayed()
-        for one, other in zip(parameters(plain), parameters(replayed), strict=True):
+        assert plain() == program()
+        for one, other in zip(parameters(plain), parameters(program), strict=True):
             assert torch.equal(one, other), f"step {number}"
         if number == 1:
-            addresses = memory(replayed)
-    assert memory(replayed) == addresses
-    assert replayed.tape is not None
-    assert (replayed.overflows > 0) == (kind in ("gcn", "gin"))
-    assert 9 - replayed.overflows > 3
+            addresses = memory(program)
+    assert memory(program) == addresses
+    assert program.tape is not None
+    assert (program.overflows > 0) == (kind in ("gcn", "gin"))
+    assert 9 - program.overflows > 3
 
 
 def test_a_tape_keeps_what_the_host_knew(graph, make_network):
@@ -351,23 +395,16 @@ def test_a_tape_keeps_what_the_host_knew(graph, make_network):
 
 def test_batches_are_drawn_where_the_step_is():
     """On the device `meta`: no word comes from the host, and no shape depends on what was drawn."""
-    masks = poisson_masks(31, 0.3, key=7, first=5, steps=4, stream=1, like=torch.zeros(1, device="meta"))
+    there = torch.zeros(1, device="meta")
+    numbers = random_numbers(31, key=7, first=5, steps=4, stream=1, like=there)
+    assert fixed_size_batches(numbers, 7).shape == (4, 7)
+    masks = poisson_masks(numbers, 0.3)
     assert (masks.device.type, tuple(masks.shape)) == ("meta", (4, 31))
     ends = torch.zeros(2, dtype=torch.int64, device="meta")
     with OnDevice():
         drawn = fill_slots(masks, ends, SlotClasses((2, 12), (9, 5)))
     shapes = [(part.device.type, tuple(part.shape)) for part in (drawn.ranks, drawn.overflow, drawn.sizes)]
     assert shapes == [("meta", (4, 14)), ("meta", (4,)), ("meta", (4,))]
-
-
-def test_slots_follow_from_public_numbers_alone(graph, make_network):
-    """Not from lists, which are all shorter than they may be."""
-    step = captured(step_of(graph, make_network(1), lists={"max_degree": 30, "list_cap": 200}))
-    own = step.slots[0]
-    longest = int(np.diff(step.step.terms[0].trees.row_ptr[-1]).max())
-    assert longest < own.classes.widths[-1] == 201
-    roots, nodes = len(graph.train_nodes), graph.num_nodes
-    assert own.classes == public_classes(num_roots=roots, rate=0.4, num_nodes=nodes, max_degree=30, list_cap=200)
 
 
 def test_the_host_reads_once_for_many_steps(graph, make_network, monkeypatch):
@@ -379,11 +416,12 @@ def test_the_host_reads_once_for_many_steps(graph, make_network, monkeypatch):
     assert drawn == [0, 5, 10]
 
 
-@pytest.mark.parametrize("kind", ["gcn", "gin"])
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
 @pytest.mark.parametrize("n_enc", [1, 2])
-def test_a_record_that_is_not_finite_leaves_its_readers_out(graph, make_network, kind, poison, n_enc):
-    network = make_network(1, n_enc, 1, "relu", architecture=kind)
+def test_a_record_that_is_not_finite_leaves_its_readers_out(graph, make_network, kind, poison, n_enc, hops):
+    network = make_network(hops, n_enc, 1, "relu", architecture=kind)
     features = torch.from_numpy(graph.features).double()
     step = captured(step_of(graph, network, rate=1.0, features=features))
     term = step.step.terms[0]
@@ -402,10 +440,11 @@ def test_a_record_that_is_not_finite_leaves_its_readers_out(graph, make_network,
             torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["gcn", "gin"])
-def test_update_ignores_nodes_outside_the_batch_s_trees(graph, make_network, kind):
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
+def test_update_ignores_nodes_outside_the_batch_s_trees(graph, make_network, kind, hops):
     """Bit-identical sums whatever the records of other nodes are, padding and empty slots included."""
-    network, results = make_network(1, architecture=kind), []
+    network, results = make_network(hops, architecture=kind), []
     features = torch.from_numpy(graph.features).double()
     step = captured(step_of(graph, network, rate=0.1, features=features))
     trees = step.step.terms[0].trees
@@ -444,6 +483,22 @@ def test_a_step_that_was_not_told_where_it_starts_is_refused(graph, make_network
     assert size == len(step.slots[0].positions(5))
 
 
+def test_groups_have_noise_of_their_own(graph, make_network):
+    """The standard deviation of each parameter's noise, over steps whose sums are known."""
+    network = make_network(1)
+    stds = tuple(0.1 * 4**place for place, _ in enumerate(network.parameters()))
+    clip = dict.fromkeys(network.groups, 0.05)
+    step = captured(step_of(graph, network, noise=stds, clip=clip, batch_size=9, training=SGD))
+    seen = []
+    for number in range(40):
+        expected = sums_of(step, number)
+        step()
+        seen.append(step.flat * 12.5 - expected)
+    parts = torch.stack(seen).split([p.numel() for p in network.parameters()], dim=1)
+    for part, std in zip(parts, stds, strict=True):
+        assert abs(part.std().item() / std - 1) < 5 / (2 * part.numel()) ** 0.5
+
+
 def test_numbers_that_change_after_the_capture_are_refused(graph, make_network):
     step = captured(step_of(graph, make_network(1)))
     step()
@@ -454,12 +509,12 @@ def test_numbers_that_change_after_the_capture_are_refused(graph, make_network):
 
 def test_terms_draw_independent_batches(graph, make_network):
     step = captured(step_of(graph, make_network(1), ("root", "root")))
-    one, two = (slots.masks(0, 64) for slots in step.slots)
+    one, two = (source.batches.masks(0, 64, source.row) for source in step.slots)
     both = (one & two).sum().item()
     assert abs(both - 0.16 * one.numel()) < 5 * (0.16 * one.numel()) ** 0.5
 
 
-def test_what_is_not_captured(graph, make_network):
+def test_what_is_not_captured(graph, make_network, monkeypatch):
     def reason(network, change=lambda step: None):
         step = step_of(graph, network)
         change(step)
@@ -476,12 +531,17 @@ def test_what_is_not_captured(graph, make_network):
         object.__setattr__(step, "optimizer", make_optimizer(step.network.parameters(), ADAM))
 
     assert reason(make_network(1)) is None
-    assert "hop" in reason(make_network(2))
-    assert "closed form" in reason(make_network(1, architecture="gat"))
     assert "own" in reason(make_network(1), replaced(losses=lambda *arguments: root_losses(*arguments)))
-    assert "separately" in reason(make_network(1), replaced(clip_norms={"encoder": 1.0}))
     assert "host" in reason(make_network(1), of_the_host)
-    fixed = term_of(None, FixedSizeSampler(45, 5), 1.0).draws
-    assert "Poisson" in reason(make_network(1), replaced(draws=fixed))
-    whole = pack_ego_trees(full_edge_lists(graph, graph.train_nodes), graph.train_nodes, 1)
-    assert "cap" in reason(make_network(1), replaced(trees=whole))
+    step = step_of(graph, make_network(1))
+    assert "host" in why_not_captured(lambda: 0)
+    assert "library" in why_not_captured(replace(step, engine=lambda *arguments: ()))
+    other = term_of(None, replace(step.terms[0].draws.sampler), 1.0).draws
+    other.sampler = object()
+    assert "fixed size" in reason(make_network(1), replaced(draws=other))
+    with pytest.raises(TypeError, match="library"):
+        dispatch.captured(replace(step, engine=lambda *arguments: ()), lambda: Key(3))
+    with pytest.raises(TypeError, match="key"):
+        dispatch.captured(step)
+    monkeypatch.setattr(dispatch, "MOST_ROWS", 3)
+    assert "rows" in reason(make_network(1))

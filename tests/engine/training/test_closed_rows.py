@@ -1,6 +1,8 @@
 """Steps over rows of weights: gradients against the engine for any network, the bound of a root, noise."""
 
 import math
+from dataclasses import replace
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -17,10 +19,15 @@ from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.weighted_rows import PaddedRows, RowNetwork, RowTable, with_constant
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
 from dpgraph.engine.training import closed_rows
+from dpgraph.engine.training.captured import dispatch
+from dpgraph.engine.training.captured.dispatch import why_not_captured
+from dpgraph.engine.training.captured.program import HostBatches
+from dpgraph.engine.training.captured.rows import CapturedRows
 from dpgraph.engine.training.clipping import clipped_gradient_sum
 from dpgraph.engine.training.closed_rows import RowPrivatizer, RowStep, write_gradient
 from dpgraph.engine.training.noise import GaussianNoise, add_gaussian_noise
 from dpgraph.engine.training.optimizers import make_optimizer
+from tests.engine.training.test_captured import MOVES, OnDevice, _moved
 from tests.engine.weighted_rows import WeightedRows
 
 CPU = torch.device("cpu")
@@ -262,3 +269,58 @@ def test_impossible_settings():
     deep = Network(Model(architecture="mlp", hops=0, encoder_layers=2), 11, CLASSES, torch.Generator())
     with pytest.raises(TypeError, match="one encoder layer and one decoder layer"):
         RowNetwork(deep, "tanh")
+
+
+def captured_of(step, start=0, **options):
+    program = CapturedRows(step, HostBatches(step.draws.sampler, step.draws.generator), **options)
+    program.start_at(start)
+    return program
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("private", [True, False], ids=["private", "plain"])
+def test_a_captured_step_is_the_usual_one(kind, sampler, private):
+    """With the same batches and the same noise; what the accounting reads is counted."""
+    if sampler != "fixed" and not private:
+        pytest.skip("batches without privacy have a fixed size")
+    steps = [step_of(kind, sampler, optimizer="adam")[0] for _ in range(2)]
+    if not private:
+        for step in steps:
+            step.privatizer = None
+    program = captured_of(steps[0], ahead_steps=4)
+    for _ in range(10):
+        assert program() == steps[1]()
+        torch.testing.assert_close(*(step.network.theta.data for step in steps), rtol=1e-4, atol=1e-5)
+    assert steps[0].draws.generator.bit_generator.state == steps[1].draws.generator.bit_generator.state
+    if private:
+        assert steps[0].draws.count == 10
+        assert steps[0].privatizer.noise == replace(steps[1].privatizer.noise, generator=ANY)
+    assert "host" in why_not_captured(steps[1])
+
+
+@pytest.mark.parametrize("private", [True, False], ids=["private", "plain"])
+def test_a_captured_step_has_fixed_shapes_and_reads_nothing(private, monkeypatch):
+    step, _ = step_of(sampler="fixed", optimizer="adam")
+    step.optimizer = make_optimizer(
+        [step.network.theta], Training(optimizer="adam", learning_rate=0.1, steps=1), capturable=True
+    )
+    step.privatizer = step.privatizer if private else None
+    assert why_not_captured(step) is None
+    program, seen = captured_of(step), []
+    program()  # the optimiser makes its state
+    monkeypatch.setattr(closed_rows, "may_lose", lambda finite: True)  # as on a GPU
+    for number in (1, 2, 3):
+        program.source.row.copy_(program.source.ahead(number, 1).ranks[0])
+        with OnDevice() as mode, monkeypatch.context() as patched:
+            for place, name in MOVES:
+                patched.setattr(place, name, _moved)
+            program.program()
+        seen.append(mode.calls)
+    assert seen[0] == seen[1] == seen[2]
+    if private:
+        step.privatizer.noise.std = 0.1
+        with pytest.raises(TypeError, match="changed"):
+            program()
+    monkeypatch.setattr(dispatch, "MOST_STATES", 3)
+    assert "hidden states" in why_not_captured(step)

@@ -20,7 +20,7 @@ from dpgraph.engine.sampling.batches import PoissonSampler
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists, full_edge_lists
 from dpgraph.engine.sampling.ego import pack_ego_trees
 from dpgraph.engine.training import opacus_engine
-from dpgraph.engine.training.captured.step import why_not_captured
+from dpgraph.engine.training.captured.dispatch import why_not_captured
 from dpgraph.engine.training.clipping import clipped_gradient_sum
 from dpgraph.engine.training.opacus_engine import checked_epsilon, opacus_gradients
 from dpgraph.families.trees.mechanism import PoissonTrees

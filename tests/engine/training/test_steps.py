@@ -22,7 +22,7 @@ from dpgraph.engine.training import clipping
 from dpgraph.engine.training.clipping import clipped_gradient_sum, neighbour_losses, root_losses
 from dpgraph.engine.training.noise import add_gaussian_noise
 from dpgraph.engine.training.optimizers import apply_gradient, make_optimizer
-from dpgraph.engine.training.steps import PlainStep, WholeGraphStep
+from dpgraph.engine.training.steps import BatchStep, PlainStep, WholeGraphLoss
 from tests.engine.training.steps import private_step, term_of
 
 SGD = Training(optimizer="sgd", learning_rate=0.5, steps=1)
@@ -212,15 +212,12 @@ def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, 
             sampler,
             numpy_generator("batches"),
         ),
-        lambda network, optimizer: WholeGraphStep(
-            network,
+        lambda network, optimizer: BatchStep(
             optimizer,
-            closed_hop(whole),
-            torch.from_numpy(roots),
-            features,
-            labels,
             sampler,
             numpy_generator("batches"),
+            WholeGraphLoss(network, closed_hop(whole), torch.from_numpy(roots), features, labels),
+            torch.device("cpu"),
         ),
     ):
         network = make_network(hops, architecture=kind)
@@ -250,7 +247,7 @@ class CalledOperators(TorchDispatchMode):
 @pytest.mark.parametrize(("kind", "hops"), [("mlp", 0), ("gcn", 2), ("gin", 2), ("gat", 1), ("gat", 2)])
 def test_steps_do_not_wait_for_the_device(graph, make_network, kind, hops, monkeypatch):
     """The operators that a GPU would run, called on the CPU: none needs a value on the host; dropping roots neither."""
-    monkeypatch.setattr(clipping, "_may_lose", lambda finite: True)
+    monkeypatch.setattr(clipping, "may_lose", lambda finite: True)
     trees, features, labels = task(graph, hops)
     features[int(trees.roots[3])] = float("inf")
     network = make_network(hops, architecture=kind)
@@ -265,9 +262,10 @@ def test_steps_do_not_wait_for_the_device(graph, make_network, kind, hops, monke
     if hops:
         hop = closed_hop(EdgeLists(graph.out_ptr, graph.out_idx))
         roots = torch.from_numpy(graph.train_nodes)
-        steps.append(WholeGraphStep(network, optimizer, hop, roots, features, labels, sampler, streams[0]))
+        loss = WholeGraphLoss(network, hop, roots, features, labels)
+        steps.append(BatchStep(optimizer, sampler, streams[0], loss, torch.device("cpu")))
     for step in steps:  # what is computed once, before the first step, may ask
-        step._dense if isinstance(step, WholeGraphStep) else step._inputs
+        step.loss._dense if isinstance(step, BatchStep) else step._inputs
     with CalledOperators() as called:
         assert [step() for step in steps] == [30] * len(steps)
     assert {"addmm", "normal_"} <= called.names
@@ -285,7 +283,7 @@ def test_dropping_without_asking_gives_the_same_sums(graph, make_network, kind, 
     features[7] = float("nan")
     network, positions = make_network(2, architecture=kind), np.arange(trees.num_roots)
     one = clipped_gradient_sum(network, trees, positions, features, labels, 0.3)
-    monkeypatch.setattr(clipping, "_may_lose", lambda finite: True)
+    monkeypatch.setattr(clipping, "may_lose", lambda finite: True)
     other = clipped_gradient_sum(network, trees, positions, features, labels, 0.3)
     assert 0 < one.dropped < len(positions)
     assert all(torch.isfinite(a).all() and torch.equal(a, b) for a, b in zip(one.sums, other.sums, strict=True))

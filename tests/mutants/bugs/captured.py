@@ -5,10 +5,14 @@ from __future__ import annotations
 from tests.mutants.bugs.shorthand import edit, swap
 
 SLOTS = "dpgraph.engine.sampling.slots:"
-GRADIENTS = "dpgraph.engine.training.captured.gradients:"
+GHOST = "dpgraph.engine.training.ghost:"
+SEGMENTS = "dpgraph.engine.models.slot_segments:"
+BATCH = "dpgraph.engine.training.captured.slot_batch:"
+PROGRAM = "dpgraph.engine.training.captured.program:"
 STEP = "dpgraph.engine.training.captured.step:"
 OF_SLOTS = "tests/engine/sampling/test_slots.py::"
 OF_CAPTURED = "tests/engine/training/test_captured.py::"
+OF_PLAIN = "tests/engine/training/test_captured_plain.py::"
 
 BUGS = (
     edit(
@@ -20,56 +24,98 @@ BUGS = (
     ),
     edit(
         "roots without a slot are left out",
-        STEP + "CapturedStep.__call__",
+        PROGRAM + "CapturedProgram.__call__",
         "ahead.fits[index]",
         "ahead.fits",
         OF_CAPTURED + "test_a_batch_without_a_slot_for_each_root_is_exact[(1, 12)-adam]",
     ),
     edit(
         "draws of a captured step are not counted",
-        STEP + "CapturedStep.__call__",
-        "slots.term.draws.count += 1",
-        "slots.term.draws.count += 0",
+        STEP + "CapturedStep.count",
+        "term.draws.count += 1",
+        "term.draws.count += 0",
         "tests/engine/methods/test_captured.py::test_what_ran_is_what_was_accounted_for[dp-gnn-1-rigorous]",
     ),
     edit(
         "a captured program keeps numbers that have changed",
-        STEP + "CapturedStep.__call__",
+        STEP + "CapturedStep.check",
         "self._baked != self._numbers()",
         "self._baked is None",
         OF_CAPTURED + "test_numbers_that_change_after_the_capture_are_refused",
     ),
     edit(
         "roots of a tree that is not finite are summed in slots",
-        GRADIENTS + "RowGradients.add_weighted",
-        "gradients.masked_fill(lost, 0)",
-        "gradients.masked_fill(lost & False, 0)",
-        OF_CAPTURED + "test_a_record_that_is_not_finite_leaves_its_readers_out[1-nan-gcn]",
+        GHOST + "CallRows.finite_rows",
+        "self.gradients.masked_fill(lost, 0)",
+        "self.gradients.masked_fill(lost & (not isinstance(self.sizes, SlotRows)), 0)",
+        OF_CAPTURED + "test_a_record_that_is_not_finite_leaves_its_readers_out[1-nan-gcn-1]",
     ),
     edit(
         "rows of trees in slots are not scaled by clip factors",
-        GRADIENTS + "RowGradients.add_weighted",
-        "self.layout.per_row(factors).unsqueeze(1)",
-        "self.layout.per_row(factors).unsqueeze(1).sign()",
-        OF_CAPTURED + "test_sums_are_those_of_the_step_it_stands_for[trees-('gcn', 1, 1, 2, 'tanh')]",
+        GHOST + "CallRows.per_row",
+        "self.sizes.per_row(values).view(-1, 1, 1)",
+        "self.sizes.per_row(values.sign() if values.is_floating_point() else values).view(-1, 1, 1)",
+        OF_CAPTURED + "test_sums_are_those_of_the_step_it_stands_for[poisson-trees-('gcn', 1, 1, 2, 'tanh')]",
     ),
     edit(
         "padding of slots counts as a row",
-        "dpgraph.engine.training.captured.slot_batch:SlotBatch.segments",
-        "layout.columns[:width] < self.sizes[own]",
-        "layout.columns[:width] <= self.sizes[own]",
-        OF_CAPTURED + "test_sums_are_those_of_the_step_it_stands_for[trees-('gin', 1, 2, 1, 'relu')]",
+        SEGMENTS + "SlotSegments.there",
+        "self.rows.column < self.lengths",
+        "self.rows.column <= self.lengths",
+        OF_CAPTURED + "test_sums_are_those_of_the_step_it_stands_for[poisson-trees-('gin', 1, 2, 1, 'relu')]",
+    ),
+    edit(
+        "attention reads the padding of slots",
+        SEGMENTS + "SlotSegments.runs",
+        "self.rows.column >= self.lengths",
+        "self.rows.column > self.lengths",
+        OF_CAPTURED + "test_sums_are_those_of_the_step_it_stands_for[poisson-trees-('gat', 1, 1, 2, 'tanh')]",
+    ),
+    edit(
+        "padded rows of level 1 read another tree",
+        BATCH + "SlotBatch._lists",
+        "rows.owner.index_select(0, reader)",
+        "rows.owner.index_select(0, reader).masked_fill_(padding.index_select(0, reader), 0)",
+        OF_CAPTURED + "test_a_record_that_is_not_finite_leaves_its_readers_out[1-nan-gin-2]",
+    ),
+    edit(
+        "slots without a root count where nothing is clipped",
+        "dpgraph.engine.training.captured.plain:CapturedTrees.program",
+        "self.flat.div_(batch.finite.sum())",
+        "self.flat.div_(len(batch.roots))",
+        OF_PLAIN + "test_steps_on_trees_move_parameters_as_the_usual_ones[gcn-1-closed-poisson]",
+    ),
+    edit(
+        "groups of a captured step share one noise",
+        STEP + "CapturedStep._scale",
+        "torch.full_like(p, std)",
+        "torch.full_like(p, stds[0])",
+        OF_CAPTURED + "test_groups_have_noise_of_their_own",
+    ),
+    edit(
+        "batches of fixed size are the first roots",
+        SLOTS + "fixed_size_batches",
+        "numbers.topk(size, largest=False, sorted=False).indices.sort().values",
+        "torch.arange(size).expand(len(numbers), -1)",
+        OF_SLOTS + "test_batches_of_fixed_size_are_uniform_sets",
+    ),
+    edit(
+        "a checkpoint has the generator of batches ahead of the step",
+        PROGRAM + "HostBatches.use",
+        "step in self._states",
+        "step not in self._states",
+        OF_PLAIN + "test_steps_on_a_loss_are_the_usual_ones[mlp-0-fixed]",
     ),
     edit(
         "both terms of a captured step draw one batch",
-        SLOTS + "poisson_masks",
+        SLOTS + "random_numbers",
         "torch.full_like(pairs, stream)",
         "torch.full_like(pairs, 0)",
         OF_CAPTURED + "test_terms_draw_independent_batches",
     ),
     edit(
         "batches of a resumed run begin again",
-        SLOTS + "poisson_masks",
+        SLOTS + "random_numbers",
         "torch.arange(first, first + steps, device=like.device)",
         "torch.arange(0, steps, device=like.device)",
         OF_CAPTURED + "test_it_goes_on_where_it_was[3]",
@@ -83,9 +129,9 @@ BUGS = (
     ),
     edit(
         "a captured program keeps the batch of its capture",
-        STEP + "CapturedStep.__call__",
-        "slots.row.copy_(drawn.ranks[index])",
-        "slots.row = drawn.ranks[index]",
+        PROGRAM + "CapturedProgram.__call__",
+        "source.row.copy_(drawn.ranks[index])",
+        "source.row = drawn.ranks[index]",
         OF_CAPTURED + "test_what_is_replayed_is_the_step[mlp-adam]",
     ),
     edit(
@@ -111,7 +157,7 @@ BUGS = (
     ),
     edit(
         "a step whose optimiser counts on the host is captured",
-        STEP + "why_not_captured",
+        "dpgraph.engine.training.captured.dispatch:why_not_captured",
         "group.get('capturable') is False",
         "group.get('capturable') is None",
         OF_CAPTURED + "test_what_is_not_captured",
@@ -122,16 +168,6 @@ BUGS = (
         "for layer, gradients in by_layer.items(): ...",
         "float(losses.sum())\nfor layer, gradients in by_layer.items(): ...",
         OF_CAPTURED + "test_shapes_are_fixed_and_the_host_reads_nothing[('gcn', 1, 1, 2, 'tanh')]",
-    ),
-    edit(
-        "slots are as many as the longest list needs",
-        STEP + "classes_of",
-        "public_classes(num_roots=sampler.num_roots, rate=sampler.rate, num_nodes=lists.num_nodes, "
-        "max_degree=None if alone else lists.max_degree, list_cap=lists.list_cap)",
-        "public_classes(num_roots=sampler.num_roots, rate=sampler.rate, num_nodes=lists.num_nodes, "
-        "max_degree=None if alone else lists.max_degree, "
-        "list_cap=None if alone else int(np.diff(term.trees.row_ptr[-1]).max()) - 1)",
-        OF_CAPTURED + "test_slots_follow_from_public_numbers_alone",
     ),
     edit(
         "roots that a class has no slots for are left out",
@@ -162,7 +198,7 @@ BUGS = (
     ),
     edit(
         "batches of a captured step are drawn on the host",
-        SLOTS + "poisson_masks",
+        SLOTS + "random_numbers",
         "torch.arange((num_roots + 1) // 2, device=like.device)",
         "torch.arange((num_roots + 1) // 2)",
         OF_CAPTURED + "test_batches_are_drawn_where_the_step_is",

@@ -11,14 +11,14 @@ import torch
 from torch import nn
 
 from dpgraph.core.errors import invalid
-from dpgraph.core.randomness import numpy_generator, torch_generator
+from dpgraph.core.randomness import Key, numpy_generator, torch_generator
 from dpgraph.data.records import VALIDATION
 from dpgraph.engine.methods.base import Job, Observation, Observe, Outcome, evaluation_steps
 from dpgraph.engine.methods.request import batch_size
 from dpgraph.engine.models.inference import FullGraph, Predictor
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.batches import FixedSizeSampler, nodes_in_use
-from dpgraph.engine.training.captured.step import DEVICES
+from dpgraph.engine.training.captured.dispatch import DEVICES, captured, why_not_captured
 from dpgraph.engine.training.checkpoint import Checkpoint, Generator
 from dpgraph.engine.training.iterates import AveragedNetwork, Scores, StoppingStep, WatchedNetwork, validation_scores
 from dpgraph.engine.training.loop import train
@@ -37,9 +37,32 @@ class Bench:
     masks: torch.Generator | None  # of dropout; None: the model has none
 
     @property
+    def all_masks(self) -> tuple[torch.Generator, ...]:
+        """The generators of dropout masks."""
+        return () if self.masks is None else (self.masks,)
+
+    @property
     def generators(self) -> dict[str, Generator]:
         """The generators that the network draws from; a checkpoint keeps their states."""
         return {} if self.masks is None else {"masks": self.masks}
+
+
+def on_device(job: Job, step: Step, key: Callable[[], Key] | None = None) -> tuple[Step, dict[str, str]]:
+    """Return the step as one captured program where the job's device has them, else the step itself; and a note.
+
+    Args:
+        job: The seed to train.
+        step: The step that runs on a CPU.
+        key: Opens the stream of the batches of a private step; others draw those of the step.
+
+    Returns:
+        The step that runs, and for the record `captured`, or why it is not.
+    """
+    if job.device.type not in DEVICES:
+        return step, {}
+    if reason := why_not_captured(step):
+        return step, {"step": f"not captured: {reason}"}
+    return captured(step, key), {"step": "captured"}
 
 
 def set_up(job: Job, build: Callable[[Job, int, torch.Generator | None], Any] | None = None) -> Bench:

@@ -152,6 +152,21 @@ def own_record(cell: Any) -> PredictionInput:
     return PredictionInput.OWN_RECORD
 
 
+def captured(cell: Any) -> str:
+    """Return why the step of a cell on ego trees, or on one loss, is not captured on a GPU; empty: it is."""
+    private = cell.privacy is not None
+    if private and getattr(cell.training, "engine", "own") != "own":
+        return "another library forms the gradients"
+    return "with dropout gradients have no closed form" if private and cell.model.dropout else ""
+
+
+def uncaptured(reason: str) -> Callable[[Any], str]:
+    """Return a function that gives one reason why the steps of a method are not captured."""
+    return lambda cell: reason
+
+
+NO_STEPS = uncaptured("it makes no steps")
+
 Rule = Callable[[Size, float | None], Mapping[str, Any]]
 
 
@@ -187,6 +202,8 @@ class MethodSpec:
     shared: Callable[[Any, Size, int], tuple[Hashable, float]] | None = None
     # by name, a part of a cell from what the registry declares of a data set, and the target epsilon: no record is read
     rules: Mapping[str, Rule] = field(default_factory=dict)
+    # from a cell, why its step is not captured as one program on a GPU; empty: it is, memory permitting
+    why_not_captured: Callable[[Any], str] = lambda cell: "the host puts each batch together"
     # from the mechanism of a result, the name of what replaced its variant; empty: the variant ran
     fallback: Callable[[Mapping[str, Any]], str] = lambda mechanism: ""
     # by relation, its name where its parameters do not depend on the protected data: epsilon is 0

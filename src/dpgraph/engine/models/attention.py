@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from dpgraph.engine.models.segments import PaddedRuns, Segments, blocks, reduce
+from dpgraph.engine.models.segments import PaddedRuns, Segments, reduce
 
 CHUNK_ENTRIES_CPU = 2048  # entries whose gathered keys stay in a core's cache
 CHUNK_ENTRIES_CUDA = 1 << 18
@@ -141,12 +141,9 @@ class _AttendStates(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Context, queries: Tensor, states: Tensor, segments: Segments, scale: float) -> Tensor:
-        lengths = segments.lengths
-        if lengths is None:
-            raise TypeError("attend_states needs segments without shared rows")
         # Not in the queries' own layout, in which blocks could not be written in place.
         result, weights = torch.empty_like(queries, memory_format=torch.contiguous_format), []
-        for block in blocks(lengths, states.device):
+        for block in segments.runs():
             rows = block.take(states)
             weights.append(block_weights(block, queries[block.runs], rows, scale))
             block.put(result, weights[-1], rows)
@@ -158,10 +155,10 @@ class _AttendStates(torch.autograd.Function):
     def backward(ctx: Context, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
         queries, states, *saved = ctx.saved_tensors  # type: ignore[attr-defined]
         segments: Segments = ctx.segments  # type: ignore[attr-defined]
-        out, lengths = gradients[0], segments.lengths
+        out = gradients[0]
         query_gradient = torch.empty_like(queries, memory_format=torch.contiguous_format)
         state_gradient = states.new_empty(len(states) + 1, states.shape[1])
-        for block, weights in zip(blocks(lengths, states.device), saved, strict=True):  # type: ignore[arg-type]
+        for block, weights in zip(segments.runs(), saved, strict=True):
             rows, above, own = block.take(states), out[block.runs], queries[block.runs]
             scores, both = block_gradients(weights, rows, above, own, ctx.scale)  # type: ignore[attr-defined]
             block.put(query_gradient, scores, rows)

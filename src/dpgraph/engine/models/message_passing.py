@@ -80,7 +80,7 @@ class GatLayer(nn.Module):
         own = segments.own(rows)
         if segments.alone:  # softmax over one row is 1, whatever the scores, which have no gradient
             return self._combine(dense(self.value, own, level), level, dense)
-        if segments.lengths is None:
+        if not segments.own_rows:
             keys, values = dense(self.key, rows, level + 1), dense(self.value, rows, level + 1)
             return self.receive(own, keys, values, segments, level, dense)
         # Roots read every row once: keys and values act on the roots instead of all rows, and the gradient of a root

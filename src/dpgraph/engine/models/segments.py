@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -23,6 +24,13 @@ PADDED_ROWS = 512  # of a block
 FEW_ROWS = 4096  # as many as padding makes them: one padded block costs less than several
 
 
+class SegmentedBatch(Protocol):
+    """A batch that has segments of its own."""
+
+    def segments(self, level: int) -> Any:
+        """Return how a level reads the next one, by the methods of `Segments`."""
+
+
 @dataclass(frozen=True)
 class Segments:
     """Segment i holds the rows `columns[ptr[i] : ptr[i + 1]]`, its own row first."""
@@ -34,8 +42,10 @@ class Segments:
     index: Tensor | None = None  # (num_rows,) row i is rows[index[i]] of what `own`, `sum` and `mean` are given
 
     @classmethod
-    def of_level(cls, batch: EgoBatch, level: int, index: Tensor | None = None) -> Segments:
+    def of_level(cls, batch: EgoBatch | SegmentedBatch, level: int, index: Tensor | None = None) -> Segments:
         """Return how level `level` of ego trees reads the next one."""
+        if not isinstance(batch, EgoBatch):
+            return batch.segments(level)  # type: ignore[no-any-return]
         hop, sizes = batch.hops[level], batch.sizes[level + 1]
         # A root reads all its rows. Where it is its only one, so does it on every level.
         columns = None if bool(np.all(sizes == 1)) else hop.columns
@@ -117,6 +127,17 @@ class Segments:
         return None if self.index is None or self.columns is not None else self.lengths
 
     @property
+    def own_rows(self) -> bool:
+        """True if every row is in one segment, as far as the host knows."""
+        return self.lengths is not None
+
+    def runs(self) -> Iterator[PaddedRuns]:
+        """Yield the rows of all segments in blocks, where every row is in one segment."""
+        if self.lengths is None:
+            raise TypeError("runs need segments without shared rows")
+        return blocks(self.lengths, self.ptr.device)
+
+    @property
     def alone(self) -> bool:
         """True if every segment consists of its own row."""
         return len(self.entries) == self.num_segments
@@ -196,12 +217,11 @@ class PaddedRuns:
         for first in range(0, runs, most):
             last = min(first + most, runs)
             part = slice(first, last)
+            missing = None if self.missing is None else self.missing[part]
             if isinstance(self.runs, slice) and isinstance(self.rows, slice):
-                yield _equal_runs(
-                    self.runs.start + first, self.runs.start + last, self.rows.start + first * width, width
-                )
+                start, row = self.runs.start, self.rows.start
+                yield equal_runs(start + first, start + last, row + first * width, width, missing)
             else:
-                missing = None if self.missing is None else self.missing[part]
                 yield PaddedRuns(self.runs[part], self.rows[part], (last - first, width), missing, self.places[part])  # type: ignore[index]
 
     def put(self, result: Tensor, left: Tensor, right: Tensor) -> None:
@@ -229,14 +249,14 @@ def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[PaddedRuns]:
         return
     if len(cuts) < FEW_BLOCKS:
         for first, last in zip([0, *cuts], [*cuts, len(lengths)], strict=True):
-            yield _equal_runs(int(first), int(last), int(starts[first]), int(lengths[first]))
+            yield equal_runs(int(first), int(last), int(starts[first]), int(lengths[first]))
         return
     order = np.argsort(lengths, kind="stable")
     ascending = bool(np.all(np.diff(lengths) >= 0))
     ordered = lengths[order]
     for first, last in pairwise(_cuts(ordered)):
         if ascending and ordered[first] == ordered[last - 1]:
-            yield _equal_runs(int(first), int(last), int(starts[first]), int(ordered[first]))
+            yield equal_runs(int(first), int(last), int(starts[first]), int(ordered[first]))
         else:
             yield _padded_runs(order[first:last], starts, lengths, device)
 
@@ -254,11 +274,11 @@ def _cuts(ordered: np.ndarray) -> list[int]:
     return [*result, len(ordered)]
 
 
-def _equal_runs(first: int, last: int, begin: int, width: int) -> PaddedRuns:
-    """Return neighbouring runs of equal length, whose rows begin at `begin`."""
+def equal_runs(first: int, last: int, begin: int, width: int, missing: Tensor | None = None) -> PaddedRuns:
+    """Return neighbouring runs of equal length, whose rows begin at `begin`; `missing` ones (b, w) are padding."""
     shape = (last - first, width)
     runs = slice(first, last)
-    return PaddedRuns(runs, slice(begin, begin + shape[0] * width), shape, None, runs)
+    return PaddedRuns(runs, slice(begin, begin + shape[0] * width), shape, missing, runs)
 
 
 def _padded_runs(runs: np.ndarray, starts: np.ndarray, lengths: np.ndarray, device: torch.device) -> PaddedRuns:

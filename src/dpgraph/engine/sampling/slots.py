@@ -1,30 +1,35 @@
-"""Poisson batches of fixed shape: drawn from a counter, and laid out in a fixed number of slots.
+"""Batches of fixed shape: drawn from a counter, and laid out in a fixed number of slots.
 
-**Draws.** Whether a root is in the batch of a step is a function of key, step and root alone. Philox4x32-10 (Salmon,
-Moraes, Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, SC 2011) in integer operations on tensors gives
-the same words on a CPU and a GPU. It has no state that a stop, a replay or an overflow could put out of step, and the
-batches of many steps are drawn at once. Generators of PyTorch have neither property: on a CPU they are another
-algorithm, and a captured program draws from a state on the host. Privacy requires that every root of every step is in
-with probability q, independently. As in `sampling.batches`, a generator that passes the statistical tests of BigCrush,
-seeded by the run's own names, stands in for independent numbers.
+**Draws.** A number of 62 bits for each root is a function of key, step and root alone. Philox4x32-10 (Salmon, Moraes,
+Dror and Shaw, *Parallel random numbers: as easy as 1, 2, 3*, SC 2011) in integer operations on tensors gives the same
+words on a CPU and a GPU. It has no state that a stop, a replay or an overflow could put out of step, and the batches of
+many steps are drawn at once. Generators of PyTorch have neither property: on a CPU they are another algorithm, and a
+captured program draws from a state on the host. A Poisson batch holds the roots whose numbers are below q 2^62; a batch
+of fixed size m those with the m smallest numbers, so that every set of m roots is equally likely. As in
+`sampling.batches`, a generator that passes the statistical tests of BigCrush, seeded by the run's own names, stands in
+for independent numbers.
 
 **Slots.** A slot of class c takes a tree of at most `widths[c]` rows. Roots beyond a class's slots go to the next wider
 class; a batch that does not fit in the widest either is reported, never cut: its step runs without fixed shapes.
 
-**How many slots**, from public numbers alone. All lists together have at most K M entries, of M nodes that are each in
-at most K lists; so at most n(w) = min(N, K M / w) of the N roots have trees of more than w rows, and with high
-probability at most T(w) of them are in a batch (Bernstein). Slots of all classes beyond width w add up to T(w), hence
-class c has T(w_(c-1)) - T(w_c) of its own: with the wider ones that smaller trees may use, that is enough whatever the
-graph is. Where K M / (D + 1) / 2 is at least N, no narrower class is promised: there is one, of the widest trees.
+**How many slots.** Widths halve from the largest tree down, whatever the lists' bounds are: K bounds how often a node
+occurs, not how large a tree is. Of the n(w) roots whose trees have more than w rows, at most T(w) are in a batch, but
+with probability `UNLIKELY` (a quantile of the binomial law). Slots of all classes beyond width w add up to T(w), hence
+class c has T(w_(c-1)) - T(w_c) of its own: with the wider ones that smaller trees may use, that is enough. Hubs that
+are hardly ever drawn have none. A class that would save few rows is left out, as each costs calls of its own. So the
+number of slots depends on the graph, which changes memory and time of a step, and no result: a batch and its sum are
+the same in any slots.
 """
 
 from __future__ import annotations
 
-import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import torch
+from scipy.special import bdtrc
 from torch import Tensor
 
 from dpgraph.core.errors import invalid
@@ -36,7 +41,8 @@ WORD = 0xFFFFFFFF
 BITS = 62  # of the number that decides about a root: an int64 that is not negative
 
 Words = tuple[Tensor, Tensor, Tensor, Tensor]
-UNLIKELY = 1e-6  # probability that the roots beyond one width do not fit: then the step runs without slots
+CLASS_ROWS = 4096  # rows that take as long as the calls of one class more
+UNLIKELY = 1e-4  # probability that the roots beyond one width do not fit: then the step runs without slots
 
 
 def philox(counter: Words, key: int) -> Words:
@@ -53,11 +59,10 @@ def philox(counter: Words, key: int) -> Words:
     return a, b, c, d
 
 
-def poisson_masks(num_roots: int, rate: float, key: int, first: int, steps: int, stream: int, like: Tensor) -> Tensor:
-    """Return masks (steps, num_roots) of the roots in the batches of the steps `first`, `first` + 1, ...
+def random_numbers(num_roots: int, key: int, first: int, steps: int, stream: int, like: Tensor) -> Tensor:
+    """Return numbers (steps, num_roots) of 62 bits for the steps `first`, `first` + 1, ... and every root.
 
-    `stream` tells apart the terms of a step, which draw independently; the result is on the device of `like`. A root is
-    in where a number of 62 bits is below floor(q 2^62): with probability at most q, and less than 2^-62 below it.
+    `stream` tells apart the terms of a step, which draw independently; the result is on the device of `like`.
     """
     if not 0 <= first < 2**32 - steps:
         raise invalid("step", first, "an integer from 0 to 2^32")
@@ -65,7 +70,21 @@ def poisson_masks(num_roots: int, rate: float, key: int, first: int, steps: int,
     step = torch.arange(first, first + steps, device=like.device).unsqueeze(1).expand_as(pairs)
     words = philox((pairs, step, torch.full_like(pairs, stream), torch.zeros_like(pairs)), key)
     left, right = (words[i].bitwise_left_shift(BITS - 32) | (words[i + 1] >> (64 - BITS)) for i in (0, 2))
-    return torch.stack([left, right], 2).flatten(1)[:, :num_roots] < threshold(rate)
+    return torch.stack([left, right], 2).flatten(1)[:, :num_roots]
+
+
+def poisson_masks(numbers: Tensor, rate: float) -> Tensor:
+    """Return masks (steps, N) of the roots in Poisson batches.
+
+    A root is in where its number of 62 bits is below floor(q 2^62): with probability at most q, and less than 2^-62
+    below it.
+    """
+    return numbers < threshold(rate)
+
+
+def fixed_size_batches(numbers: Tensor, size: int) -> Tensor:
+    """Return the roots (steps, m) in batches of m = `size`, ascending: those with the smallest numbers."""
+    return numbers.topk(size, largest=False, sorted=False).indices.sort().values
 
 
 def threshold(rate: float) -> int:
@@ -81,7 +100,7 @@ def _upper(product: Tensor) -> Tensor:
 class SlotClasses:
     """Slots of ascending widths, and how many there are of each."""
 
-    widths: tuple[int, ...]  # ascending; the last is D + 1
+    widths: tuple[int, ...]  # ascending
     counts: tuple[int, ...]  # slots of each class
 
     def __post_init__(self) -> None:
@@ -91,44 +110,43 @@ class SlotClasses:
 
     @property
     def slots(self) -> int:
+        """Number of slots of all classes."""
         return sum(self.counts)
 
     @property
     def rows(self) -> int:
+        """Number of rows of all slots."""
         return sum(width * count for width, count in zip(self.widths, self.counts, strict=True))
 
 
-def public_classes(
-    *, num_roots: int, rate: float, num_nodes: int, max_degree: int | None, list_cap: int | None
-) -> SlotClasses:
-    """Return the classes of slots from public numbers.
+def slot_classes(sizes: np.ndarray, rate: float, most: int) -> SlotClasses:
+    """Return the classes of slots for trees of these sizes (N,), ascending.
 
     Args:
-        num_roots: N.
-        rate: q.
-        num_nodes: M.
-        max_degree: K; None for trees of one row.
-        list_cap: D; None for trees of one row.
+        sizes: Rows of each tree.
+        rate: q, or m / N for batches of fixed size.
+        most: Largest batch: N, or m.
     """
-    widest = 1 + (list_cap or 0)
-    entries = num_roots * (widest - 1) if max_degree is None else max_degree * num_nodes
-    widths = [widest]
-    while widths[0] > 1:
+    widths = [int(sizes[-1])]
+    while widths[0] > sizes[0]:
         widths.insert(0, widths[0] // 2)
-    needed = [
-        most_drawn(num_roots if not below else min(num_roots, entries // below), rate) for below in (0, *widths[:-1])
-    ]
-    own = [first - second for first, second in pairwise((*needed, 0))]
-    kept = [(width, count) for width, count in zip(widths, own, strict=True) if count]
+    beyond = len(sizes) - np.searchsorted(sizes, [0, *widths[:-1]], side="right")
+    needed = [min(most, most_drawn(int(count), rate)) for count in beyond]
+    needed[0] = max(1, needed[0])
+    kept: list[tuple[int, int]] = []
+    left = 0  # slots of narrower classes that were left out
+    for place, (width, own) in enumerate(zip(widths, (a - b for a, b in pairwise((*needed, 0))), strict=True)):
+        left += own
+        if left and (place == len(widths) - 1 or left * (widths[place + 1] - width) >= CLASS_ROWS):
+            kept.append((width, left))
+            left = 0
     return SlotClasses(tuple(width for width, _ in kept), tuple(count for _, count in kept))
 
 
 def most_drawn(num_roots: int, rate: float) -> int:
-    """Return a number that Bin(num_roots, rate) exceeds with probability at most `UNLIKELY` (Bernstein)."""
-    mean, deviations = num_roots * rate, -math.log(UNLIKELY)
-    third = deviations / 3
-    most = mean + third + math.sqrt(third**2 + 2 * deviations * mean * (1 - rate))
-    return min(num_roots, math.ceil(most))
+    """Return the smallest number that Bin(num_roots, rate) exceeds with probability at most `UNLIKELY`."""
+    counts = range(num_roots + 1)
+    return bisect_left(counts, True, key=lambda count: bool(bdtrc(count, num_roots, rate) <= UNLIKELY))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from dpgraph.core.errors import invalid
 from dpgraph.engine.models.network import Network, owners
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, upload
-from dpgraph.engine.training.fused.inputs import FirstRows, TreeInputs
+from dpgraph.engine.training.fused.inputs import TreeInputs
 from dpgraph.engine.training.fused.network import Parts, first_rows, has_closed_form, neighbour_parts, root_parts
 from dpgraph.engine.training.fused.records import DenseRecords
 from dpgraph.engine.training.fused.shared import groups
@@ -125,7 +125,7 @@ def clipped_gradient_sum(
     forms = engine or _root_gradients
     for places, by_layer, values in forms(network, trees, positions, features, labels, losses, inputs):
         squared, factors, finite = clip_factors(by_layer, values, column, bounds)
-        lost = finite if _may_lose(finite) else None
+        lost = finite if may_lose(finite) else None
         for layer, gradients in by_layer.items():
             gradients.add_weighted(sums, factors[:, column[layer]], lost)
         norms[upload(places, norms.device)] = squared.sqrt()
@@ -176,7 +176,7 @@ def gradient_norms(
     return norms
 
 
-CLOSED_FORMS: dict[RootLosses, Callable[[Network, EgoBatch, FirstRows, Tensor], Parts]] = {
+CLOSED_FORMS: dict[RootLosses, Callable[..., Parts]] = {  # network, batch, its records, labels
     root_losses: root_parts,
     neighbour_losses: neighbour_parts,
 }
@@ -244,7 +244,7 @@ def _squared_norms(
     return squared, scale
 
 
-def _may_lose(finite: Tensor) -> bool:
+def may_lose(finite: Tensor) -> bool:
     """Return whether a root may have to be left out; on a GPU True, because an answer would wait for the device."""
     return finite.is_cuda or not bool(finite.all())
 

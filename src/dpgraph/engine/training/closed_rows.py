@@ -18,6 +18,7 @@ from dpgraph.core.errors import invalid
 from dpgraph.engine.models.segments import reduce
 from dpgraph.engine.models.weighted_rows import RowBatch, RowNetwork, RowTable
 from dpgraph.engine.sampling.batches import Draws
+from dpgraph.engine.training.clipping import may_lose
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.precision import enlarged_norms
 
@@ -47,8 +48,8 @@ def write_gradient(network: RowNetwork, batch: RowBatch, share: Tensor, clip_nor
     delta.mul_((error @ decoder[:, :-1]).unsqueeze(1)).mul_(batch.weights.unsqueeze(2))
     if clip_norm is not None:
         factors = _clip_factors(batch.gram, delta, error, mixed, clip_norm)
-        if factors.is_cuda or not bool(factors.all()):  # 0 times infinity is not 0
-            lost = factors == 0
+        lost = factors == 0
+        if may_lose(~lost):  # 0 times infinity is not 0
             for tensor in (error, mixed, delta.flatten(1)):
                 tensor.masked_fill_(lost.unsqueeze(1), 0)
         share = share * factors
@@ -110,9 +111,12 @@ class RowStep:
 
     def __post_init__(self) -> None:
         self.gradient = torch.zeros_like(self.network.theta.data)
+        self._all = self.every_root() if self.rows.num_places <= ALL_PLACES else None
+
+    def every_root(self) -> RowBatch:
+        """Return all roots, and the first one again up to whole vectors, where it is not read."""
         every = np.arange(self.draws.sampler.num_roots)
-        filled = np.pad(every, (0, -len(every) % VECTOR))  # the first root again, which is then not read
-        self._all = self.rows.batch(filled) if self.rows.num_places <= ALL_PLACES else None
+        return self.rows.batch(np.pad(every, (0, -len(every) % VECTOR)))
 
     def __call__(self) -> int:
         positions = self.draws.next()
@@ -120,18 +124,25 @@ class RowStep:
         if self._all is not None:
             share = np.zeros(self._all.num_roots)
             share[positions] = one
-            self._write(self._all, share)
+            self.write(self._all, self._uploaded(share))
         elif len(positions):
-            self._write(self.rows.batch(positions), np.full(len(positions), one))
+            self.write(self.rows.batch(positions), self._uploaded(np.full(len(positions), one)))
         else:
             self.gradient.zero_()
+        self.update()
+        return len(positions)
+
+    def update(self) -> None:
+        """Add noise to the gradient, if the step is private, and move the parameters."""
         if self.privatizer is not None:
             self.privatizer.add_noise(self.gradient)
         self.network.theta.grad = self.gradient
         self.optimizer.step()
-        return len(positions)
 
-    def _write(self, batch: RowBatch, share: np.ndarray) -> None:
+    def write(self, batch: RowBatch, share: Tensor) -> None:
+        """Write the gradient of a batch whose roots have these shares (R,)."""
         clip_norm = None if self.privatizer is None else self.privatizer.clip_norm
-        shares = torch.from_numpy(share).to(self.gradient.device, self.gradient.dtype, non_blocking=True)
-        write_gradient(self.network, batch, shares, clip_norm, self.gradient)
+        write_gradient(self.network, batch, share, clip_norm, self.gradient)
+
+    def _uploaded(self, share: np.ndarray) -> Tensor:
+        return torch.from_numpy(share).to(self.gradient.device, self.gradient.dtype, non_blocking=True)

@@ -10,7 +10,7 @@ sum_i g_i . a_i, one copy per root.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,9 +24,11 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dpgraph.engine.models.dense import KeyLinear, SelfWeight
 from dpgraph.engine.models.segments import PaddedRuns, blocks
+from dpgraph.engine.models.slot_segments import SlotRows, joined
 from dpgraph.engine.sampling.ego import EgoBatch, upload
 from dpgraph.engine.training.fused.passes import weighed
 
+RootRows = np.ndarray | SlotRows  # the rows of each root: any number (B,), or those of its slot
 LAYERS = (nn.Linear, SelfWeight)  # whose gradients are known for each root
 
 
@@ -53,11 +55,12 @@ class CallRows:
 
     inputs: Tensor  # A (n, H, d_in): one input, or one for each head of an attention layer
     gradients: Tensor  # G (n, H, d_out); the outputs of all heads together where they share their input
-    sizes: np.ndarray  # (B,) rows of each root, host
+    sizes: RootRows  # (B,) rows of each root, host
     squares: Tensor | None = None  # (n, 1) squared lengths of `gradients`, where known
+    finite: bool = False  # True where all inputs are known to be
 
     @classmethod
-    def flat(cls, inputs: Tensor, gradients: Tensor, sizes: np.ndarray, squares: Tensor | None = None) -> CallRows:
+    def flat(cls, inputs: Tensor, gradients: Tensor, sizes: RootRows, squares: Tensor | None = None) -> CallRows:
         """Return the rows of (n, d_in) and (n, d_out), with the (n,) squared lengths of the latter where known."""
         own = None if squares is None else squares.unsqueeze(1)
         return cls(inputs.unsqueeze(1), gradients.unsqueeze(1), sizes, own)
@@ -65,10 +68,18 @@ class CallRows:
     @cached_property
     def once(self) -> bool:
         """True if each root has one row."""
+        if isinstance(self.sizes, SlotRows):
+            return self.sizes.once
         return len(self.sizes) == len(self.inputs) and bool(np.all(self.sizes == 1))
+
+    def runs(self) -> Iterator[PaddedRuns]:
+        """Yield the rows of all roots in blocks."""
+        return self.sizes.runs() if isinstance(self.sizes, SlotRows) else blocks(self.sizes, self.inputs.device)
 
     def per_row(self, values: Tensor) -> Tensor:
         """Return values (B,) of roots as (n, 1, 1) values of rows."""
+        if isinstance(self.sizes, SlotRows):
+            return self.sizes.per_row(values).view(-1, 1, 1)
         if not self.once:
             counts = upload(self.sizes, values.device)
             values = torch.repeat_interleave(values, counts, output_size=len(self.inputs))
@@ -76,6 +87,8 @@ class CallRows:
 
     def per_root(self, values: Tensor) -> Tensor:
         """Return the (B,) sums of values (n,) over each root's rows."""
+        if isinstance(self.sizes, SlotRows):
+            return self.sizes.per_root(values)
         if self.once:
             return values
         lengths = upload(self.sizes, values.device)
@@ -84,7 +97,8 @@ class CallRows:
     def finite_rows(self, finite: Tensor) -> tuple[Tensor, Tensor]:
         """Return inputs and gradients with lost roots overwritten, because 0 times infinity is not 0."""
         lost = ~self.per_row(finite)
-        return self.inputs.masked_fill(lost, 0), self.gradients.masked_fill(lost, 0)
+        inputs = self.inputs if self.finite else self.inputs.masked_fill(lost, 0)
+        return inputs, self.gradients.masked_fill(lost, 0)
 
 
 @dataclass(frozen=True)
@@ -104,7 +118,7 @@ class LinearGradients:
         d_in, d_out = rows.inputs.shape[2], rows.gradients.shape[2]
         gram_limit = d_in * d_out / (d_in + d_out)
         result, scale = rows.gradients.new_empty(2, len(rows.sizes))
-        for block in blocks(rows.sizes, rows.inputs.device):
+        for block in rows.runs():
             form = gram_form if block.shape[1] <= gram_limit else explicit_form
             result[block.runs], scale[block.runs] = form(*_by_head(rows, block), bias)
         return result, scale
@@ -271,11 +285,27 @@ def explicit_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
 
 def _interleave(calls: tuple[CallRows, ...]) -> CallRows:
     """Return the rows of several calls of one layer, brought together root by root."""
-    owners = np.concatenate([np.repeat(np.arange(len(rows.sizes)), rows.sizes) for rows in calls])
+    slots = [rows.sizes for rows in calls if isinstance(rows.sizes, SlotRows)]
+    if slots:
+        return _interleaved_slots(calls, slots)
+    sizes = [rows.sizes for rows in calls if not isinstance(rows.sizes, SlotRows)]
+    owners = np.concatenate([np.repeat(np.arange(len(own)), own) for own in sizes])
     order = upload(np.argsort(owners, kind="stable"), calls[0].inputs.device)
     inputs = torch.cat([rows.inputs for rows in calls])[order]
     gradients = torch.cat([rows.gradients for rows in calls])[order]
-    return CallRows(inputs, gradients, np.sum([rows.sizes for rows in calls], axis=0))
+    return CallRows(inputs, gradients, np.sum(sizes, axis=0))
+
+
+def _interleaved_slots(calls: Sequence[CallRows], slots: Sequence[SlotRows]) -> CallRows:
+    """Return `_interleave` of rows in slots."""
+    inputs, gradients = (
+        joined([torch.cat(parts, 1).flatten(0, 1) for parts in zip(*every, strict=True)])
+        for every in zip(
+            *((own.padded(rows.inputs), own.padded(rows.gradients)) for rows, own in zip(calls, slots, strict=True)),
+            strict=True,
+        )
+    )
+    return CallRows(inputs, gradients, SlotRows.side_by_side(slots))
 
 
 @dataclass

@@ -16,7 +16,7 @@ from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.models.sparse import reading
 from dpgraph.engine.sampling.batches import Draws, Sampler
-from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, Hop, upload
+from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, Hop
 from dpgraph.engine.training.clipping import (
     ClipNorms,
     Engine,
@@ -63,30 +63,32 @@ class PlainStep:
 
     def __call__(self) -> int:
         positions = self.sampler.draw(self.batches)
-        if not self._fused:
-            return _descend(self.optimizer, positions, self._losses)
+        if not self.fused:
+            return _descend(self.optimizer, positions, self.losses)
         if len(positions):
             sums = gradient_sum(self.network, self.trees, positions, self.features, self.labels, self._inputs)
             apply_gradient(self.optimizer, sums, len(positions))
         return len(positions)
 
     @cached_property
-    def _fused(self) -> bool:
+    def fused(self) -> bool:
+        """True if gradients come from closed forms."""
         return self.forward is Network.__call__ and has_closed_form(self.network)
 
     @cached_property
     def _inputs(self) -> TreeInputs:
         return TreeInputs(self.trees, self.features)
 
-    def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
+    def losses(self, positions: np.ndarray) -> Iterator[Tensor]:
+        """Yield the summed losses of a batch in parts."""
         for batch in self.trees.chunks(positions):
             logits = self.forward(self.network, batch, self.features)
             yield root_cross_entropy(logits, self.labels[batch.roots]).sum()
 
 
 @dataclass(frozen=True)
-class WholeGraphStep:
-    """`PlainStep` on ego trees of whole lists, computed once per node instead of once per tree.
+class WholeGraphLoss:
+    """The loss of `PlainStep` on ego trees of whole lists, computed once per node instead of once per tree.
 
     States depend on the node alone, not on whose tree it is in, so the loss and its gradient are the same; the
     cost is one pass over the graph, whatever the batch. `hop` holds every node's closed list; None without hops.
@@ -94,22 +96,17 @@ class WholeGraphStep:
     """
 
     network: Network
-    optimizer: torch.optim.Optimizer
     hop: Hop | None
     roots: Tensor  # (R,) int64 node ids
     features: Tensor
     labels: Tensor
-    sampler: Sampler
-    batches: np.random.Generator
 
-    def __call__(self) -> int:
-        return _descend(self.optimizer, self.sampler.draw(self.batches), self._losses)
-
-    def _losses(self, positions: np.ndarray) -> Iterator[Tensor]:
-        chosen = self.roots[upload(positions, self.roots.device)]
+    def __call__(self, positions: Tensor) -> Tensor:
+        """Return the mean cross-entropy of the roots at `positions` (b,), at least one."""
+        chosen = self.roots[positions]
         states = self.network.on_graph(self.features, self._segments, self._dense)
         logits = self.network.decoder(states[chosen])
-        yield root_cross_entropy(logits, self.labels[chosen]).sum()
+        return root_cross_entropy(logits, self.labels[chosen]).sum() / len(positions)
 
     @cached_property
     def _dense(self) -> Dense:
@@ -122,20 +119,28 @@ class WholeGraphStep:
 
 @dataclass(frozen=True)
 class BatchStep:
-    """A step against a loss of a batch, without privacy; `loss` takes (b,) positions on the device."""
+    """A step against a loss of a batch, without privacy; `loss` takes (b,) positions on the device.
+
+    `masks` are the generators that the loss draws from.
+    """
 
     optimizer: torch.optim.Optimizer
     sampler: Sampler
     batches: np.random.Generator
     loss: Callable[[Tensor], Tensor]
     device: torch.device
+    masks: Sequence[torch.Generator] = ()
 
     def __call__(self) -> int:
         positions = self.sampler.draw(self.batches)
-        self.optimizer.zero_grad(set_to_none=True)
-        self.loss(torch.from_numpy(positions).to(self.device)).backward()
-        self.optimizer.step()
+        self.move(torch.from_numpy(positions).to(self.device))
         return len(positions)
+
+    def move(self, positions: Tensor) -> None:
+        """Move the parameters against the loss of the batch at these positions."""
+        self.optimizer.zero_grad(set_to_none=True)
+        self.loss(positions).backward()
+        self.optimizer.step()
 
 
 def _descend(

@@ -21,6 +21,7 @@ from dpgraph.engine.methods.spec import (
     StoppedTraining,
     Variant,
     own_record,
+    uncaptured,
 )
 from dpgraph.families.aggregates.embedding_mechanism import (
     EmbeddedAggregates,
@@ -281,6 +282,8 @@ DGC_BUDGETS: dict[str, dict[str, Any]] = {
     "published": {"receivers": 3},
 }
 
+STAGES = uncaptured("the network changes from stage to stage, with noisy sums between them")
+
 SPECS = (
     MethodSpec(
         "dp-gap",
@@ -291,6 +294,7 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=gap_look,
+        why_not_captured=STAGES,
         inference=own_record,
         rules=OWN_GRAPHS,
         seconds=seconds,
@@ -304,6 +308,7 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=progap_look,
+        why_not_captured=STAGES,
         inference=own_record,
         rules=OWN_GRAPHS,
         seconds=seconds,
@@ -339,6 +344,7 @@ SPECS = (
         },
         tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
         look=dgc_look,
+        why_not_captured=STAGES,
         inference=own_record,
         rules={RULE: aggregation},
         seconds=dgc_seconds,

@@ -9,7 +9,14 @@ from pydantic import Field, model_validator
 from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RecordBatches
 from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.engine.methods.looks import ANY, VERMILION, WINE, Look, adapted
-from dpgraph.engine.methods.spec import AttackCase, CanarySettings, MethodSpec, Variant, scored_on_own_records
+from dpgraph.engine.methods.spec import (
+    AttackCase,
+    CanarySettings,
+    MethodSpec,
+    Variant,
+    captured,
+    scored_on_own_records,
+)
 from dpgraph.families.lots.mechanism import (
     ComponentLots,
     ShuffledLots,
@@ -133,6 +140,12 @@ ATTACKS = (
     ),
 )
 
+
+def why_not_captured(cell: Any) -> str:
+    """Return why the step of a cell is not captured; empty for Poisson lots without dropout."""
+    return captured(cell) if cell.privacy.variant in ("rigorous", "components") else "the host shuffles lots each epoch"
+
+
 SPECS = (
     MethodSpec(
         "dp-lots",
@@ -143,6 +156,7 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=look,
+        why_not_captured=why_not_captured,
         problems=("node-classification", "images"),
         seconds=seconds,
     ),

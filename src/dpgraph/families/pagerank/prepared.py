@@ -95,6 +95,7 @@ class PreparedRows(PreparedStep):
         self.length = longest(pagerank, len(graph.train_nodes))
         self.draws = Draws(sampler, order.generator("batches"))
         self.clip_norm = order.privacy.clip_norm
+        self.device_key = lambda: order.secret_key("batches of the device")  # a stream that a captured step opens
         self.noise = order.noise(noise_std(noise_over_clip=order.noise_over_clip, clip_norm=self.clip_norm))
         self._step: RowStep | None = None
 

@@ -12,7 +12,7 @@ from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, Undrop
 from dpgraph.config.frozen import Finite
 from dpgraph.engine.methods.cost import network_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, DASHED, GREEN, GREY, ORANGE, PURPLE, TEAL, VERMILION, Look
-from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, ReadBy, ScoreReads, Variant
+from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, ReadBy, ScoreReads, Variant, captured
 from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPagerank
 from dpgraph.families.pagerank.variants import poisson_pagerank, published_pagerank
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -252,6 +252,7 @@ SPECS = (
         inference=inference,
         look=look,
         root_exchanges=root_exchanges,
+        why_not_captured=captured,
         seconds=seconds,
     ),
     MethodSpec(
@@ -278,6 +279,7 @@ SPECS = (
         inference=inference,
         look=look,
         root_exchanges=root_exchanges,
+        why_not_captured=captured,
         seconds=seconds,
     ),
 )

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, initial_network, run_loop
+from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, initial_network, on_device, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.propagation import PowerIteration
 from dpgraph.engine.models.weighted_rows import RowNetwork
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.sampling.batches import Draws
+from dpgraph.engine.training.captured.dispatch import DEVICES
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.closed_rows import RowStep
 from dpgraph.engine.training.optimizers import make_optimizer
@@ -97,8 +98,9 @@ def train_rows(job: Job, observe: Observe) -> Outcome:
     if prepared is not None:
         generators["noise"] = prepared.noise.generator
     notes = {"batches": str(draws.sampler.name), "edge_lists": pagerank.release}
-    bench, network, step = _closed(job, reading)
-    run = SeedRun(job, bench, step, generators, notes, inference=WrittenNetwork(inference, network))
+    bench, network, closed = _closed(job, reading)
+    step, how = on_device(job, closed, None if prepared is None else prepared.device_key)
+    run = SeedRun(job, bench, step, generators, {**notes, **how}, inference=WrittenNetwork(inference, network))
     outcome = run_loop(run, observe)
     exposed = exposure(network, bench.features, _labels(job), job.graph.train_nodes, roots)
     return replace(outcome, exposure=exposed)
@@ -111,7 +113,7 @@ def _closed(job: Job, reading: Reading | PreparedRows) -> tuple[Bench, Network, 
     features = torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).clone().to(device)
     network = initial_network(job, features.shape[1])
     trained = RowNetwork(network, cell.model.activation)
-    optimizer = make_optimizer([trained.theta], cell.training, fused=True)
+    optimizer = make_optimizer([trained.theta], cell.training, fused=True, capturable=device.type in DEVICES)
     if isinstance(reading, PreparedRows):
         step = reading.closed(trained, optimizer)
     else:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.methods.assembly import SeedRun, fixed_size_sampler, run_loop, set_up, stopping
+from dpgraph.engine.methods.assembly import SeedRun, fixed_size_sampler, on_device, run_loop, set_up, stopping
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.additive_attention import AttentionNetwork, closed_edges
 from dpgraph.engine.models.dense import Dropout
@@ -56,9 +56,9 @@ class AdditiveGat:
         def loss(positions: Tensor) -> Tensor:
             return nn.functional.cross_entropy(network(features, edges, words)[roots[positions]], wanted[positions])
 
-        step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
+        step, how = on_device(job, BatchStep(bench.optimizer, sampler, batches, loss, job.device, bench.all_masks))
         whole = UndroppedPredictor(lambda one, records: one(records, edges, words))
-        run = SeedRun(job, bench, step, {"batches": batches}, inference=whole)
+        run = SeedRun(job, bench, step, {"batches": batches}, how, inference=whole)
         kept, epoch = network_of(job, features.shape[1], None), -(-sampler.num_roots // sampler.size)
         stopped = stopping(run, kept, epoch, lambda nodes: PartPredictor(whole, torch.from_numpy(nodes).to(job.device)))
         return run_loop(stopped, observe)

@@ -10,7 +10,7 @@ from pydantic import Field
 from dpgraph.config.cell import MlpModel, Model, NetworkCell, UndroppedMlp
 from dpgraph.engine.methods.cost import network_seconds
 from dpgraph.engine.methods.looks import GREEN, GREY, ORANGE, SKY, SLATE, Look
-from dpgraph.engine.methods.spec import AnyBatches, FreeTraining, MethodSpec, StoppedTraining
+from dpgraph.engine.methods.spec import NO_STEPS, AnyBatches, FreeTraining, MethodSpec, StoppedTraining, captured
 from dpgraph.privacy.mechanisms.none import NoRecord
 from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.problems.base import Size
@@ -202,6 +202,7 @@ def spec(cell: type[SpreadingCell], summary: str, runs: str, look: Look, contrac
         inference=raw_graph,
         seconds=seconds,
         deterministic=cell is LabelPropagationCell,
+        why_not_captured=NO_STEPS if cell is LabelPropagationCell else captured,
     )
 
 
@@ -229,6 +230,7 @@ SPECS = (
         look=lambda one: Look(SLATE, "d", "-"),
         inference=raw_graph,
         seconds=attention_seconds,
+        why_not_captured=captured,
     ),
     spec(PmlpCell, "An MLP trained on own records, whose layers pass messages in predictions.", "Pmlp",
          Look(ORANGE, "h", "-"), {"dropout": 0.5}),
@@ -243,6 +245,7 @@ SPECS = (
         RandomCell,
         CONSTANT,
         without_noise=NoRecord,
+        why_not_captured=NO_STEPS,
         inference=reads_nothing,
         look=grey_look("#A0A0A0", 2),
         problems=("node-classification", "images"),
@@ -255,6 +258,7 @@ SPECS = (
         MajorityCell,
         CONSTANT,
         inference=reads_nothing,
+        why_not_captured=NO_STEPS,
         look=grey_look("#606060", 1),
         problems=("node-classification", "images"),
         deterministic=True,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, run_loop, set_up, used_nodes
+from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, on_device, run_loop, set_up, used_nodes
 from dpgraph.engine.methods.base import Job, Observe, Outcome, constant_outcome
 from dpgraph.engine.models.dense import Dense, Mlp
 from dpgraph.engine.models.network import Network
@@ -87,9 +87,10 @@ def train_network(job: Job, observe: Observe, nodes: Nodes, loss_of: Logits, pre
         logits = loss_of(network, features, dense)[nodes.roots[positions]]
         return nn.functional.cross_entropy(logits, nodes.labels[positions])
 
-    step = BatchStep(bench.optimizer, fixed_size_sampler(job.cell, len(nodes.roots)), batches, loss, job.device)
+    sampler = fixed_size_sampler(job.cell, len(nodes.roots))
+    step, how = on_device(job, BatchStep(bench.optimizer, sampler, batches, loss, job.device, bench.all_masks))
     whole = UndroppedPredictor(lambda one, records: predicts(one, records, dense))
-    return run_loop(SeedRun(job, bench, step, {"batches": batches}, inference=whole), observe)
+    return run_loop(SeedRun(job, bench, step, {"batches": batches}, how, inference=whole), observe)
 
 
 class Sgc:

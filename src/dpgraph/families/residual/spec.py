@@ -8,7 +8,7 @@ from pydantic import Field
 
 from dpgraph.config.cell import TreePrivacy
 from dpgraph.engine.methods.looks import ANY, BLACK, GREY, SLATE, TEAL, WINE, Look, adapted
-from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Terms, Variant, scored_along_edges
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Terms, Variant, captured, scored_along_edges
 from dpgraph.families.trees.mechanism import ResidualTrees, residual_trees
 from dpgraph.families.trees.spec import DpGnnCell, TreeModel
 from dpgraph.privacy.procedure import Batches, Clipped
@@ -88,5 +88,6 @@ SPECS = (
         {"rigorous": Variant(ResidualTrees, residual_trees, scored_along_edges)},
         (attack(1, "own and neighbours"), attack(2, "own and neighbours"), attack(1, "own")),
         look=look,
+        why_not_captured=captured,
     ),
 )

@@ -11,7 +11,14 @@ from dpgraph.config.cell import LARGE, Model, NetworkCell, NodeParts, Privacy
 from dpgraph.engine.methods import looks
 from dpgraph.engine.methods.cost import FLOPS_PER_SECOND, SECONDS_TO_START, network_seconds, steps_of
 from dpgraph.engine.methods.looks import Look
-from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Public, ScoreReads, Variant, scored_along_edges
+from dpgraph.engine.methods.spec import (
+    AttackCase,
+    MethodSpec,
+    Public,
+    ScoreReads,
+    Variant,
+    scored_along_edges,
+)
 from dpgraph.families.subgraphs.mechanism import (
     UNPAID_STOPPING,
     CutSubgraphs,
@@ -212,6 +219,13 @@ ATTACKS = (
     attack("released", Batches.MASKED_PARTS, Clipped.NOTHING, Relation.NONE),
 )
 
+
+def why_not_captured(cell: Any) -> str:
+    """Return why the steps of a cell are not captured; empty for fixed parts, each with a program of its own."""
+    fresh = cell.privacy is not None and cell.privacy.variant == "rigorous"
+    return "each step reads a part of its own" if fresh else ""
+
+
 SPECS = (
     MethodSpec(
         "kipf-gcn",
@@ -220,6 +234,7 @@ SPECS = (
         KipfGcnCell,
         contract((None,), 0.5),
         look=plain_look,
+        why_not_captured=why_not_captured,
         seconds=seconds,
     ),
     MethodSpec(
@@ -231,6 +246,7 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=private_look,
+        why_not_captured=why_not_captured,
         seconds=seconds,
     ),
     MethodSpec(
@@ -242,6 +258,7 @@ SPECS = (
         NOISE_VARIANTS,
         tuple(attack(variant, Batches.NONE, Clipped.NOTHING, Relation.GRAPH) for variant in NOISE_VARIANTS),
         look=noise_look,
+        why_not_captured=why_not_captured,
         seconds=noise_seconds,
     ),
 )

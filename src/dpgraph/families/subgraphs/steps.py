@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from torch import Tensor
 from dpgraph.core.randomness import Name, numpy_generator
 from dpgraph.engine.models.kipf import KipfBlock, KipfNetwork, NodeErrors, Read, dropout_factors
 from dpgraph.engine.sampling.batches import PoissonSampler
+from dpgraph.engine.training.captured.replay import Replay
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.precision import enlarged_norms
 from dpgraph.privacy.procedure import Batches
@@ -90,6 +92,10 @@ class BlockCache:
         self.held = 0
         self._blocks: dict[bytes, KipfBlock] = {}
 
+    def keeps(self, block: KipfBlock) -> bool:
+        """Return whether this block is the one that later steps on its nodes read."""
+        return any(block is one for one in self._blocks.values())
+
     def block_of(self, nodes: np.ndarray) -> KipfBlock:
         """Return the block of these nodes, built now or kept."""
         key = nodes.tobytes()
@@ -120,6 +126,11 @@ class GraphSource:
             nodes = nodes[self.present[nodes]]
         return self.block(nodes) if len(nodes) else None
 
+    def keeps(self, block: KipfBlock | None) -> bool:
+        """Return whether later steps read this very block."""
+        cache = getattr(self.block, "__self__", None)
+        return isinstance(cache, BlockCache) and block is not None and cache.keeps(block)
+
 
 class NoSource:
     """A source without nodes: every gradient is zero."""
@@ -127,6 +138,10 @@ class NoSource:
     def block_at(self, step: int) -> KipfBlock | None:
         """Return no block."""
         return None
+
+    def keeps(self, block: KipfBlock | None) -> bool:
+        """Return True: no block is the same at each step."""
+        return True
 
 
 Source = GraphSource | NoSource
@@ -200,7 +215,7 @@ class Privatizer:
 
 @dataclass
 class KipfStep:
-    """One step, private with a `privatizer`."""
+    """One step, private with a `privatizer`; with `replay` the steps on each kept block are captured on a GPU."""
 
     network: KipfNetwork
     optimizer: torch.optim.Optimizer
@@ -208,6 +223,7 @@ class KipfStep:
     dropout: float = 0.0
     masks: torch.Generator | None = None
     privatizer: Privatizer | None = None
+    replay: Replay | None = None
 
     def __post_init__(self) -> None:
         self.gradient = torch.zeros_like(self.network.theta.data)
@@ -219,6 +235,14 @@ class KipfStep:
     def __call__(self) -> int:
         block = self.source.block_at(self._done)
         self._done += 1
+        if self.replay is None or not self.source.keeps(block):
+            self._move(block)
+        elif not self.replay.run(partial(self._move, block), id(block)) and self.privatizer is not None:
+            self.privatizer.noise.draws += 1  # where the program ran, it counted them
+            self.privatizer.noise.numbers += self.privatizer.size
+        return 0 if block is None else block.num_nodes
+
+    def _move(self, block: KipfBlock | None) -> None:
         if block is None:
             self.gradient.zero_()
         else:
@@ -228,7 +252,6 @@ class KipfStep:
             self.privatizer.apply(self.gradient)
         self.network.theta.grad = self.gradient
         self.optimizer.step()
-        return 0 if block is None else block.num_nodes
 
     def _kept(self, block: KipfBlock) -> Tensor | None:
         if not self.dropout or self.masks is None:

@@ -16,11 +16,21 @@ from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop, used_nodes
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.kipf import GraphBlocks, KipfBlock, KipfNetwork
 from dpgraph.engine.preparation.base import expected
+from dpgraph.engine.training.captured.dispatch import DEVICES
+from dpgraph.engine.training.captured.replay import Replay
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.iterates import StoppingStep, WatchedNetwork
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
-from dpgraph.families.subgraphs.steps import BlockCache, FixedParts, GraphSource, KipfStep, Source, equal_parts
+from dpgraph.families.subgraphs.steps import (
+    BlockCache,
+    FixedParts,
+    FreshNodes,
+    GraphSource,
+    KipfStep,
+    Source,
+    equal_parts,
+)
 
 
 class KipfGcn:
@@ -74,8 +84,9 @@ def prepared_run(job: Job) -> SeedRun:
     initial = torch_generator(*job.names("parameters"))
     network = KipfNetwork(job.graph.num_features, cell.model.width, job.graph.num_classes, initial, device)
     optimizer = make_optimizer(
-        [network.theta], cell.training, fused=True, weight_decay=getattr(cell.training, "weight_decay", 0.0)
-    )
+        [network.theta], cell.training, fused=True, weight_decay=getattr(cell.training, "weight_decay", 0.0),
+        capturable=device.type in DEVICES,
+    )  # fmt: skip
     masks = torch_generator(*job.names("dropout"), device=device)
     source: Source
     generators: dict[str, Generator] = {}
@@ -86,6 +97,11 @@ def prepared_run(job: Job) -> SeedRun:
         source, privatizer = source_of(prepared, blocks), privatizer_of(prepared, network)
         generators = {"noise": prepared.noise.generator, **prepared.generators}
     step = KipfStep(network, optimizer, source, cell.model.dropout, masks, privatizer)
+    if device.type in DEVICES:
+        fresh = isinstance(source, GraphSource) and isinstance(source.schedule, FreshNodes)
+        if not fresh:
+            step.replay = Replay(device, [masks, *([] if privatizer is None else [privatizer.noise.generator])])
+        notes = {**notes, "step": "not captured: each step reads a part of its own" if fresh else "captured"}
     bench = Bench(network, optimizer, network.theta.new_empty(0), masks)
     run = SeedRun(job, bench, step, generators, notes, inference=WholeGraph(blocks.whole()))
     return _stopping(run, blocks, prepared)

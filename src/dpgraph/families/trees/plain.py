@@ -11,6 +11,7 @@ from dpgraph.engine.methods.assembly import (
     SeedRun,
     fixed_size_sampler,
     initial_network,
+    on_device,
     run_loop,
     set_up,
     stopping,
@@ -20,7 +21,7 @@ from dpgraph.engine.models.inference import PartOfGraph
 from dpgraph.engine.sampling.batches import FixedSizeSampler
 from dpgraph.engine.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists
 from dpgraph.engine.sampling.ego import closed_hop, pack_ego_trees
-from dpgraph.engine.training.steps import PlainStep, Step, WholeGraphStep
+from dpgraph.engine.training.steps import BatchStep, PlainStep, Step, WholeGraphLoss
 
 
 class Gnn:
@@ -34,8 +35,8 @@ class Gnn:
         bench = set_up(job)
         sampler = fixed_size_sampler(job.cell, len(job.graph.train_nodes))
         batches = numpy_generator(*job.names("batches"))
-        step = _step(job, bench, sampler, batches)
-        run = SeedRun(job, bench, step, {"batches": batches}, {"batches": str(sampler.name)})
+        step, how = on_device(job, _step(job, bench, sampler, batches))
+        run = SeedRun(job, bench, step, {"batches": batches}, {"batches": str(sampler.name), **how})
         model, epoch = job.cell.model, -(-sampler.num_roots // sampler.size)
         kept = initial_network(job, bench.features.shape[1])
 
@@ -58,9 +59,8 @@ def _step(job: Job, bench: Bench, sampler: FixedSizeSampler, batches: np.random.
             whole = EdgeLists(np.asarray(job.graph.out_ptr), np.asarray(job.graph.out_idx))
             hop = closed_hop(whole, job.device)
         chosen = torch.from_numpy(roots).to(job.device)
-        return WholeGraphStep(
-            bench.network, bench.optimizer, hop, chosen, bench.features, labels, sampler, batches
-        )  # fmt: skip
+        loss = WholeGraphLoss(bench.network, hop, chosen, bench.features, labels)
+        return BatchStep(bench.optimizer, sampler, batches, loss, job.device, bench.all_masks)
     lists = empty_edge_lists(job.graph)
     if hops and cap is not None:
         lists = sample_edge_lists(job.graph, roots, cap, numpy_generator(*job.names("edge lists")))

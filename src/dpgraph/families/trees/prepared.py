@@ -12,7 +12,6 @@ from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists, sample_edge_lists, stable_edge_lists
 from dpgraph.engine.sampling.ego import EgoTrees, pack_ego_trees
-from dpgraph.engine.training.captured.step import DEVICES, CapturedStep, why_not_captured
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.clipping import ClipNorms, RootLosses, gradient_norms, neighbour_losses, root_losses
 from dpgraph.engine.training.loop import Diverged
@@ -59,7 +58,7 @@ class PreparedTrees(PreparedStep):
         self._percentile = order.privacy.clip_percentile if isinstance(mechanism, FixedBatchTrees) else 0.0
         self._noise_over_clip = order.noise_over_clip
         self.batches = order.generator("batches")
-        self._key = lambda: order.secret_key("batches of the device")
+        self.device_key = lambda: order.secret_key("batches of the device")  # a stream that a captured step opens
         self.noise = order.noise(order.noise_std)
         self._step: PrivateStep | None = None
         self._losses = Losses()
@@ -132,17 +131,6 @@ class PreparedTrees(PreparedStep):
             network, optimizer, data.features, data.labels, terms, self.noise, self.divisor, self._engine
         )
         return self._step
-
-    def captured(self) -> CapturedStep | None:
-        """Return the step as one captured program for a GPU; None on a CPU, or where it cannot be captured.
-
-        It draws its own batches. Its draws and noise are counted in the objects that `ran` reads, which also give all
-        its numbers.
-        """
-        step = self._step
-        if step is None or step.features.device.type not in DEVICES or why_not_captured(step):
-            return None
-        return CapturedStep(step, self._key())
 
     def _percentiles(self, network: Network, trees: EgoTrees) -> ClipNorms:
         """Return the clip norm of each parameter group: a percentile of the initial gradient norms.

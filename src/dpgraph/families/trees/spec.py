@@ -16,6 +16,7 @@ from dpgraph.engine.methods.spec import (
     MethodSpec,
     StoppedTraining,
     Variant,
+    captured,
     scored_along_edges,
 )
 from dpgraph.families.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
@@ -221,7 +222,14 @@ private_look = looks.by_architecture(
 
 SPECS = (
     MethodSpec(
-        "gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=plain_look, rules={RULE: convolution}
+        "gnn",
+        PLAIN_SUMMARY,
+        PLAIN,
+        PlainGnn,
+        contract(False, (1, 2)),
+        look=plain_look,
+        rules={RULE: convolution},
+        why_not_captured=captured,
     ),
     MethodSpec(
         "mlp",
@@ -232,6 +240,7 @@ SPECS = (
         look=plain_look,
         problems=RECORDS,
         rules={RULE: perceptron},
+        why_not_captured=captured,
         untouched={Relation.EDGE: "an MLP that reads no edge"},
     ),
     MethodSpec(
@@ -243,6 +252,7 @@ SPECS = (
         VARIANTS,
         (*attacks(1), *attacks(2)),
         look=private_look,
+        why_not_captured=captured,
     ),
     MethodSpec(
         "dp-mlp",
@@ -254,5 +264,6 @@ SPECS = (
         attacks(0),
         look=private_look,
         rules={RULE: perceptron, RULE_OF_REMOVED: perceptron_of_removed},
+        why_not_captured=captured,
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpgraph.engine.methods.assembly import SeedRun, TreeMethod, set_up
+from dpgraph.engine.methods.assembly import SeedRun, TreeMethod, on_device, set_up
 from dpgraph.engine.methods.base import Job
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.opacus_engine import checked_epsilon, opacus_gradients
@@ -34,11 +34,10 @@ class DpGnn(TreeMethod):
 def tree_run(job: Job) -> SeedRun:
     """Return the run of one seed: the prepared terms with the cell's network and the usual losses."""
     bench, prepared = set_up(job), expected(job.prepared, PreparedTrees)
-    step = prepared.step(bench.network, bench.optimizer)
+    private = prepared.step(bench.network, bench.optimizer)
     norms = prepared.accounted_clip_norms
     notes: dict[str, Any] = {"clip_norms": list(norms)}
-    if step.engine is opacus_gradients:
+    if private.engine is opacus_gradients:
         notes |= {"engine": "opacus", "epsilon_by_opacus": checked_epsilon(job.calibration)}
-    if (captured := prepared.captured()) is not None:
-        return SeedRun(job, bench, captured, prepared.generators, {**notes, "step": "captured"})
-    return SeedRun(job, bench, step, prepared.generators, notes)
+    step, how = on_device(job, private, prepared.device_key)
+    return SeedRun(job, bench, step, prepared.generators, {**notes, **how})

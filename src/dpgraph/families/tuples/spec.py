@@ -15,6 +15,7 @@ from dpgraph.config.frozen import Finite
 from dpgraph.engine.methods.cost import loop_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, DASH_DOT, DASHED, GREEN, GREY, ORANGE, PURPLE, VERMILION, Look
 from dpgraph.engine.methods.spec import (
+    NO_STEPS,
     OWN_RECORD,
     AnyBatches,
     AttackCase,
@@ -308,6 +309,7 @@ SPECS = (
         BaseEncoderCell,
         {"none": {"task": TASK, "model": ENCODER, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "+", ":", neutral=True),
+        why_not_captured=NO_STEPS,
         inference=own_record,
         problems=("relations",),
         seconds=base_seconds,
@@ -344,6 +346,7 @@ SPECS = (
         CosineCell,
         {"none": {"task": TASK, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "x", ":", neutral=True),
+        why_not_captured=NO_STEPS,
         inference=own_record,
         problems=("relations",),
         seconds=no_training,

@@ -18,6 +18,7 @@ from dpgraph.engine.methods.spec import (
     Public,
     ScoreReads,
     Variant,
+    captured,
     own_record,
     scored_on_own_records,
 )
@@ -269,6 +270,7 @@ SPECS = (
             }
         },
         look=plain_look,
+        why_not_captured=captured,
         inference=own_record,
         problems=("images",),
         seconds=plain_seconds,

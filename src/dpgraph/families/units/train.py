@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.methods.assembly import Bench, RowInference, SeedRun, fixed_size_sampler, run_loop
+from dpgraph.engine.methods.assembly import Bench, RowInference, SeedRun, fixed_size_sampler, on_device, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.methods.image_networks import ROWS, inverted
 from dpgraph.engine.models.image_networks import image_network
 from dpgraph.engine.preparation.base import expected
+from dpgraph.engine.training.captured.dispatch import DEVICES
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.engine.training.steps import BatchStep
 from dpgraph.families.units.prepared import PreparedUnits
@@ -44,15 +45,17 @@ class Cnn:
         pixels = torch.from_numpy(np.array(images.features, dtype=np.float32)).to(job.device)
         labels = torch.from_numpy(np.array(images.labels, dtype=np.int64)).to(job.device)
         train = torch.from_numpy(images.train_nodes).to(job.device)
-        bench = Bench(network, make_optimizer(network.parameters(), job.cell.training), pixels, None)
+        capturable = job.device.type in DEVICES
+        optimizer = make_optimizer(network.parameters(), job.cell.training, capturable=capturable)
+        bench = Bench(network, optimizer, pixels, None)
         sampler, batches = fixed_size_sampler(job.cell, len(train)), numpy_generator(*job.names("batches"))
 
         def loss(positions: Tensor) -> Tensor:
             chosen = train[positions]
             return nn.functional.cross_entropy(network(pixels[chosen]), labels[chosen])
 
-        step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
-        notes = {"batches": str(sampler.name)}
+        step, how = on_device(job, BatchStep(bench.optimizer, sampler, batches, loss, job.device))
+        notes = {"batches": str(sampler.name), **how}
         inference = NoisyInference(model.parameter_noise, job.names("parameter noise"))
         outcome = run_loop(SeedRun(job, bench, step, {"batches": batches}, notes, inference=inference), observe)
         return inverted(job, inference.noisy(network), outcome)

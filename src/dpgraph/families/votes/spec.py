@@ -19,6 +19,7 @@ from dpgraph.engine.methods.spec import (
     ReadBy,
     ScoreReads,
     Variant,
+    captured,
 )
 from dpgraph.families.votes import rules
 from dpgraph.families.votes.mechanism import PoissonVotes, poisson_votes
@@ -347,6 +348,7 @@ SPECS = (
         ),
         look=look,
         inference=inference,
+        why_not_captured=captured,
         fallback=fallback,
         rules={
             "own-records": rules.own_records,

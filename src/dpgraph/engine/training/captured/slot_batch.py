@@ -1,159 +1,171 @@
-"""Trees of depth 0 or 1 in slots: a batch whose shapes do not depend on the draw.
+"""Ego trees in slots: a batch whose shapes do not depend on the draw, with the parts of `EgoBatch` that networks read.
 
-A slot holds a root and as many rows as its class is wide. Rows that a tree lacks repeat its own last row and weigh 0:
-no other tree's record is read in its place, not even one that is infinite. A slot without a root holds some tree
-without a label, whose loss and gradients are 0; it is left out like any root's if they are not.
+Deepest rows and rows of level 1 that a tree lacks repeat its own last one and weigh 0. A padded row of level 1 reads a
+row of its own tree. A slot without a root holds some tree without a label, whose loss and gradients are 0; it is left
+out like any root's if they are not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dpgraph.engine.models.segments import Segments
+from dpgraph.engine.models.slot_segments import AloneSegments, SlotRows, SlotSegments
 from dpgraph.engine.sampling.ego import EgoTrees
 from dpgraph.engine.sampling.slots import SlotClasses
-from dpgraph.engine.training.clipping import NO_LABEL
+
+NO_LABEL = -1
 
 
 @dataclass(frozen=True)
-class TreeTable:
-    """The trees by their places in stored order, ascending in size; the last row is for slots without a root."""
+class Level:
+    """The rows of all trees in one level; the last tree is for slots without a root."""
 
-    nodes: Tensor  # (R + 1, W) int64 node ids, the root first
-    sizes: Tensor  # (R + 1,) int64 rows
-    labels: Tensor  # (R + 1,) int64
+    start: Tensor  # (R + 1,) int64 first row of each tree
+    sizes: Tensor  # (R + 1,) int64 rows of each tree
 
-    @classmethod
-    def from_trees(cls, trees: EgoTrees, labels: Tensor, width: int) -> TreeTable:
-        """Return the table, on the trees' device, of rows of `width` W: those of the largest tree, or more.
 
-        `labels` is (N,).
-        """
-        ptr = torch.from_numpy(trees.row_ptr[-1]).to(trees.device)
-        sizes = ptr.diff()
-        within = torch.minimum(torch.arange(width, device=trees.device), sizes.unsqueeze(1) - 1)
-        nodes = trees.nodes[ptr[:-1].unsqueeze(1) + within]
-        return cls(
-            torch.cat([nodes, nodes[:1]]),
-            torch.cat([sizes, sizes[:1]]),
-            torch.nn.functional.pad(labels[trees.roots], (0, 1), value=NO_LABEL),
+@dataclass(frozen=True)
+class LevelRows:
+    """The rows of one level of a batch."""
+
+    sizes: Tensor  # (slots,) rows of each tree
+    lengths: Tensor  # (n,) the same for each row
+    places: Tensor  # (n,) of each row among those of all trees
+
+
+class SlotTrees:
+    """Ego trees by their places in stored order, ascending in size, and the slots that a batch of them is put in."""
+
+    def __init__(self, trees: EgoTrees, labels: Tensor, classes: SlotClasses, number_type: torch.dtype) -> None:
+        """Lay out trees with labels (N,) of all nodes; the widest class holds the largest tree."""
+        self.trees, self.classes, self.number_type = trees, classes, number_type
+        self.levels = [
+            Level(*(_with_spare(part, trees.device) for part in (ptr[:-1], np.diff(ptr)))) for ptr in trees.row_ptr
+        ]
+        self.own = _with_spare(trees.own, trees.device)
+        self.labels = torch.nn.functional.pad(labels[trees.roots], (0, 1), value=NO_LABEL)
+        largest = [_largest(np.diff(ptr), trees, classes) for ptr in trees.row_ptr[:-1]]
+        widths = [*largest, classes.widths] if trees.hops else [classes.widths]
+        lists = trees.hops == 2 and classes.widths[-1] > 1
+        if lists:  # the last row of level 1 takes the entries that no other one has: it is of no tree
+            widths[1] = (*widths[1][:-1], widths[1][-1] + 1)
+        self.rows = [SlotRows(classes.counts, width, trees.device) for width in widths]
+        self.entries = torch.arange(self._most_entries(widths[1]) if lists else 0, device=trees.device)
+
+    @property
+    def spare(self) -> int:
+        """The place of the tree that slots without a root hold."""
+        return self.trees.num_roots
+
+    def _most_entries(self, widths: Sequence[int]) -> int:
+        """Return how many entries the lists of level 1 have at most in a batch, those of padded rows included."""
+        trees = self.trees
+        entries, rows = np.diff(trees.entry_ptr[1]), np.diff(trees.row_ptr[1])
+        needed = _largest(entries - rows, trees, self.classes)
+        return sum(
+            count * (most + width) for count, most, width in zip(self.classes.counts, needed, widths, strict=True)
         )
 
 
-class SlotLayout:
-    """The places of slots and rows of each class; the same at every step."""
+def _with_spare(values: np.ndarray, device: torch.device) -> Tensor:
+    """Return values (R,) of all trees and of the spare one, which is the first, on the device."""
+    return torch.from_numpy(np.append(values, values[:1])).to(device)
 
-    def __init__(self, classes: SlotClasses, device: torch.device) -> None:
-        self.classes, self.device = classes, device
-        counts, widths = np.array(classes.counts), np.array(classes.widths)
-        slots, rows = (np.append(0, np.cumsum(sizes)) for sizes in (counts, counts * widths))
-        self.slots = [slice(int(a), int(b)) for a, b in pairwise(slots)]
-        self.rows = [slice(int(a), int(b)) for a, b in pairwise(rows)]
-        lengths = np.repeat(widths, counts)
-        self.once = np.ones(classes.slots, dtype=np.int64)  # rows of each root in a layer that acts once per root
-        self.owner = torch.from_numpy(np.repeat(np.arange(classes.slots), lengths)).to(device)  # slot of each row
-        self.first = torch.from_numpy(np.cumsum(lengths) - lengths).to(device)  # row of each slot's root
-        self.columns = torch.arange(classes.widths[-1], device=device)
 
-    @property
-    def alone(self) -> bool:
-        """True if every tree is its root."""
-        return self.classes.widths == (1,)
-
-    def padded(self, rows: Tensor) -> list[Tensor]:
-        """Return views (slots, width, d) of rows (n, d), one for each class."""
-        widths = self.classes.widths
-        return [rows[own].view(-1, width, rows.shape[1]) for own, width in zip(self.rows, widths, strict=True)]
-
-    def per_row(self, values: Tensor) -> Tensor:
-        """Return values (slots,) as (n,), one for each row."""
-        return values if self.alone else values.index_select(0, self.owner)
+def _largest(values: np.ndarray, trees: EgoTrees, classes: SlotClasses) -> tuple[int, ...]:
+    """Return the largest of the values (R,) of the trees that fit in each class."""
+    ends = np.searchsorted(np.diff(trees.row_ptr[-1]), classes.widths, side="right")
+    return tuple(np.maximum.accumulate(values)[np.maximum(ends, 1) - 1].tolist())
 
 
 @dataclass(frozen=True)
 class SlotBatch:
-    """The trees in the slots of one step."""
+    """The trees in the slots of one step; it takes the place of an `EgoBatch`, whose roots are the places of trees."""
 
-    layout: SlotLayout
-    table: TreeTable
-    ranks: Tensor  # (slots,) of each slot's root in the table
+    slots: SlotTrees
+    roots: Tensor  # (slots,) of each slot's tree
+    _levels: dict[int, LevelRows] = field(default_factory=dict)
+
+    @property
+    def num_roots(self) -> int:
+        return len(self.roots)
+
+    @property
+    def sizes(self) -> list[SlotRows]:
+        """The rows of each slot in every level."""
+        return self.slots.rows
 
     @cached_property
     def nodes(self) -> Tensor:
-        """(n,) the node id of each row."""
-        classes, table = self.layout.classes, self.table.nodes
-        picked = [
-            table[:, :width].index_select(0, self.ranks[own]).flatten()
-            for own, width in zip(self.layout.slots, classes.widths, strict=True)
-        ]
-        return _joined(picked)
+        """(n,) the node id of each row of the deepest level."""
+        return self.slots.trees.nodes.index_select(0, self._level(self.slots.trees.hops).places)
 
     @cached_property
-    def labels(self) -> Tensor:
-        return self.table.labels.index_select(0, self.ranks)
+    def own(self) -> Tensor:
+        """(slots,) the row of each root itself in the deepest level."""
+        return self.sizes[-1].first + self.slots.own.index_select(0, self.roots)
 
     @cached_property
-    def sizes(self) -> Tensor:
-        """(slots, 1) int64, the rows of each tree."""
-        return self.table.sizes.index_select(0, self.ranks).unsqueeze(1)
+    def finite(self) -> Tensor:
+        """(slots,) True for a slot with a root."""
+        return self.roots < self.slots.spare
 
-    def segments(self, like: Tensor) -> SlotSegments:
-        """Return the segments of the layer that reads all rows of a tree, in the type of `like`."""
-        layout = self.layout
-        there = [
-            (layout.columns[:width] < self.sizes[own]).to(like.dtype).unsqueeze(2)
-            for own, width in zip(layout.slots, layout.classes.widths, strict=True)
-        ]
-        return SlotSegments(layout, there, self.sizes.to(like.dtype))
+    def segments(self, level: int) -> Segments | SlotSegments | AloneSegments:
+        """Return how a level reads the next one."""
+        below = self.sizes[level + 1]
+        if self.sizes[-1].once:
+            return AloneSegments()
+        if level:
+            return self._lists()
+        rows = self._level(1)
+        return SlotSegments(below, rows.lengths, rows.sizes.unsqueeze(1).to(self.slots.number_type))
+
+    def without_messages(self) -> AloneBatch:
+        """Return the same roots, each alone."""
+        return AloneBatch([self.sizes[0]] * len(self.sizes))
+
+    def _level(self, level: int) -> LevelRows:
+        """Return the rows of a level, computed once."""
+        if level not in self._levels:
+            rows, table = self.sizes[level], self.slots.levels[level]
+            sizes = table.sizes.index_select(0, self.roots)
+            lengths, starts = rows.per_row(sizes), rows.per_row(table.start.index_select(0, self.roots))
+            self._levels[level] = LevelRows(sizes, lengths, starts + torch.minimum(rows.column, lengths - 1))
+        return self._levels[level]
+
+    def _lists(self) -> Segments:
+        """Return the closed lists of level 1, whose entries are rows of level 2."""
+        trees, rows, below, found = self.slots.trees, self.sizes[1], self.sizes[2], self._level(1)
+        ptr, entries = trees.segment_ptr[1], self.slots.entries
+        first, padding = ptr.index_select(0, found.places), rows.column >= found.lengths
+        lengths = (ptr.index_select(0, found.places + 1) - first).masked_fill_(padding, 1)
+        ends = lengths.cumsum(0)
+        reader = torch.searchsorted(ends, entries, right=True).clamp_max_(rows.num_rows - 1)
+        within = (entries - (ends - lengths).index_select(0, reader)).masked_fill_(padding.index_select(0, reader), 0)
+        read = trees.columns[1].index_select(0, first.index_select(0, reader) + within)  # type: ignore[union-attr]
+        starts = torch.nn.functional.pad(ends, (1, 0))
+        starts[-1] = len(entries)
+        columns = read + below.first.index_select(0, rows.owner.index_select(0, reader))
+        return Segments(starts, columns, below.num_rows)
 
 
 @dataclass(frozen=True)
-class SlotSegments:
-    """The methods of `models.segments.Segments` that message-passing layers call, over slots."""
+class AloneBatch:
+    """The roots of a batch in slots, each alone."""
 
-    layout: SlotLayout
-    there: Sequence[Tensor]  # for each class (slots, width, 1): 1 for a row of the tree, 0 for padding
-    sizes: Tensor  # (slots, 1)
+    sizes: Sequence[SlotRows]
 
-    def own(self, rows: Tensor) -> Tensor:
-        return rows.index_select(0, self.layout.first)
+    @property
+    def num_roots(self) -> int:
+        return len(self.sizes[0])
 
-    def sum(self, rows: Tensor) -> Tensor:
-        parts = zip(self.layout.padded(rows), self.there, strict=True)
-        return _joined([(some * there).sum(1) for some, there in parts])
-
-    def mean(self, rows: Tensor) -> Tensor:
-        return self.divided(self.sum(rows))
-
-    def divided(self, values: Tensor) -> Tensor:
-        """Divide values by the rows of each tree, in place."""
-        return values.div_(self.sizes)
-
-    def spread(self, gradient: Tensor) -> Tensor:
-        parts = zip(self.layout.slots, self.there, strict=True)
-        return _joined([(gradient[own].unsqueeze(1) * there).flatten(0, 1) for own, there in parts])
-
-    def add_own(self, spread: Tensor, own: Tensor) -> Tensor:
-        return spread.index_add_(0, self.layout.first, own)
-
-
-class AloneSegments:
-    """The segments of roots that read only themselves."""
-
-    def own(self, rows: Tensor) -> Tensor:
-        return rows
-
-    sum = mean = divided = spread = own
-
-    def add_own(self, spread: Tensor, own: Tensor) -> Tensor:
-        return spread + own
-
-
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+    def segments(self, level: int) -> AloneSegments:
+        """Return how a level reads the next one."""
+        return AloneSegments()

@@ -15,7 +15,7 @@ from torch import Tensor
 from dpgraph.engine.models.attention import block_gradients, block_weights
 from dpgraph.engine.models.dense import HeadLinear
 from dpgraph.engine.models.message_passing import GatLayer
-from dpgraph.engine.models.segments import PaddedRuns, Segments, blocks
+from dpgraph.engine.models.segments import PaddedRuns, Segments
 from dpgraph.engine.training.ghost import CallRows, LinearGradients
 
 CACHED = 1 << 19  # numbers that stay in a core's cache
@@ -35,15 +35,13 @@ class StateAttention:
     """Heads (B, H, d) of roots that read each of their rows once; `queries` (B, H, d), `states` (n, D)."""
 
     def __init__(self, layer: GatLayer, queries: Tensor, states: Tensor, segments: Segments) -> None:
-        if segments.lengths is None:
-            raise TypeError("StateAttention needs segments without shared rows")
         self.layer, self.queries, self.states = layer, queries, states
         self.scale = layer.head_width**-0.5
         most = max(1, (CACHED_CUDA if states.is_cuda else CACHED) // (layer.query.heads * states.shape[1]))
         self.heads = torch.empty_like(queries)
         self.above: Tensor | None = None  # gradients of the heads
         self.read: list[RootReads] = []
-        for whole in blocks(segments.lengths, states.device):
+        for whole in segments.runs():
             for block in whole.split(most):
                 rows = block.take(states)
                 self.read.append(one := RootReads(block, block_weights(block, self._mapped(block), rows, self.scale)))
@@ -101,9 +99,7 @@ class HeadGradients:
     def _gradients(self, one: RootReads) -> LinearGradients:
         own = self.attention.key_rows if self.layer is self.attention.layer.key else self.attention.value_rows
         runs = one.block.runs
-        others = (
-            CallRows(call.inputs[runs], call.gradients[runs], call.sizes[: one.block.shape[0]]) for call in self.calls
-        )
+        others = (CallRows(call.inputs[runs], call.gradients[runs], _once(call.inputs[runs])) for call in self.calls)
         return LinearGradients(self.layer, (own(one), *others))
 
 

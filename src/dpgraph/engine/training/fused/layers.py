@@ -9,19 +9,19 @@ and one for the rows of nodes that trees share may be `IndexedRows`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dpgraph.engine.models.dense import Mlp, SelfWeight
+from dpgraph.engine.models.slot_segments import SlotRows
 from dpgraph.engine.training.fused.attention import HeadGradients, StateAttention
 from dpgraph.engine.training.fused.inputs import FirstGradients, FirstRows, SharedGradients, first_dense
 from dpgraph.engine.training.fused.passes import Activation, activation_of, affine, pulled
 from dpgraph.engine.training.fused.shared import IndexedRows, SharedNodes
-from dpgraph.engine.training.ghost import CallRows, LinearGradients, RootGradients, ScalarGradients
+from dpgraph.engine.training.ghost import CallRows, LinearGradients, RootGradients, RootRows, ScalarGradients
 
 Pull = Callable[..., Any]
 
@@ -50,6 +50,15 @@ class Calls:
         return result
 
 
+@dataclass(frozen=True)
+class SlotRecords:
+    """The records (n, F) of the deepest rows of a batch in slots."""
+
+    values: Tensor
+    sizes: SlotRows
+    finite: bool  # True where all records of the graph are
+
+
 def per_row(gradient: Tensor | IndexedRows) -> Tensor:
     """Return gradients as (rows, d): (n, d) as it is, of (n, w, d) or an index a copy."""
     if isinstance(gradient, IndexedRows):
@@ -58,7 +67,7 @@ def per_row(gradient: Tensor | IndexedRows) -> Tensor:
 
 
 def dense(
-    layer: nn.Linear, activation: Activation | None, rows: Tensor, sizes: np.ndarray, calls: Calls
+    layer: nn.Linear, activation: Activation | None, rows: Tensor, sizes: RootRows, calls: Calls
 ) -> tuple[Tensor, Pull]:
     """Return act(W x + b) of the rows (n, d_in), and its pull; `sizes` (B,) are the rows of each root.
 
@@ -74,15 +83,15 @@ def dense(
     return output, pull
 
 
-def encode(part: Mlp, rows: FirstRows, calls: Calls) -> tuple[Tensor, Tensor | None, Pull]:
+def encode(part: Mlp, rows: FirstRows | SlotRecords, calls: Calls) -> tuple[Tensor, Tensor | None, Pull]:
     """Return `perceptron` of records, with an index in the second place: row i's state is `output[index[i]]`."""
-    if rows.shared is None or len(part.layers) > 1:
+    if isinstance(rows, SlotRecords) or rows.shared is None or len(part.layers) > 1:
         output, pull = perceptron(part, rows, rows.sizes, calls)
         return output, None, pull
     return rows.shared.output, rows.index, _shared_pull(rows, calls)
 
 
-def perceptron(part: Mlp, rows: Tensor | FirstRows, sizes: np.ndarray, calls: Calls) -> tuple[Tensor, Pull]:
+def perceptron(part: Mlp, rows: Tensor | FirstRows | SlotRecords, sizes: RootRows, calls: Calls) -> tuple[Tensor, Pull]:
     """Return the output of an `Mlp` without dropout, on states or on records, and its pull."""
     activation = activation_of(part.activation)
     own = [activation] * len(part.layers)
@@ -92,6 +101,8 @@ def perceptron(part: Mlp, rows: Tensor | FirstRows, sizes: np.ndarray, calls: Ca
     for layer, after in zip(part.layers, own, strict=True):
         if isinstance(rows, FirstRows):
             rows, pull = _on_records(layer, after, rows, calls)  # type: ignore[arg-type]
+        elif isinstance(rows, SlotRecords):
+            rows, pull = _on_slots(layer, after, rows, calls)  # type: ignore[arg-type]
         else:
             rows, pull = dense(layer, after, rows, sizes, calls)  # type: ignore[arg-type]
         pulls.append(pull)
@@ -107,6 +118,18 @@ def _on_records(layer: nn.Linear, activation: Activation | None, rows: FirstRows
     def pull(gradient: Tensor) -> Tensor:
         calls.first[layer] = FirstGradients(layer, activation, rows, output, gradient)
         return gradient
+
+    return output, pull
+
+
+def _on_slots(layer: nn.Linear, activation: Activation | None, rows: SlotRecords, calls: Calls) -> tuple[Tensor, Pull]:
+    """Return `dense` of records in slots, which need no gradient: `pull` returns that of what the layer gave."""
+    output = affine(layer, activation, rows.values)
+
+    def pull(gradient: Tensor) -> Tensor:
+        below, squares = (gradient, None) if activation is None else pulled(activation, gradient, output)
+        calls.add(layer, replace(CallRows.flat(rows.values, below, rows.sizes, squares), finite=rows.finite))
+        return below
 
     return output, pull
 

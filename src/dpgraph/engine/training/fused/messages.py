@@ -16,14 +16,14 @@ from dpgraph.engine.training.fused.attention import StateAttention
 from dpgraph.engine.training.fused.layers import Calls, Pull, dense, per_row
 from dpgraph.engine.training.fused.passes import activation_of
 from dpgraph.engine.training.fused.shared import IndexedRows
-from dpgraph.engine.training.ghost import CallRows
+from dpgraph.engine.training.ghost import CallRows, RootRows
 
 # layer, (num_rows, d) states, its segments, (B,) segments and (B,) rows of each root
 Message = Callable[..., tuple[Tensor, Pull]]
 
 
 def convolution(
-    layer: GcnLayer, rows: Tensor, segments: Segments, sizes: np.ndarray, below: np.ndarray, calls: Calls
+    layer: GcnLayer, rows: Tensor, segments: Segments, sizes: RootRows, below: RootRows, calls: Calls
 ) -> tuple[Tensor, Pull]:
     """Return h = m + act(W m + b) with m the mean over the segment, and its pull."""
     mean = segments.mean(rows)
@@ -41,7 +41,7 @@ def convolution(
 
 
 def isomorphism(
-    layer: GinLayer, rows: Tensor, segments: Segments, sizes: np.ndarray, below: np.ndarray, calls: Calls
+    layer: GinLayer, rows: Tensor, segments: Segments, sizes: RootRows, below: RootRows, calls: Calls
 ) -> tuple[Tensor, Pull]:
     """Return h = act(W (sum + eps own) + b), with the sum over the segment and its own row, and its pull."""
     own, epsilon = segments.own(rows), layer.self_weight.epsilon
@@ -57,13 +57,13 @@ def isomorphism(
 
 
 def attention(
-    layer: GatLayer, rows: Tensor, segments: Segments, sizes: np.ndarray, below: np.ndarray, calls: Calls
+    layer: GatLayer, rows: Tensor, segments: Segments, sizes: RootRows, below: RootRows, calls: Calls
 ) -> tuple[Tensor, Pull]:
     """Return h = act(W_o [heads] + b_o) in the form that the segments allow (see `models.attention`), and its pull."""
     own, activation = segments.own(rows), activation_of(layer.activation)
     if segments.alone:
         heads, pull_heads = _alone(layer, own, segments, sizes, calls)
-    elif segments.lengths is None:
+    elif not segments.own_rows:
         heads, pull_heads = _by_entry(layer, rows, own, segments, sizes, below, calls)
     else:
         heads, pull_heads = _by_state(layer, rows, own, segments, sizes, calls)
@@ -76,7 +76,7 @@ def attention(
     return output, pull
 
 
-def _alone(layer: GatLayer, own: Tensor, segments: Segments, sizes: np.ndarray, calls: Calls) -> tuple[Tensor, Pull]:
+def _alone(layer: GatLayer, own: Tensor, segments: Segments, sizes: RootRows, calls: Calls) -> tuple[Tensor, Pull]:
     """Return the values: softmax over one row is 1 whatever the scores, which have no gradient."""
     heads, pull_value = _on_states(layer.value, own, sizes, calls)
 
@@ -87,7 +87,7 @@ def _alone(layer: GatLayer, own: Tensor, segments: Segments, sizes: np.ndarray, 
 
 
 def _by_entry(
-    layer: GatLayer, rows: Tensor, own: Tensor, segments: Segments, sizes: np.ndarray, below: np.ndarray, calls: Calls
+    layer: GatLayer, rows: Tensor, own: Tensor, segments: Segments, sizes: RootRows, below: RootRows, calls: Calls
 ) -> tuple[Tensor, Pull]:
     """Return heads from keys and values of every row, formed once."""
     queries, pull_query = _on_states(layer.query, own, sizes, calls)
@@ -105,7 +105,7 @@ def _by_entry(
 
 
 def _by_state(
-    layer: GatLayer, rows: Tensor, own: Tensor, segments: Segments, sizes: np.ndarray, calls: Calls
+    layer: GatLayer, rows: Tensor, own: Tensor, segments: Segments, sizes: RootRows, calls: Calls
 ) -> tuple[Tensor, Pull]:
     """Return heads without forming keys and values, as every row has one reader."""
     queries, pull_query = _on_states(layer.query, own, sizes, calls)
@@ -126,7 +126,7 @@ def _to_own(segments: Segments, gradient: Tensor) -> Tensor:
     return segments.add_own(gradient.new_zeros(segments.num_rows, gradient.shape[1]), gradient)
 
 
-def _on_states(layer: HeadLinear, rows: Tensor, sizes: np.ndarray, calls: Calls) -> tuple[Tensor, Pull]:
+def _on_states(layer: HeadLinear, rows: Tensor, sizes: RootRows, calls: Calls) -> tuple[Tensor, Pull]:
     """Return all heads on one input: (n, H, d) of rows (n, d_in)."""
     output = rows @ layer.weight.T if layer.bias is None else torch.addmm(layer.bias, rows, layer.weight.T)
 

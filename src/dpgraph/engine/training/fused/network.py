@@ -12,8 +12,9 @@ from dpgraph.engine.models.dense import HeadLinear, KeyLinear, SelfWeight
 from dpgraph.engine.models.network import Network, owners
 from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.sampling.ego import EgoBatch
+from dpgraph.engine.training.captured.slot_batch import AloneBatch, SlotBatch
 from dpgraph.engine.training.fused.inputs import FirstRows, TreeInputs
-from dpgraph.engine.training.fused.layers import Calls, Pull, chained, encode, per_row, perceptron
+from dpgraph.engine.training.fused.layers import Calls, Pull, SlotRecords, chained, encode, per_row, perceptron
 from dpgraph.engine.training.fused.messages import INDEXED, MESSAGES
 from dpgraph.engine.training.fused.passes import activation_of
 from dpgraph.engine.training.fused.records import DenseRecords
@@ -38,7 +39,9 @@ def has_closed_form(network: nn.Module) -> bool:
 
 
 @torch.no_grad()
-def root_parts(network: Network, batch: EgoBatch, records: FirstRows, labels: Tensor) -> Parts:
+def root_parts(
+    network: Network, batch: EgoBatch | SlotBatch, records: FirstRows | SlotRecords, labels: Tensor
+) -> Parts:
     """Return gradients and losses (B,) of the cross-entropy of the roots' logits; `labels` is (N,)."""
     calls = Calls()
     states, index, pull_states = encode(network.encoder, records, calls)
@@ -49,7 +52,9 @@ def root_parts(network: Network, batch: EgoBatch, records: FirstRows, labels: Te
 
 
 @torch.no_grad()
-def neighbour_parts(network: Network, batch: EgoBatch, records: FirstRows, labels: Tensor) -> Parts:
+def neighbour_parts(
+    network: Network, batch: EgoBatch | SlotBatch, records: FirstRows | SlotRecords, labels: Tensor
+) -> Parts:
     """Return gradients and losses (B,) of the tree's loss minus that of the root alone.
 
     Both share the encoding of the root.
@@ -67,7 +72,11 @@ def neighbour_parts(network: Network, batch: EgoBatch, records: FirstRows, label
 
 
 def _classify(
-    network: Network, states: Tensor, batch: EgoBatch, calls: Calls, index: Tensor | None = None
+    network: Network,
+    states: Tensor,
+    batch: EgoBatch | SlotBatch | AloneBatch,
+    calls: Calls,
+    index: Tensor | None = None,
 ) -> tuple[Tensor, Pull]:
     """Return the logits (B, classes) from states (n_r, width) of the deepest rows, and the pull.
 

@@ -1,0 +1,81 @@
+"""Which program stands for a step, and why none does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from dpgraph.core.randomness import Key
+from dpgraph.engine.sampling.batches import FixedSizeSampler, PoissonSampler, Sampler
+from dpgraph.engine.sampling.ego import EgoTrees
+from dpgraph.engine.training.captured.plain import CapturedLoss, CapturedTrees
+from dpgraph.engine.training.captured.program import CapturedProgram, DeviceBatches, HostBatches, classes_of
+from dpgraph.engine.training.captured.rows import CapturedRows
+from dpgraph.engine.training.captured.step import CapturedStep
+from dpgraph.engine.training.clipping import CLOSED_FORMS
+from dpgraph.engine.training.closed_rows import RowStep
+from dpgraph.engine.training.fused.network import has_closed_form
+from dpgraph.engine.training.steps import BatchStep, PlainStep, PrivateStep, Step
+
+DEVICES = {"cuda"}  # kinds of devices on which methods train so; on others the step that a captured one stands for
+MOST_ROWS = 1 << 22  # of a batch in slots: lists so long that padding them would cost more than a step without it
+MOST_NUMBERS = 1 << 31  # of the records of such rows
+MOST_STATES = 1 << 28  # numbers of the hidden states at all places of all rows
+
+
+def captured(step: Step, key: Callable[[], Key] | None = None) -> CapturedProgram:
+    """Return the program that stands for a step; a private one draws its batches with the key.
+
+    Raises:
+        TypeError: The step cannot be captured, or is private and has no key.
+    """
+    if reason := why_not_captured(step):
+        raise TypeError(f"the step cannot be captured: {reason}")
+    if isinstance(step, PlainStep):
+        return CapturedTrees(step)
+    if isinstance(step, BatchStep):
+        return CapturedLoss(step)
+    if isinstance(step, RowStep) and step.privatizer is None:
+        return CapturedRows(step, HostBatches(step.draws.sampler, step.draws.generator))
+    if key is None:
+        raise TypeError("a private step needs the key of its batches")
+    if isinstance(step, RowStep):
+        return CapturedRows(step, DeviceBatches(step.draws.sampler, key(), 0))
+    return CapturedStep(step, key())  # type: ignore[arg-type]
+
+
+def why_not_captured(step: Any) -> str | None:
+    """Return why no program can stand for a step, or None."""
+    if not isinstance(step, PrivateStep | PlainStep | BatchStep | RowStep):
+        return "the host takes part in the step"
+    if any(group.get("capturable") is False for group in step.optimizer.param_groups):
+        return "the optimiser counts its steps on the host"
+    if isinstance(step, BatchStep):
+        return None if isinstance(step.sampler, FixedSizeSampler) else "the size of a batch is not known before"
+    if isinstance(step, RowStep):
+        states = step.rows.num_places * step.network.shapes[0][1]
+        return f"{states} hidden states of all rows" if states > MOST_STATES else None
+    if isinstance(step, PlainStep):
+        return _too_long(step.trees, step.sampler, step.features)
+    if step.engine is not None:
+        return "another library forms the gradients"
+    if not has_closed_form(step.network):
+        return "the network has no closed form"
+    for term in step.terms:
+        if term.losses not in CLOSED_FORMS:
+            return "losses of the method's own"
+        if reason := _too_long(term.trees, term.draws.sampler, step.features):
+            return reason
+    return None
+
+
+def _too_long(trees: EgoTrees, sampler: Sampler, features: Tensor) -> str | None:
+    """Return why batches of trees do not go into slots, or None."""
+    if not isinstance(sampler, PoissonSampler | FixedSizeSampler):
+        return "batches are neither Poisson nor of a fixed size"
+    rows = classes_of(trees, sampler).rows
+    if rows > MOST_ROWS or rows * features.shape[1] > MOST_NUMBERS:
+        return f"{rows} rows of padded trees"
+    return None

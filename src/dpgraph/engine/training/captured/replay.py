@@ -1,0 +1,56 @@
+"""Programs of fixed shapes that a CUDA device captures once and replays (`torch.cuda.CUDAGraph`).
+
+A replayed step is a few calls of the driver. On a CPU the same program runs call by call, which is how it is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+
+class Replay:
+    """Programs by their keys; each is captured when it is called for the second time."""
+
+    def __init__(self, device: torch.device, generators: Collection[torch.Generator]) -> None:
+        """Keep the device, and the generators that programs draw from."""
+        self.device, self.generators = device, generators
+        self._graphs: dict[Hashable, torch.cuda.CUDAGraph] = {}
+        self._warm: set[Hashable] = set()
+        self._pool: Any = None  # memory that programs share: one runs at a time
+
+    def run(self, program: Callable[[], None], key: Hashable = None) -> bool:
+        """Run the program of a key once; return False if it was replayed without its Python code."""
+        if self.device.type != "cuda":
+            program()
+            return True
+        if key in self._graphs:
+            self._graphs[key].replay()
+            return False
+        if key not in self._warm:  # its first call warms up, as a capture needs, and draws no number twice
+            with _beside(self.device):
+                program()
+            self._warm.add(key)
+            return True
+        graph = torch.cuda.CUDAGraph()
+        for generator in self.generators:
+            graph.register_generator_state(generator)
+        self._pool = self._pool or torch.cuda.graph_pool_handle()  # all results that last are outside of it
+        with torch.cuda.graph(graph, pool=self._pool):
+            program()
+        self._graphs[key] = graph
+        graph.replay()
+        return True
+
+
+@contextmanager
+def _beside(device: torch.device) -> Iterator[None]:
+    """Run on a stream of its own that waits for the current one, which then waits for it."""
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream(device).wait_stream(stream)
