@@ -331,6 +331,7 @@ SPECS = (
         inference=own_record,
         rules={RULE_OF_EDGES: votes_of_edges},
         seconds=edge_votes_seconds,
+        why_not_captured=STAGES,
     ),
     MethodSpec(
         "dp-dgc",
