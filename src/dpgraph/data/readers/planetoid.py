@@ -86,8 +86,8 @@ def read(raw_dir: Path, name: str, isolated_label: int = 0) -> RawGraph:
         if len(ally) != first or len(ty) != len(test) or len(y) + VALIDATION_NODES > first:
             raise ValueError(f"{len(y)}, {len(ally)} and {len(ty)} labels for {first} and {len(test)} rows")
         known = np.concatenate([np.arange(first), test])
-        rows = sp.vstack([allx, tx], format="coo", dtype=np.float32)
-        features = sp.csr_matrix((rows.data, (known[rows.row], rows.col)), shape=(count, rows.shape[1]))
+        features = sp.csr_matrix(sp.vstack([allx, tx], format="csr", dtype=np.float32)[_positions(known, count)])
+        features = sp.csr_matrix(sp.diags(_mask(known, count).astype(np.float32)) @ features)
         features.eliminate_zeros()
         labels = np.full(count, isolated_label, dtype=np.int64)
         labels[known] = np.concatenate([ally.argmax(axis=1), ty.argmax(axis=1)])
@@ -142,3 +142,16 @@ def _edges(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 def _load(path: Path) -> Any:
     return ArrayUnpickler(path.read_bytes()).load()
+
+
+def _positions(known: np.ndarray, count: int) -> np.ndarray:
+    """Return (count,) row of each node in the stacked matrix; 0 for nodes without a row."""
+    rows = np.zeros(count, dtype=np.int64)
+    rows[known] = np.arange(len(known))
+    return rows
+
+
+def _mask(ids: np.ndarray, count: int) -> np.ndarray:
+    mask = np.zeros(count, dtype=bool)
+    mask[ids] = True
+    return mask

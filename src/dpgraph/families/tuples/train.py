@@ -16,7 +16,6 @@ from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome, constant_outcome
 from dpgraph.engine.methods.request import batch_size
 from dpgraph.engine.preparation.base import expected
-from dpgraph.engine.preparation.rows import unit_rows
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.optimizers import WarmedUpStep, make_optimizer
@@ -114,9 +113,15 @@ def tower_of(shown: Relations, settings: Any, generator: torch.Generator) -> Tow
     return text_tower(shown.texts(), settings, generator)
 
 
+def unit_rows(features: np.ndarray) -> np.ndarray:
+    """Scale rows (N, F) to norm 1, in float32; rows of zeros stay."""
+    norms = np.linalg.norm(features, axis=1, keepdims=True)
+    return np.asarray(features / np.maximum(norms, np.finfo(np.float32).tiny), dtype=np.float32)
+
+
 class Cosine:
     """Ranking by the entities' features at norm 1: what a score is worth before any training."""
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Return the features as states."""
-        return constant_outcome(job, observe, unit_rows(np.asarray(job.shown.features)).astype(np.float32))
+        return constant_outcome(job, observe, unit_rows(np.asarray(job.shown.features)))
