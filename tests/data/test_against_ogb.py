@@ -43,11 +43,11 @@ def ogb_package():
         yield ogb.nodeproppred
 
 
-def theirs(package, folder):
+def theirs(package, folder, **meta):
     """Their data set of a folder, as for one that was downloaded and unpacked."""
     (folder / "RELEASE_v1.txt").touch()
     (folder / "processed").mkdir(exist_ok=True)
-    return package.NodePropPredDataset("toy", meta_dict={**META, "dir_path": str(folder)})
+    return package.NodePropPredDataset("toy", meta_dict={**META, "dir_path": str(folder), **meta})
 
 
 def put(path, rows, header=None):
@@ -104,6 +104,25 @@ def test_a_folder_in_the_layout_of_ogb(ogb_package, tmp_path_factory, content):
     assert_same(ours, graph["edge_index"], graph["node_feat"], found, dataset.get_idx_split())
     assert_same(ours, edges.T, ours.features, labels, split)
     np.testing.assert_array_max_ulp(ours.features, features.astype(np.float32), maxulp=1)  # through digits and float64
+
+
+@settings(max_examples=10, deadline=None)
+@given(content=contents())
+def test_a_folder_in_the_binary_layout_of_ogb(ogb_package, tmp_path_factory, content):
+    """As ogbn-papers100M: raw/data.npz."""
+    folder = tmp_path_factory.mktemp("toy")
+    nodes, edges, features, labels, split = content
+    (folder / "raw").mkdir()
+    np.savez(folder / "raw/data.npz", edge_index=edges.T, num_nodes_list=[nodes], num_edges_list=[len(edges)],
+             node_feat=features.astype(np.float32), node_year=np.zeros((nodes, 1)))  # fmt: skip
+    np.savez(folder / "raw/node-label.npz", node_label=labels)
+    for part, chosen in split.items():
+        put(folder / "split/time" / f"{part}.csv.gz", chosen)
+    dataset = theirs(ogb_package, folder, binary="True")
+    graph, found = dataset[0]
+    ours = ogb.read(folder, split="time", directed=True)
+    assert_same(ours, graph["edge_index"], graph["node_feat"], found, dataset.get_idx_split())
+    assert_same(ours, edges.T, features, labels, split)
 
 
 def test_ogb_asks_no_network(tmp_path, monkeypatch):

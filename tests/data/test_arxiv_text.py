@@ -94,6 +94,11 @@ def test_damage(tmp_path, content, message):
     assert "\n" not in str(error.value)
 
 
+def test_share_out_of_range(tmp_path):
+    with pytest.raises(UserError, match=r"^zeroed_percent=101: expected an integer in 0\.\.100$"):
+        arxiv_text.read(tmp_path, split="time", columns=4, zeroed_percent=101)
+
+
 def test_missing_file_is_named(tmp_path):
     ogb_files(tmp_path)
     with pytest.raises(UserError, match=r"gpt_preds/ogbn-arxiv\.csv: no such file"):

@@ -148,6 +148,12 @@ def test_tested_pictures_of_nobody_who_is_trained_on(tmp_path):
         faces94.read(tmp_path, "train.zip", "test.zip")
 
 
+@pytest.mark.parametrize("size", [(0, 5), (93, 112), (46,)])
+def test_sizes_are_named(tmp_path, size):
+    with pytest.raises(UserError, match=r"^size="):
+        orl.read(tmp_path, size=size)
+
+
 def test_numbered_files_of_the_registry():
     files = entry("orl-faces").files
     assert len({file.path for file in files}) == 400
@@ -210,3 +216,10 @@ def test_a_made_picture_is_near_its_original_and_another_one():
     sizes = (found > 0.3).sum(axis=(1, 2, 3)) / 144
     assert 0.75 < sizes.min() < sizes.max() < 1.3
     assert len({one.tobytes() for one in found}) == 60
+
+
+def test_making_pictures_needs_room(persons):
+    with pytest.raises(UserError, match="pictures=9: expected at least 10"):
+        orl.read(persons, made=(9, 3))
+    with pytest.raises(UserError, match="tested=220: expected a number from 1 to 219"):
+        orl.read(persons, made=(220, 220))

@@ -47,6 +47,8 @@ def test_hashes_are_of_the_uncompressed_files(tmp_path):
     idx.read(tmp_path, tuple(hashes))
     with pytest.raises(UserError, match=r"t10k-labels-idx1-ubyte\.gz: .*sha256=\w+ uncompressed instead of 0"):
         idx.read(tmp_path, (*hashes[:3], "0"))
+    with pytest.raises(UserError, match="sha256=1: expected 4 hashes or none"):
+        idx.read(tmp_path, ("0",))
 
 
 LABELS = encoded(FILES["train-labels-idx1"])

@@ -224,6 +224,8 @@ def test_reddit_sample_keeps_a_share_of_each_class_and_the_edges_among_them(tmp_
     expected = {(u, v) for u, v in pairs.tolist() if {u, v} <= ids}
     assert set(zip(kept[raw.source].tolist(), kept[raw.target].tolist())) == expected
     assert np.array_equal(kept, reddit.read(tmp_path, one_in=4).features[:, 0])
+    with pytest.raises(UserError, match=r"^one_in=0: expected an integer >= 1$"):
+        reddit.read(tmp_path, one_in=0)
 
 
 def graphsaint_files(folder):

@@ -59,3 +59,10 @@ def test_damage_is_one_line(tmp_path, content):
     with pytest.raises(UserError, match=r"train_32x32\.mat") as error:
         svhn.read(tmp_path)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("public", [3, -1])
+def test_some_images_are_tested(tmp_path, public):
+    write(tmp_path)
+    with pytest.raises(UserError, match=f"^public={public}: expected a number from 1 to 2: some images"):
+        svhn.read(tmp_path, public=public)

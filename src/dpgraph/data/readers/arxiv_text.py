@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import malformed, ogb, reading
@@ -26,6 +27,8 @@ def read(raw_dir: Path, split: str, columns: int, zeroed_percent: int = 0) -> Ra
     `zeroed_percent` of the nodes, rounded down, get features of zero: a public random choice, keyed by the percentage
     and the number of nodes alone.
     """
+    if not 0 <= zeroed_percent <= 100:
+        raise invalid("zeroed_percent", zeroed_percent, "an integer in 0..100")
     graph = ogb.read(raw_dir, split=split, directed=True, with_features=False)
     features = ranked_guesses(raw_dir / GUESSES, columns)
     zeroed = numpy_generator("arxiv-text", "zeroed", zeroed_percent).permutation(len(features))

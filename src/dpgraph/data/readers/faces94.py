@@ -8,28 +8,32 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from dpgraph.core.errors import UserError
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.pictures import grey, varied
 from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import DAMAGE, existing, malformed
 from dpgraph.data.records import TEST, TRAIN
 
-PIXELS, SIZE = (180, 200), (60, 70)  # width, height: of the files, and as they are read
-EVERY = 5
+PIXELS = (180, 200)  # width, height
 LARGEST = 2**20  # bytes of one picture
 TESTED = re.compile(r"(?P<person>.+) \(\d+\)\.jpg")
 
 
 def read(
-    raw_dir: Path, train: str, test: str = "", made: tuple[int, ...] = ()
+    raw_dir: Path, train: str, test: str = "", size: tuple[int, ...] = (60, 70), every: int = 5,
+    made: tuple[int, ...] = (),
 ) -> RawImages:  # fmt: skip
-    """Return colour pictures made grey and scaled to 60 x 70 as in the thesis (section 4.5).
+    """Return colour pictures made grey and scaled to `size`, (width, height); 60 x 70 as in the thesis (section 4.5).
 
     `train`: an archive with a folder for each person. `test`: an archive of files "person (number).jpg"; pictures of
-    persons without a folder are left out. Without it every fifth picture of a person, by file name, is tested.
+    persons without a folder are left out. Without it every `every`-th picture of a person, by file name, is tested.
     Persons are numbered in the order of their names. `made`: (pictures of a person, how many of them are tested), see
     `varied_pictures`; empty: none is made.
     """
+    if len(size) != 2 or not all(1 <= one <= most for one, most in zip(size, PIXELS)):
+        raise invalid("size", list(size), "(width, height) of at most 180 x 200")
+    if every < 2:
+        raise invalid("every", every, "an integer >= 2")
     path = raw_dir / train
     pictures = _pictures(path)
     by_person: dict[str, list[tuple[str, bytes]]] = {}
@@ -42,13 +46,13 @@ def read(
         raise UserError(f"{path}: pictures of {len(by_person)} persons: expected at least 2")
     rows: list[tuple[np.ndarray, int, int]] = []
     for number, (person, own) in enumerate(sorted(by_person.items())):
-        tested = [not test and place % EVERY == EVERY - 1 for place in range(len(own))]
+        tested = [not test and place % every == every - 1 for place in range(len(own))]
         if all(tested):
             raise UserError(f"{path}: no picture of {person} is left to train on")
         for (name, content), held in zip(own, tested, strict=True):
-            rows.append((_pixels(content, path, name), number, TEST if held else TRAIN))
+            rows.append((_pixels(content, path, name, size), number, TEST if held else TRAIN))
     if test:
-        rows += _tested(raw_dir / test, {person: number for number, person in enumerate(sorted(by_person))})
+        rows += _tested(raw_dir / test, {person: number for number, person in enumerate(sorted(by_person))}, size)
     images, labels, split = zip(*rows)
     raw = RawImages(
         np.stack(images)[..., None], np.array(labels, dtype=np.int64), np.array(split, dtype=np.uint8)
@@ -56,19 +60,19 @@ def read(
     return varied(raw, *made, "dpgraph", "faces94", "made pictures") if made else raw
 
 
-def _tested(path: Path, numbers: dict[str, int]) -> list[tuple[np.ndarray, int, int]]:
+def _tested(path: Path, numbers: dict[str, int], size: tuple[int, ...]) -> list[tuple[np.ndarray, int, int]]:
     rows = []
     for name, content in sorted(_pictures(path).items()):
         match = TESTED.fullmatch(PurePosixPath(name).name)
         if match and match["person"] in numbers:
-            rows.append((_pixels(content, path, name), numbers[match["person"]], TEST))
+            rows.append((_pixels(content, path, name, size), numbers[match["person"]], TEST))
     if not rows:
         raise malformed(path, ValueError("no picture of a person who is trained on"))
     return rows
 
 
-def _pixels(content: bytes, path: Path, name: str) -> np.ndarray:
-    return grey(content, path / name, PIXELS, SIZE)
+def _pixels(content: bytes, path: Path, name: str, size: tuple[int, ...]) -> np.ndarray:
+    return grey(content, path / name, PIXELS, (size[0], size[1]))
 
 
 def _pictures(path: Path) -> dict[str, bytes]:

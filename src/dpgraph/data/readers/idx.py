@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dpgraph.core.errors import invalid
 from dpgraph.data.raw_graph import RawGraph
 from dpgraph.data.readers import existing, malformed
 from dpgraph.data.records import TEST, TRAIN
@@ -26,6 +27,8 @@ def read(raw_dir: Path, sha256: tuple[str, ...] = ()) -> RawGraph:
     one content), in the order train images, train labels, test images, test labels; none: not compared.
     """
     paths = [existing(raw_dir / f"{part}-{file}") for part in PARTS for file in FILES]
+    if sha256 and len(sha256) != len(paths):
+        raise invalid("sha256", len(sha256), f"{len(paths)} hashes or none")
     images, labels, split = [], [], []
     for index, value in enumerate(PARTS.values()):
         image_path, label_path = paths[2 * index : 2 * index + 2]

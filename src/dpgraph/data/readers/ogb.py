@@ -36,14 +36,19 @@ def read(
     with_features: bool = True,
     least_in_class: int | None = None,
 ) -> RawGraph:
-    """Return graph, labels and split of a folder of CSV files, as OGB's archives unpack.
+    """Return graph, labels and split of a folder as OGB's archives unpack: of CSV files, or of raw/data.npz.
 
     `relation` and `node_type` choose a part of a heterogeneous data set, `least_in_class` the classes with as many
     nodes (GAP's task). `with_features=False` reads everything else, where the features are not at hand.
     """
     raw, kind = raw_dir / "raw", node_type or ""
-    graph = _csv_graph(raw, relation, kind, with_features)
-    labels = _column(path := raw / ("node-label" if kind else "") / kind / "node-label.csv.gz", "float64")
+    if (raw / "data.npz").is_file():
+        graph = _one_graph("read_binary_graph_raw", {"data.npz": raw / "data.npz"})
+        with reading(path := raw / "node-label.npz"), np.load(path, allow_pickle=False) as arrays:
+            labels = arrays["node_label"].reshape(-1)
+    else:
+        graph = _csv_graph(raw, relation, kind, with_features)
+        labels = _column(path := raw / ("node-label" if kind else "") / kind / "node-label.csv.gz", "float64")
     if graph["num_nodes"] != len(labels):
         raise malformed(path, ValueError(f"{len(labels)} labels for {graph['num_nodes']} nodes"))
     folder = raw_dir / "split" / split / kind
@@ -71,7 +76,7 @@ def _csv_graph(raw: Path, relation: str | None, kind: str, with_features: bool) 
         nodes = _column(raw / "num-node-dict.csv.gz", "int64", kind)
     else:
         files[NODE_COUNT] = raw / NODE_COUNT
-    graph = _one_graph(files, nodes)
+    graph = _one_graph("read_csv_graph_raw", files, nodes)
     (columns, count), expected = graph["edge_index"].shape, _column(files[EDGE_COUNT], "int64").sum()
     if columns != 2:
         raise malformed(files[EDGES], ValueError(f"{columns} columns instead of 2"))
@@ -80,8 +85,8 @@ def _csv_graph(raw: Path, relation: str | None, kind: str, with_features: bool) 
     return graph
 
 
-def _one_graph(files: Mapping[str, Path], nodes: np.ndarray | None = None) -> dict[str, Any]:
-    """Return what ogb makes of these files, which it sees in a folder of their own.
+def _one_graph(reader: str, files: Mapping[str, Path], nodes: np.ndarray | None = None) -> dict[str, Any]:
+    """Return what a reader of ogb makes of these files, which it sees in a folder of their own.
 
     `nodes` takes the place of the file that states their number. Raises UserError for the file that ogb cannot read.
     """
@@ -93,7 +98,7 @@ def _one_graph(files: Mapping[str, Path], nodes: np.ndarray | None = None) -> di
         talk = io.StringIO()  # of ogb, and its bar
         try:
             with contextlib.redirect_stdout(talk), contextlib.redirect_stderr(talk), np.errstate(invalid="raise"):
-                graphs = ogb_module("io/read_graph_raw.py").read_csv_graph_raw(place)
+                graphs = getattr(ogb_module("io/read_graph_raw.py"), reader)(place)
         except DAMAGE as error:
             for path in files.values():
                 _check_numbers(path)
@@ -106,7 +111,8 @@ def _one_graph(files: Mapping[str, Path], nodes: np.ndarray | None = None) -> di
 def _check_numbers(path: Path) -> None:
     """Raise UserError for a file that holds no numbers; which file it was, ogb does not say."""
     with reading(path):
-        pd.read_csv(path, header=None).to_numpy(np.float64)
+        if path.suffix == ".gz":
+            pd.read_csv(path, header=None).to_numpy(np.float64)
 
 
 def _column(path: Path, kind: str, name: str | None = None) -> np.ndarray:

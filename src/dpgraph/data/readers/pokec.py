@@ -82,6 +82,8 @@ def cats_and_dogs(raw_dir: Path, per_class: int, label_column_in_text: bool) -> 
     `label_column_in_text` keeps the pets column, from which the label is made, among the texts, as the released code
     of the paper does.
     """
+    if per_class < 1:
+        raise invalid("per_class", per_class, "an integer >= 1")
     columns = [name for name in TEXT_COLUMNS if label_column_in_text or name != LABEL_COLUMN]
     with reading(raw_dir / PROFILES, quote=False) as path:
         profiles = selected_profiles(path, per_class)

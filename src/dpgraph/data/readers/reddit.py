@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.arrays import checked_csr
 from dpgraph.data.raw_graph import RawGraph, frequent_classes
@@ -44,5 +45,7 @@ def read(raw_dir: Path, one_in: int = 1, least_in_class: int | None = None) -> R
 
 def _one_in(labels: np.ndarray, one_in: int) -> np.ndarray:
     """Return the ids of the nodes kept, ascending."""
+    if one_in < 1:
+        raise invalid("one_in", one_in, "an integer >= 1")
     by_class, rank = by_classes(labels, numpy_generator("reddit", "sample", one_in).permutation(len(labels)))
     return np.sort(by_class[rank < np.bincount(labels)[labels[by_class]] // one_in])

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.io import loadmat
 from scipy.io.matlab import MatReadError
 
+from dpgraph.core.errors import invalid
 from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import DAMAGE, existing, malformed
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
@@ -26,7 +27,10 @@ def read(raw_dir: Path, public: int = 0) -> RawImages:
         shapes = (list(images.shape[1:]) for images, _ in reversed(parts))
         raise malformed(raw_dir / "test_32x32.mat", ValueError("images {}, training images have {}".format(*shapes)))
     split = np.repeat(np.array(list(FILES.values()), dtype=np.uint8), [len(labels) for _, labels in parts])
-    split[np.flatnonzero(split == TEST)[:public]] = VALIDATION
+    tested = np.flatnonzero(split == TEST)
+    if public and not 0 < public < len(tested):
+        raise invalid("public", public, f"a number from 1 to {len(tested) - 1}: some images have to be tested")
+    split[tested[:public]] = VALIDATION
     images = np.concatenate([images for images, _ in parts]).astype(np.float32)
     images /= 255
     return RawImages(images, np.concatenate([labels for _, labels in parts]), split)

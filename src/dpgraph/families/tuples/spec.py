@@ -187,10 +187,34 @@ class DpEncoderCell(EncoderCell):
     privacy: TuplePrivacy  # type: ignore[assignment]
 
 
+class LinearMap(Finite):
+    """A linear map of the entities' features."""
+
+    width: Annotated[int, Field(ge=1, le=LARGEST_WIDTH, description="d, numbers of an entity's state")] = 256
+
+
+class InfoNce(RootBatches):
+    """Training of a linear map with InfoNCE."""
+
+    temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
+
+
 class CosineCell(Cell):
     """The settings of a ranking by cosines, which trains no parameter."""
 
     training: AnyBatches
+    privacy: None = None
+
+    @property
+    def network(self) -> tuple[str, int]:
+        return "linear", 0
+
+
+class LinearRelationCell(Cell):
+    """The settings of a linear map."""
+
+    model: LinearMap = LinearMap()
+    training: InfoNce
     privacy: None = None
 
     @property
@@ -234,6 +258,13 @@ def base_seconds(cell: Any, size: Size) -> float:
 
 def no_training(cell: Any, size: Size) -> float:
     return 1.0
+
+
+def linear_seconds(cell: Any, size: Size) -> float:
+    """Estimate the seconds of a seed: the map of heads and tails, and the scores of all pairs of a batch."""
+    width, batch = cell.model.width, cell.training.roots_per_step(size.train_nodes)
+    forward = 2 * batch * size.features * width + batch**2 * width
+    return loop_seconds(cell.training, 6 * forward, 2 * size.nodes * size.features * width)
 
 
 def score(cell: Any) -> ScoreReads:
@@ -352,5 +383,16 @@ SPECS = (
         seconds=no_training,
         deterministic=True,
         untouched={Relation.ENTITY: "untrained vectors"},
+    ),
+    MethodSpec(
+        "linear-relation",
+        "Ranks entities by inner products of a linear map of their features, trained with InfoNCE without privacy.",
+        "dpgraph.families.tuples.train:LinearRelation",
+        LinearRelationCell,
+        {"none": {"task": TASK, "model": {"width": 4}, "training": {"sampling_rate": 0.01}}},
+        look=lambda _: Look(BLUE, ">", DASH_DOT),
+        inference=own_record,
+        problems=("relations",),
+        seconds=linear_seconds,
     ),
 )

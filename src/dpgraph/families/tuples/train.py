@@ -12,14 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import entropy, numpy_generator, torch_generator
-from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop
+from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome, constant_outcome
 from dpgraph.engine.methods.request import batch_size
+from dpgraph.engine.models.dense import undrawn
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.optimizers import WarmedUpStep, make_optimizer
-from dpgraph.engine.training.steps import Step
+from dpgraph.engine.training.steps import BatchStep, Step
 from dpgraph.families.tuples.heads import Head, HeadModel
 from dpgraph.families.tuples.prepared import PreparedRelations
 from dpgraph.families.tuples.sampling import Negatives, TupleBatches, Tuples, capped_tuples, owned_pairs
@@ -39,22 +40,33 @@ class EntityStates:
         return self.model.states()
 
 
+def loss_of(training: Any) -> TupleLoss:
+    """Return the loss of the cell's training."""
+    return TupleLoss(training.temperature)
+
+
 def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, Any] | None = None) -> Outcome:
     """Train a model on tuples, with the prepared step if there is one."""
     optimizer = make_optimizer(model.network.parameters(), job.cell.training)
     features = torch.zeros(0, device=job.device)
     bench = Bench(model.network, optimizer, features, None)
-    if job.prepared is None:
-        step, generators = plain(job, model, optimizer)
-    else:
-        prepared = expected(job.prepared, PreparedRelations)
-        step, generators = prepared.step(model, optimizer), prepared.generators
+    step, generators = (
+        prepared_step(job, model, optimizer) if job.prepared is not None else plain(job, model, optimizer)
+    )
     run = SeedRun(job, bench, step, generators, notes or {}, inference=EntityStates(model))
     training = job.cell.training
     if training.warm_up is not None:
         warm_up = math.ceil(training.warm_up * run.steps)
         run = replace(run, step=WarmedUpStep(step, optimizer, training.learning_rate, run.steps, warm_up))
     return run_loop(run, observe)
+
+
+def prepared_step(
+    job: Job, model: TupleModel, optimizer: torch.optim.Optimizer
+) -> tuple[Step, Mapping[str, Generator]]:
+    """Return the private step of a job and its random generators."""
+    prepared = expected(job.prepared, PreparedRelations)
+    return prepared.step(model, optimizer), prepared.generators
 
 
 def plain(job: Job, model: TupleModel, optimizer: torch.optim.Optimizer) -> tuple[Step, Mapping[str, Generator]]:
@@ -79,7 +91,7 @@ class RelationHead:
         """Train one seed."""
         vectors = nn.functional.normalize(torch.from_numpy(np.array(job.shown.features)), dim=1).to(job.device)
         head = Head(job.cell.model.head, vectors.shape[1]).to(job.device)
-        return trained(job, HeadModel(head, vectors, TupleLoss(job.cell.training.temperature)), observe)
+        return trained(job, HeadModel(head, vectors, loss_of(job.cell.training)), observe)
 
 
 class RelationEncoder:
@@ -88,7 +100,7 @@ class RelationEncoder:
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Train one seed."""
         encoder = tower(job)
-        return trained(job, TowerModel(encoder, TupleLoss(job.cell.training.temperature)), observe, encoder.counted)
+        return trained(job, TowerModel(encoder, loss_of(job.cell.training)), observe, encoder.counted)
 
 
 class BaseEncoder:
@@ -125,3 +137,40 @@ class Cosine:
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Return the features as states."""
         return constant_outcome(job, observe, unit_rows(np.asarray(job.shown.features)))
+
+
+class States:
+    """The inference of a linear map: states of all entities."""
+
+    @torch.no_grad()
+    def logits(self, network: nn.Module, features: Tensor) -> Tensor:
+        return network(features)  # type: ignore[no-any-return]
+
+
+class LinearRelation:
+    """InfoNCE (Huang et al., Eq. 2): each head of a batch of tuples against all its tails, at a temperature.
+
+    One map for heads and tails, at first a random projection, which keeps inner products in expectation.
+    """
+
+    def run(self, job: Job, observe: Observe) -> Outcome:
+        """Train one seed."""
+        features = torch.from_numpy(unit_rows(np.asarray(job.shown.features))).to(job.device)
+        tuples = torch.from_numpy(job.shown.tuples_of("train").astype(np.int64)).to(job.device)
+        network = undrawn(nn.Linear, features.shape[1], job.cell.model.width, bias=False)
+        with torch.no_grad():
+            random = torch_generator(*job.names("parameters"))
+            network.weight.normal_(std=job.cell.model.width**-0.5, generator=random)
+        network = network.to(job.device)
+        bench = Bench(network, make_optimizer(network.parameters(), job.cell.training), features, None)
+        sampler, batches = fixed_size_sampler(job.cell, len(tuples)), numpy_generator(*job.names("batches"))
+        temperature = job.cell.training.temperature
+
+        def loss(positions: Tensor) -> Tensor:
+            heads, tails = (network(features[ids]) for ids in tuples[positions].T)
+            scores = heads @ tails.T / temperature
+            return nn.functional.cross_entropy(scores, torch.arange(len(scores), device=scores.device))
+
+        step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
+        notes = {"batches": str(sampler.name)}
+        return run_loop(SeedRun(job, bench, step, {"batches": batches}, notes, inference=States()), observe)
