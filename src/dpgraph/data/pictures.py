@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import Name, numpy_generator
 from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.readers import DAMAGE, malformed
@@ -53,6 +54,11 @@ def varied(raw: RawImages, pictures: int, tested: int, *names: Name) -> RawImage
     The thesis names a library for this step, and neither what it did nor how much. `names` key the draws of a class,
     which depend on its own pictures alone.
     """
+    most = int(np.bincount(raw.labels).max())
+    if pictures < most:
+        raise invalid("pictures", pictures, f"at least {most}, of the person with the most photographs")
+    if not 1 <= tested < pictures:
+        raise invalid("tested", tested, f"a number from 1 to {pictures - 1}")
     classes = np.unique(raw.labels)
     images, split = [], np.full((len(classes), pictures), TRAIN, dtype=np.uint8)
     for row, number in enumerate(classes):

@@ -113,6 +113,8 @@ def frequent_classes(raw: RawGraph, least: int) -> RawGraph:
     Which classes and nodes these are depends on all records: declared public, and stated with every run. Raises
     UserError where no class is left.
     """
+    if least < 1:
+        raise invalid("least_in_class", least, "an integer >= 1")
     counts = np.bincount(raw.labels[raw.labels >= 0], minlength=1)
     classes = np.flatnonzero(counts >= least)
     if not len(classes):
