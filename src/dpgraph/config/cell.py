@@ -103,20 +103,20 @@ class Model(Finite):
     DROPPED: ClassVar[tuple[str, ...]] = ("kipf", "mlp")  # architectures with dropout
 
     architecture: Literal["mlp", "gcn", "gin", "gat", "kipf"] = "gcn"
-    hops: int = Field(1, ge=0, le=2, description="r, layers of message passing; 0 for an MLP")
+    hops: int = Field(default=1, ge=0, le=2, description="r, layers of message passing; 0 for an MLP")
     encoder_layers: int = Field(
-        1,
+        default=1,
         ge=0,
         le=1000,
         description="n_enc; 0 (mlp only): the decoder reads records, with n_dec = 1 softmax regression",
     )
-    decoder_layers: int = Field(1, ge=1, le=1000, description="n_dec, its last layer gives the logits")
-    width: int = Field(256, ge=1, le=100_000, description="Latent size of encoder, message passing and decoder")
+    decoder_layers: int = Field(default=1, ge=1, le=1000, description="n_dec, its last layer gives the logits")
+    width: int = Field(default=256, ge=1, le=100_000, description="Latent size of encoder, message passing and decoder")
     activation: Literal["relu", "tanh"] = "tanh"
-    heads: int = Field(10, ge=1, le=1000, description="Attention heads (gat only)")
-    dropout: float = Field(0.0, ge=0, lt=1, description="After each hidden layer, in training")
+    heads: int = Field(default=10, ge=1, le=1000, description="Attention heads (gat only)")
+    dropout: float = Field(default=0.0, ge=0, lt=1, description="After each hidden layer, in training")
     inference_own_weight: float = Field(
-        0.0, ge=0, le=1,
+        default=0.0, ge=0, le=1,
         description="alpha of predictions: alpha times a node's logits without neighbours plus 1 - alpha times those "
         "with them (a step of power iteration with teleport alpha); gcn, gin and gat",
     )  # fmt: skip
@@ -150,7 +150,7 @@ class MlpModel(Model):
 class UndroppedMlp(MlpModel):
     """A model of methods that read no edges in training and have no dropout."""
 
-    dropout: float = Field(0.0, ge=0, le=0)
+    dropout: float = Field(default=0.0, ge=0, le=0)
 
 
 class Training(Finite):
@@ -158,11 +158,13 @@ class Training(Finite):
 
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: float = Field(gt=0)
-    momentum: float = Field(0.0, ge=0, lt=1, description="SGD only")
+    momentum: float = Field(default=0.0, ge=0, lt=1, description="SGD only")
     steps: Annotated[int, Field(ge=1, le=LARGE)] | Literal["max"] = Field(
         description="T, or max: as many as the privacy target allows at the given noise multiplier"
     )
-    evaluations: int = Field(1, ge=1, le=100_000, description="Points of the learning curve, the last step included")
+    evaluations: int = Field(
+        default=1, ge=1, le=100_000, description="Points of the learning curve, the last step included"
+    )
     precision: Literal["float32", "tf32", "bf16"] = Field(
         default="float32",
         description="Operands of products of matrices: tf32 (10 bits, on a GPU), bf16 (7 bits, on a CPU that has it; "
@@ -177,8 +179,10 @@ class Training(Finite):
 class RootBatches(Training):
     """Batches of roots. Exactly one of `batch_size` and `sampling_rate` is given."""
 
-    batch_size: int | None = Field(None, ge=1, le=LARGE, description="m; its expectation under Poisson sampling")
-    sampling_rate: float | None = Field(None, gt=0, le=1, description="q; batches have q * N roots")
+    batch_size: int | None = Field(
+        default=None, ge=1, le=LARGE, description="m; its expectation under Poisson sampling"
+    )
+    sampling_rate: float | None = Field(default=None, gt=0, le=1, description="q; batches have q * N roots")
 
     @model_validator(mode="after")
     def _one_batch_size(self) -> Self:
@@ -216,7 +220,7 @@ class NodeParts(Training):
     num_splits: int = Field(
         ge=1, le=LARGE, description="s, parts of the training nodes; an epoch has s steps (Igamberdiev)"
     )
-    train_share: float = Field(1.0, gt=0, le=1, description="Share of the training nodes that have a loss")
+    train_share: float = Field(default=1.0, gt=0, le=1, description="Share of the training nodes that have a loss")
 
     def roots_per_step(self, num_train: int) -> float:
         return num_train / self.num_splits
@@ -226,17 +230,17 @@ class Privacy(Finite):
     """The guarantee that is requested. Of `epsilon`, `noise_multiplier` and `training.steps` two are given."""
 
     variant: str = Field(default="rigorous", description="Which mechanism; the method's specification names them")
-    epsilon: float | None = Field(None, gt=0, description="Target, under the accountant of the variant")
+    epsilon: float | None = Field(default=None, gt=0, description="Target, under the accountant of the variant")
     noise_multiplier: float | None = Field(
-        None, gt=0, description="Noise std / clip norm, but where the variant's mechanism says another unit"
+        default=None, gt=0, description="Noise std / clip norm, but where the variant's mechanism says another unit"
     )
     delta: float | None = Field(
-        None,
+        default=None,
         gt=0,
         lt=1,
         description="None: 1 / (10 N), N the roots; N of all protected where that is too large for them",
     )
-    clip_norm: float = Field(1.0, gt=0, description="C, public")
+    clip_norm: float = Field(default=1.0, gt=0, description="C, public")
 
 
 class Cell(Finite):
@@ -255,7 +259,7 @@ class Cell(Finite):
     privacy: Privacy | None = None
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=LARGE)], ...], Field(min_length=1, max_length=10_000)]
     seeds_per_split: int | None = Field(
-        None, ge=2, le=10_000,
+        default=None, ge=2, le=10_000,
         description="Crossed design of splits and initialisations (view variance): seed s has random split s // n and "
         "initialisation s % n; null: split s and initialisation s",
     )  # fmt: skip
@@ -363,10 +367,13 @@ class NetworkCell(Cell):
 class TreePrivacy(Privacy):
     """A cell of methods on ego trees with bounded lists."""
 
-    max_degree: int = Field(4, ge=1, le=LARGE, description="K: lists in which a node may occur")
+    max_degree: int = Field(default=4, ge=1, le=LARGE, description="K: lists in which a node may occur")
     list_cap: int | None = Field(
-        None, ge=1, le=LARGE, description="D of the stable sampler: a list's longest length; None: K"
+        default=None, ge=1, le=LARGE, description="D of the stable sampler: a list's longest length; None: K"
     )
     clip_percentile: float = Field(
-        75.0, gt=0, lt=100, description="Percentile of the initial gradient norms (variant published; data-dependent)"
+        default=75.0,
+        gt=0,
+        lt=100,
+        description="Percentile of the initial gradient norms (variant published; data-dependent)",
     )

@@ -289,8 +289,10 @@ class Experiment(ExpandedModel):
     paper: kinds.Id
     title: str
     citation: str
-    cited_as: str = Field("", description="as a sentence names the paper, e.g. Daigavane et al. (2022)")
-    published: Stem = Field("none", description="Stem of the paper's files in published/; none: no printed numbers")
+    cited_as: str = Field(default="", description="as a sentence names the paper, e.g. Daigavane et al. (2022)")
+    published: Stem = Field(
+        default="none", description="Stem of the paper's files in published/; none: no printed numbers"
+    )
     defaults: dict[str, Any] = Field(default_factory=dict, description="Part of a cell, the lowest layer")
     varies: Varies = Field(default_factory=dict, description=VARIES)
     methods: dict[kinds.Id, MethodRow]

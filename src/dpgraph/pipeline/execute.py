@@ -71,7 +71,8 @@ def train_seed(calibrated: CalibratedRun, seed: int) -> None:
         outcome = error
     else:
         # what a private seed did with the data; raises NotAsAccounted
-        done = job.prepared and job.prepared.check(outcome.resumed_at).model_dump(mode="json")
+        prepared = job.prepared
+        done = None if prepared is None else prepared.check(outcome.resumed_at).model_dump(mode="json")
     spent = {"seconds": time.monotonic() - start, "cpu_seconds": time.process_time() - start_cpu}
     write_seed(calibrated, value, outcome, done, {"seed": seed, "device": str(device), **spent})
     for path in checkpoint.parent.glob(f"{checkpoint.name}*"):

@@ -53,7 +53,7 @@ def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[s
         "architecture": cell.network[0],
         "hops": cell.network[1],
         "optimizer": cell.training.optimizer,
-        "epsilon_target": dictionary.number(cell.privacy and cell.privacy.epsilon),
+        "epsilon_target": dictionary.number(getattr(cell.privacy, "epsilon", None)),
         **RunGuarantee.stated(statement).as_claimed_by(cell.method).columns,
         "fallback": "" if (known := specs().get(cell.method)) is None else known.fallback(statement.mechanism),
         "noise_std_over_clip": dictionary.number(statement.noise_std_over_clip),

@@ -21,7 +21,8 @@ SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 DIGITS = str.maketrans(SUPERSCRIPTS, "-0123456789")
 MATH = {"<": "<", ">": ">", "−": "-", "·": r"\cdot", "×": r"\times", "±": r"\pm", "≤": r"\leq", "≥": r"\geq"}
 MATH |= {"∞": r"\infty", "√": r"\surd", "ε": r"\varepsilon", "δ": r"\delta", "σ": r"\sigma", "λ": r"\lambda"}
-LATEX = {character: f"\\{character}" for character in "&%$#_{}"} | {one: f"${name}$" for one, name in MATH.items()}
+LATEX: dict[str, str | int | None] = {character: f"\\{character}" for character in "&%$#_{}"}
+LATEX |= {character: f"${name}$" for character, name in MATH.items()}
 LATEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$^\dagger$"}
 LATEX |= {"–": "--", "—": "---", "’": "'"}
 

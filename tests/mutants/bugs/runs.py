@@ -49,8 +49,8 @@ BUGS = (
     edit(
         "the stage compares nothing",
         EXECUTE + "train_seed",
-        "job.prepared.check",
-        "job.prepared.ran",
+        "prepared.check",
+        "prepared.ran",
         OF_SOUNDNESS + "test_a_planted_difference_is_an_error",
     ),
     edit(

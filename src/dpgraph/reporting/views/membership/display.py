@@ -205,8 +205,10 @@ def _panel(axes: Axes, drawn: list[Attack], looks: Mapping[str, Look]) -> None:
         kept = one.seeds[0].others * GRID >= 1
         tpr = np.where(one.mean_tpr[kept] > 0, one.mean_tpr[kept], np.nan)
         places = (number * MARKS // len(drawn), MARKS)  # marks of curves that coincide are side by side
-        line = {"color": style.colour, "linestyle": style.line, "linewidth": 1.1, "zorder": 3, "markevery": places}
-        axes.plot(GRID[kept], tpr, **line, **marks.marked(style))
+        axes.plot(
+            GRID[kept], tpr, color=style.colour, linestyle=style.line, linewidth=1.1, zorder=3, markevery=places,
+            **marks.marked(style),
+        )  # fmt: skip
 
 
 def _visible(drawn: list[Attack]) -> dict[str, Bound]:

@@ -92,7 +92,11 @@ def search_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
             if len(kinds) > 1 and not cost.reason:
                 cost = TuningCost(math.nan, UNLIKE_TRIALS)
             test = known.outcome(ranked[0].entry, metric).summary()
-            chosen = {"selected": True, "test_mean": test.mean, "test_std": test.std}  # of the selected trial alone
+            chosen: dict[str, Any] = {
+                "selected": True,
+                "test_mean": test.mean,
+                "test_std": test.std,
+            }  # of the selected trial alone
             chosen |= {"tuning_epsilon": cost.epsilon, "tuning_reason": cost.reason}
             rows += [_row(trial, rank, count) | (chosen if rank == 1 else {}) for rank, trial in enumerate(ranked, 1)]
         rows += [_row(trial, None, len(trials)) for trial in trials if not trial.complete]
