@@ -13,7 +13,7 @@ from dpgraph.privacy.relation import Relation, Scope
 
 Mode = Literal["published", "rigorous"]
 # what a reader sees: epsilon claimed by the paper, epsilon proved
-MODE_NAMES: dict[Mode, str] = {"published": "claimed", "rigorous": "proved"}
+MODE_NAMES: dict[str, str] = {"published": "claimed", "rigorous": "proved"}
 
 
 class Guarantee(Frozen):

@@ -42,7 +42,8 @@ class VoteReader(nn.Module):
         self.bias = nn.Parameter(torch.zeros(classes))
         sizes, drop = [2 * classes, model.width, classes], Dropout(model.dropout, masks)
         self.mlp = Mlp(sizes, ACTIVATIONS[model.activation], False, generator, torch.float32, drop)
-        nn.init.zeros_(self.mlp.layers[-1].weight)
+        last: Any = self.mlp.layers[-1]
+        nn.init.zeros_(last.weight)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return (n, classes) logits of rows (n, 2 classes)."""
