@@ -6,15 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import scipy.sparse as sp
 
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.data.arrays import checked_csr
+from dpgraph.data.arrays import saved_matrix
 from dpgraph.data.raw_graph import RawGraph, frequent_classes
 from dpgraph.data.readers import reading
 from dpgraph.data.records import NO_SPLIT, TEST, TRAIN, VALIDATION
-from dpgraph.data.splits import by_classes
 
 NODE_TYPES = {1: TRAIN, 2: VALIDATION, 3: TEST}
 
@@ -22,17 +20,14 @@ NODE_TYPES = {1: TRAIN, 2: VALIDATION, 3: TEST}
 def read(raw_dir: Path, one_in: int = 1, least_in_class: int | None = None) -> RawGraph:
     """Return the graph; `one_in=k` keeps a random k-th of each class's nodes, rounded down, and their edges;
     `least_in_class` then the classes with as many nodes (GAP's task)."""
+    if one_in < 1:
+        raise invalid("one_in", one_in, "an integer >= 1")
     with reading(raw_dir / "reddit_data.npz") as path, np.load(path, allow_pickle=False) as arrays:
         features, labels, types = arrays["feature"].astype(np.float32), arrays["label"], arrays["node_types"]
         if types.shape != labels.shape:
             raise ValueError(f"{len(types)} node types for {len(labels)} labels")
-    with reading(raw_dir / "reddit_graph.npz") as path:
-        matrix = sp.load_npz(path)
-        if matrix.format == "csr":
-            matrix = checked_csr(matrix.data, matrix.indices, matrix.indptr, matrix.shape)
-        elif matrix.format != "coo":
-            raise ValueError(f"sparse format {matrix.format}: expected csr or coo")
-        edges = matrix.tocoo()
+    with reading(raw_dir / "reddit_graph.npz") as path, np.load(path, allow_pickle=False) as arrays:
+        edges = saved_matrix(arrays)
     split = np.full(len(labels), NO_SPLIT, dtype=np.uint8)
     for code, value in NODE_TYPES.items():
         split[types == code] = value
@@ -45,7 +40,8 @@ def read(raw_dir: Path, one_in: int = 1, least_in_class: int | None = None) -> R
 
 def _one_in(labels: np.ndarray, one_in: int) -> np.ndarray:
     """Return the ids of the nodes kept, ascending."""
-    if one_in < 1:
-        raise invalid("one_in", one_in, "an integer >= 1")
-    by_class, rank = by_classes(labels, numpy_generator("reddit", "sample", one_in).permutation(len(labels)))
-    return np.sort(by_class[rank < np.bincount(labels)[labels[by_class]] // one_in])
+    order = numpy_generator("reddit", "sample", one_in).permutation(len(labels))
+    by_class = order[np.argsort(labels[order], kind="stable")]
+    counts = np.bincount(labels)
+    rank = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.sort(by_class[rank < np.repeat(counts // one_in, counts)])
