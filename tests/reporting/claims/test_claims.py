@@ -216,7 +216,7 @@ def test_without_results(plan):
     experiment = plan.experiments["daigavane"]
     only = experiment.model_copy(update={"claims": {"D1": experiment.claims["D1"]}})
     table = claims_table(dataclasses.replace(plan, experiments={"daigavane": only}), None).set_index("claim")
-    assert_not_run(table.loc["D1"], "no result in results.parquet")
+    assert_not_run(table.loc["D1"], "no run on the paper's own data with its own mechanism")
 
 
 def test_every_computed_claim_is_one_that_a_family_declares():
