@@ -253,9 +253,9 @@ def _has_all(suite: PaperResults, test: SimpleTest, task_id: str) -> bool:
 
 def _cannot_run(suite: PaperResults, test: SimpleTest, task_id: str) -> bool:
     """Return whether the suite leaves a place of the test on this task out for another reason than compute."""
-    methods_of = {suite.full_name(name): methods for name, methods in uses(test)}
+    used = {(suite.full_name(name), method) for name, methods in uses(test) for method in methods}
     return any(
-        entry.not_run not in (None, COMPUTE) and entry.method_id in methods_of.get(entry.artefact, ())
+        entry.not_run not in (None, COMPUTE) and (entry.artefact, entry.method_id) in used
         for entry in suite.plan.entries
         if entry.task_id == task_id
     )
