@@ -16,7 +16,7 @@ NODES = 200  # of the example's graph
 
 
 def new_project(folder: Path, /) -> None:
-    """Write a folder in which `dpgraph run` works: a small graph of your own, a suite, and the package's workflow.
+    """Write a folder in which `dpgraph run` works, with a small graph and a suite.
 
     Example: dpgraph new-project club. Then as it says; docs/how-to/extend-from-outside.md.
 

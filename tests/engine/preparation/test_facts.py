@@ -177,7 +177,7 @@ def test_what_no_theorem_is_about_protects_nothing():
     proved = [name for name, cell in CELLS.items() if cell.privacy is not None and "rigorous" in name]
     of_one_network = [name for name in proved if not name.endswith(("-gin", "-gat"))]
     held = {prepared_of(name).accounted().relation for name in of_one_network}
-    assert held == {"node-null", "node-remove", "record-remove", "entity"}
+    assert held == {"node-null", "node-remove", "record-remove", "entity", "edge"}
 
 
 def test_differences_are_named_with_both_values():

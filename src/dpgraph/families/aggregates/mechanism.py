@@ -188,7 +188,7 @@ class EdgeAggregates(NoisySteps):
     `noise_multiplier` is the noise std of a sum of rows of norm at most 1. An edge in both ends' lists moves two of
     them: sensitivity sqrt(2), where the papers count 1, that of a directed edge.
 
-    Guarantee: edge (epsilon, delta)-DP by Gaussian DP of the sums, scope joint.
+    Guarantee: edge (epsilon, delta)-DP by Gaussian DP of the sums, scope all outputs unless predictions read the graph.
     """
 
     relation: ClassVar[Relation] = EDGE_SUMS.relation
