@@ -74,7 +74,7 @@ def drawn(request, rows_of, as_frame, tmp_path_factory):
 def _png(figure, stem):
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
-    path = stem.with_suffix(".png")
+    path = stem.with_name(f"{stem.name}.png")
     path.write_bytes(b"png")
     return [path]
 
