@@ -140,7 +140,7 @@ def test_its_epsilon_is_claimed_with_the_checks_beside(own, tmp_path, caplog):
     assert row["checks"].endswith("(every run), blinding (passed), audit facts (FAILED)")
     notes = Footnotes()
     cell = epsilon_cell({**row, "status": "ok", "uncovered": ""}, "rigorous", notes)
-    assert cell.value.startswith("claimed 4")
+    assert cell.value.startswith("none (its author claims 4")
     assert "not proved: epsilon" in notes.texts[0]
     assert "node-null" in notes.texts[0]
     with (own / "train.py").open("a") as file:
