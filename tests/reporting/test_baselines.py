@@ -17,7 +17,7 @@ from dpgraph.config.literature import Baselines, read_baselines
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.core.files import write_json
-from dpgraph.data.fetch import fetch, mirrors_from
+from dpgraph.data.fetch import mirrors_from
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.pipeline.stages import train_cell
 from dpgraph.planning.plan import load_plan
@@ -29,6 +29,7 @@ from dpgraph.reporting.inputs import compared, seeds_by_task
 from dpgraph.reporting.references import LOGISTIC, MEAN_LOGISTIC, write_references
 from dpgraph.reporting.results import read_results
 from tests.contract.conftest import toy_graph
+from tests.data.offline import fetch_offline
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 KNOWN = read_baselines(WORKFLOW)
@@ -227,7 +228,7 @@ def test_cora_reaches_the_literature(tmp_path):
         pytest.skip("DPGRAPH_MIRROR names no mirror of the real data")
     plan = plan_in(tmp_path / "results", data=str(tmp_path / "data"))
     paths, task = Paths(plan.config), plan.task("cora")
-    manifest = fetch("cora", paths.raw("cora"), mirrors_from([], os.environ), network=False, missing="record")
+    manifest = fetch_offline("cora", paths.raw("cora"), mirrors_from([], os.environ), missing="record")
     if manifest.status != "ok":
         pytest.skip(manifest.reason)
     preprocess(task, paths.raw("cora"), paths.graph(task))
