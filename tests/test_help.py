@@ -45,11 +45,11 @@ def test_examples_of_help_work(tmp_path, monkeypatch):
         ran.append(stage)
     for name in ("RATES", "STEPS"):
         monkeypatch.setattr(f"dpgraph.families.trees.planner.{name}", 1)  # sooner
-    for stage in ("new", "new-project", "plan", "epsilon", "noise"):
+    for stage in ("new", "new-project", "plan", "epsilon", "noise", "audit", "schemas"):
         assert main(example(stage)) == 0
         ran.append(stage)
     monkeypatch.chdir(ROOT)
-    for stage in ("list", "explain"):
+    for stage in ("list", "explain", "cost", "status"):
         assert main(example(stage)) == 0
         ran.append(stage)
     monkeypatch.chdir(tmp_path)

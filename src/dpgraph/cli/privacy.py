@@ -213,6 +213,8 @@ def audit(audit: str, /, *, trials: Whole | None = None, quick: bool = False, ou
 
     `dpgraph list audits` shows every audit.
 
+    Example: dpgraph audit sums --trials 4
+
     Args:
         audit: Name of an audit (e.g. facts, votes, sensitivity), or all.
         trials: Trials on each side (default: the audit's own).

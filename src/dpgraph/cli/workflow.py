@@ -117,6 +117,8 @@ def cost(
 ) -> None:
     """Estimate hours, memory and wall time of each artefact before it runs.
 
+    Example: dpgraph cost --suite demo
+
     Args:
         jobs: Cells that are trained side by side (default: the cores of this machine; 1 with device=cuda).
         learn: Note what training took in the suite's run, for later estimates.
@@ -222,7 +224,10 @@ def verify(*, fast: bool = False) -> int:
 
 
 def status(*, suite: PlanOptions = ANY_SUITE) -> None:
-    """Show by artefact which cells have a result, which failed and why, and which have no record yet."""
+    """Show by artefact which cells have a result, which failed and why, and which have no record yet.
+
+    Example: dpgraph status --suite demo
+    """
     from dpgraph.pipeline.status import Status
 
     print(Status.read(suite.plan()).page())
@@ -248,6 +253,8 @@ def settings(*, out: Path | None = None, suite: PlanOptions = ANY_SUITE) -> None
 
 def schemas(*, out: Path) -> None:
     """Write the JSON schemas of config, suites, experiments and cells.
+
+    Example: dpgraph schemas --out schemas
 
     Args:
         out: Folder.

@@ -153,6 +153,8 @@ def compare(
 ) -> MethodsCompared:
     """Compare methods on `data` at one epsilon; for the curator alone, since accuracies are private.
 
+    Example: rows = dpgraph.compare(data, epsilon=4.0, relation="edge").rows
+
     Args:
         data: The graph, in any of the forms that `dpgraph.fit` takes. What was read, and what was left, is said before
             anything is trained.

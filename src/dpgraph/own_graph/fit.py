@@ -136,6 +136,8 @@ def fit(
 ) -> FittedModel:
     """Train a private model of `data`, and return it with its privacy card and its predictions.
 
+    Example: model = dpgraph.fit(data, epsilon=4.0, out="mine"); print(model.card)
+
     Args:
         data: The graph, as one of these. What was read, and what was left, is said before anything is trained.
             A `Data` of PyTorch Geometric, or a data set of one graph: `edge_index` or `adj_t`, `y`, `x`, masks.

@@ -270,6 +270,8 @@ def softmax(scores: np.ndarray) -> np.ndarray:
 def load(folder: str | Path) -> SavedModel:
     """Return the model in a folder `release/` or `not-private/` (of a known seed), or in a folder with one of them.
 
+    Example: rows = dpgraph.load("mine").predict(features)
+
     Raises UserError for anything else.
     """
     from safetensors import SafetensorError
