@@ -49,7 +49,7 @@ def test_a_method_and_a_data_set_from_outside_reach_the_first_page(workflow):
     assert re.search(r"finished: (\d+) of \1 jobs", said)
     table = (folder / "results/mine/tables/mine/table1.md").read_text()
     (line,) = [line for line in table.splitlines() if line.startswith("| My method ")]
-    assert "| claimed 4.00<sup>1</sup> |" in line
+    assert "| none (its author claims 4.00)<sup>1</sup> |" in line
     assert "checks: what ran is what its mechanism states (every run), none (dpgraph check method has not run)" in table
 
     frame = read_results(Path(folder) / "results/mine/results.parquet")
