@@ -1,4 +1,4 @@
-"""Which program stands for a step, and why none does."""
+"""Choose the program that stands for a step, or say why there is none."""
 
 from __future__ import annotations
 
