@@ -237,6 +237,17 @@ class EdgeAggregates(NoisySteps):
         )
 
 
+class EdgeVotesSum(EdgeAggregates):
+    """One noisy sum of unit votes over whole lists under edge privacy: the sums of an edge with K = 1."""
+
+    kind: Literal["edge-votes"] = "edge-votes"  # type: ignore[assignment]
+    aggregations: Literal[1] = 1
+
+    def published(self) -> Guarantee:
+        """Return no guarantee: no paper has published this mechanism."""
+        return self._none("published", "no paper has published this mechanism", "none")
+
+
 def sums_release(*, noise: float, sensitivity: float, count: int, cap: int | None, lists: Lists) -> Release:
     """Return the release of `count` noisy sums.
 
@@ -266,9 +277,9 @@ def edge_aggregates(request: MechanismRequest) -> EdgeAggregates:
     return EdgeAggregates(**request.common(request.num_train), aggregations=request.cell.model.aggregations)
 
 
-def edge_votes(request: MechanismRequest) -> EdgeAggregates:
+def edge_votes(request: MechanismRequest) -> EdgeVotesSum:
     """Build the mechanism of edge votes, which are summed once."""
-    return EdgeAggregates(**request.common(request.num_train), aggregations=1)
+    return EdgeVotesSum(**request.common(request.num_train))
 
 
 def _node_level(request: MechanismRequest) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from dpgraph.families.aggregates.mechanism import (
     BoundedAggregates,
     CappedAggregates,
     EdgeAggregates,
+    EdgeVotesSum,
     bounded_aggregates,
     capped_aggregates,
     edge_aggregates,
@@ -325,7 +326,7 @@ SPECS = (
                 "privacy": {"epsilon": 6.0},
             }
         },
-        {"rigorous": Variant(EdgeAggregates, edge_votes, scored_on_sums_of_edges)},
+        {"rigorous": Variant(EdgeVotesSum, edge_votes, scored_on_sums_of_edges)},
         (replace(EDGE_ATTACK, variant="rigorous"),),
         look=edge_votes_look,
         inference=own_record,
