@@ -261,18 +261,15 @@ def test_a_rule_needs_a_target_and_its_name() -> None:
         spec("dp-votes").by_rule("vots", SMALL, 1.0)
 
 
-def test_suites_of_votes_take_their_settings_from_rules() -> None:
-    for suite in ("votes", "votes-full"):
-        plan = load_plan(Config(suite=suite), Path("workflow"))
-        assert unequal(plan) == []
-        ruled = {entry.method_id for entry in plan.entries if entry.cell.slug in plan.by_public_rule}
-        strangers = {"votes-strangers", "votes-remove-strangers"} if suite == "votes-full" else set()
-        assert ruled == {"own", "raw-graph", "votes", "votes-remove", "votes-schema"} | strangers
-        entries = [
-            one for one in plan.entries_of("votes/accuracy") if (one.method_id, one.task_id) == ("votes", "cora-ml")
-        ]
-        cells = {entry.target_epsilon: entry.cell for entry in entries}
-        assert cells[1].privacy.votes_share < cells[8].privacy.votes_share  # by epsilon
+def test_suite_votes_takes_its_settings_from_rules() -> None:
+    plan = load_plan(Config(suite="votes"), Path("workflow"))
+    assert unequal(plan) == []
+    ruled = {entry.method_id for entry in plan.entries if entry.cell.slug in plan.by_public_rule}
+    strangers = {"votes-strangers", "votes-remove-strangers"}
+    assert ruled == {"own", "raw-graph", "votes", "votes-remove", "votes-schema"} | strangers
+    entries = [one for one in plan.entries_of("votes/accuracy") if (one.method_id, one.task_id) == ("votes", "cora-ml")]
+    cells = {entry.target_epsilon: entry.cell for entry in entries}
+    assert cells[1].privacy.votes_share < cells[8].privacy.votes_share  # by epsilon
     (rows,) = explain(plan, cells[8].slug).values()
     source = {row["setting"]: row["from"] for row in rows}["training.steps"]
     assert source.endswith("public rule votes")
@@ -309,8 +306,7 @@ def test_features_that_are_declared_to_be_of_either_sign_are_kept() -> None:
         assert kept["training"]["steps"] == 5
 
 
-@pytest.mark.parametrize("suite", ["votes", "votes-full"])
-def test_peers_read_what_was_searched_for_their_epsilon(suite: str, tmp_path: Path) -> None:
+def test_peers_read_what_was_searched_for_their_epsilon(tmp_path: Path) -> None:
     """At 1 and 2 what was chosen at 1, above what was chosen at 8; on a data set that was searched, of the others."""
     shutil.copytree("workflow", tmp_path / "workflow")
     for epsilon, receivers in ((1, 30), (8, 300)):
@@ -325,7 +321,7 @@ def test_peers_read_what_was_searched_for_their_epsilon(suite: str, tmp_path: Pa
             "papers": {"votes": {"gap": method, "progap": method, "dpdgc": method}},
         }
         (tmp_path / f"workflow/settings/search-peers-{epsilon}.yaml").write_text(json.dumps(made), encoding="utf-8")
-    plan = load_plan(Config(suite=suite), tmp_path / "workflow")
+    plan = load_plan(Config(suite="votes"), tmp_path / "workflow")
     found = {
         (entry.method_id, entry.task_id, entry.target_epsilon): entry.cell.privacy.receivers  # type: ignore[union-attr]
         for entry in plan.entries
