@@ -10,6 +10,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from dpgraph.config.cell import Cell
 from dpgraph.config.config import Config, parse
 from dpgraph.config.documents import read_yaml
 from dpgraph.config.inventory import Inventory
@@ -52,7 +53,17 @@ def print_explained(plan: Plan, name: str) -> None:
         print(f"\n{slug}\n{shown[slug].label}" + (f": {shown[slug].about}" if shown[slug].about else ""))
         reason = spec(by_slug[slug].method).why_not_captured(by_slug[slug])
         print("step on a GPU: " + (f"not captured: {reason}" if reason else "captured"))
+        print(_promise(by_slug[slug]))
         print_rows([{**row, "value": "null" if row["value"] is None else row["value"]} for row in rows], as_json=False)
+
+
+def _promise(cell: Cell) -> str:
+    """Return the class whose theorem gives the epsilon of a cell, and its delta."""
+    if cell.privacy is None:
+        return "epsilon: none, without privacy"
+    name = spec(cell.method).variants[cell.privacy.variant].mechanism.__name__
+    delta = "1 / (10 N)" if cell.privacy.delta is None else f"{cell.privacy.delta:g}"
+    return f"epsilon: that of {name} (relation, scope and theorem: docs/privacy/index.md#the-theorems), delta {delta}"
 
 
 def _papers(plan: Plan) -> list[Row]:
