@@ -16,6 +16,7 @@ from dpgraph.families.votes.epsilon import TradeOff, moved_parts, released_epsil
 from dpgraph.families.votes.mechanism import PoissonVotes
 from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.families.votes.rules import (
+    READER_SHARE,
     always_votes,
     own_graph_cell,
     own_records,
@@ -36,7 +37,6 @@ from dpgraph.problems.base import Size
 KINDS = ("votes", "own")  # private votes, or their first stage alone
 LEARNT = "votes-learnt"  # votes, read by what labels of training nodes taught: on demand alone
 METHODS = (*KINDS, LEARNT)
-READER_SHARE = 0.03  # of the squared mu, for steps of that reader (docs/privacy/votes.md#a-learnt-reader)
 RELATIONS = (Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE)
 MEAN_DEGREE = 10.0  # assumed by settings where no mean degree is stated
 LARGE_DELTA = 1e-3  # above it a promise that may fail is weak for a single node, too, however few there are
@@ -173,8 +173,7 @@ class BudgetedRun:
         found = TradeOff(mu=self.mu, choice=self.choice, failure=self.failure)
         if self.paid is None:
             return found
-        nodes = self.mechanism.num_protected or self.mechanism.num_roots
-        whole = with_classes(self.paid, self.relation, epsilon=self.target, delta=self.delta, nodes=nodes)
+        whole = with_classes(self.paid, self.relation, epsilon=self.target, delta=self.delta)
         if found.mu > whole.mu or found.choice + float(self.paid.epsilon) > whole.choice:
             raise TypeError(f"mu={found.mu}, choice={found.choice}: expected what a choice of classes leaves: {whole}")
         return whole
@@ -343,12 +342,14 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
             "it reads no edge, so no edge needs protection: expected another --relation",
         )
     if relation is Relation.EDGE or all_outputs:
-        return lambda epsilon: always_votes(size, epsilon, choice=False)
+        return lambda epsilon: always_votes(size, epsilon, private_reader=False)
     of_kind: dict[str, Rule] = {
         "auto": lambda epsilon: votes(size, epsilon),
         "votes": lambda epsilon: always_votes(size, epsilon),
         "own": lambda epsilon: own_records(size, epsilon),
-        LEARNT: lambda epsilon: merged(always_votes(size, epsilon), {"privacy": {"reader_share": READER_SHARE}}),
+        LEARNT: lambda epsilon: merged(
+            always_votes(size, epsilon, private_reader=False), {"privacy": {"reader_share": READER_SHARE}}
+        ),
     }
     return of_kind[kind]
 

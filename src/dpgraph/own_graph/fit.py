@@ -207,7 +207,7 @@ def fit(
     sure = checked_delta(delta, len(own.ids))
     if not own.classes_given:
         if advantage is not None:
-            epsilon = epsilon_with_classes(advantage, sure, about, len(own.ids))
+            epsilon = epsilon_with_classes(advantage, sure, about)
         selection = ClassSelection.within(epsilon=cast(float, epsilon), delta=sure)
         promise = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
         # a try that fails is charged, too: tries until one succeeds would have no delta

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.families.votes.epsilon import FALSE_ALARMS, TradeOff
-from dpgraph.families.votes.rules import CHOICE, RECORDS_OF_CHOICE
+from dpgraph.families.votes.rules import CHOICE
 from dpgraph.own_graph.classes import ClassSelection
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.public_numbers import gaussian_mu
@@ -66,9 +66,7 @@ def risk_warnings(curve: TradeOff) -> list[str]:
     return [f"this release {why}. Expected: below {HARDLY_ANYBODY:g} (--advantage)"] if why else []
 
 
-def with_classes(
-    selection: ClassSelection, relation: Relation, *, epsilon: float, delta: float, nodes: int
-) -> TradeOff:
+def with_classes(selection: ClassSelection, relation: Relation, *, epsilon: float, delta: float) -> TradeOff:
     """Return the curve of a choice of classes with any run that it leaves the rest of (epsilon, delta) to.
 
     Whatever was chosen, that run is a Gaussian mechanism of at most this mu, with at most this choice of a reader, but
@@ -78,18 +76,18 @@ def with_classes(
         return TradeOff(mu=(1 + ROUNDING) * gaussian_mu(epsilon=epsilon, delta=delta))
     spent = float(selection.epsilon)
     left, rest = epsilon - spent, delta - selection.delta
-    reader = CHOICE * left + ROUNDING if relation is Relation.NODE_NULL and nodes * left >= RECORDS_OF_CHOICE else 0.0
+    reader = CHOICE * left + ROUNDING if relation is Relation.NODE_NULL else 0.0
     unlikely = rest if relation is Relation.NODE_REMOVE else 0.0
     mu = (1 + ROUNDING) * gaussian_mu(epsilon=left, delta=rest)
     return TradeOff(mu=mu, choice=spent + reader, failure=selection.delta + unlikely)
 
 
-def epsilon_with_classes(advantage: float, delta: float, relation: Relation, nodes: int) -> float:
+def epsilon_with_classes(advantage: float, delta: float, relation: Relation) -> float:
     """Return the epsilon of a release that chooses its classes, before they are chosen (`with_classes`)."""
 
     def curve(epsilon: float) -> TradeOff:
         selection = ClassSelection.within(epsilon=epsilon, delta=delta)
-        return with_classes(selection, relation, epsilon=epsilon, delta=delta, nodes=nodes)
+        return with_classes(selection, relation, epsilon=epsilon, delta=delta)
 
     return epsilon_for(advantage, delta, curve)
 

@@ -36,7 +36,11 @@ ROW_NORM = 10.0  # norm of the rows that networks read (families/votes/prepared.
 READER = {"shrinkage": 3.0, "strength": 4.0}
 READER_OF_FEW_WORDS = {"shrinkage": 3.0, "strength": 8.0}
 SHARE_OF_FEW_WORDS = 0.7  # own records have little to learn, so that votes get more
-CHOICE, RECORDS_OF_CHOICE = 1 / 20, 8000.0  # share of epsilon; training nodes times epsilon that make it pay
+# a reader is learnt from where mean degree times N mu / C is LEARNS on, with this share of the squared mu; else one is
+# chosen, with a share of epsilon
+LEARNS, READER_SHARE, CHOICE = 1750.0, 0.03, 1 / 20
+# where training needs most of the budget, nodes vote if mean degree times C is this or more
+FEWEST_VOTES = 30.0
 MASS = 0.3
 LITTLE_MASS = 0.01  # where no reader needs the coordinate that counts voters
 Setting = dict[str, Any]
@@ -125,12 +129,12 @@ def own_graph_cell(setting: Setting, *, roots: int, labelled: int, privacy: Sett
 
 def votes(size: Size, epsilon: float | None) -> Setting:
     """Return the settings under node-null; without votes if few would add up."""
-    if _scarce(size, epsilon) and size.entries / size.nodes * size.classes < 16:
+    if _scarce(size, epsilon) and size.entries / size.nodes * size.classes < FEWEST_VOTES:
         return own_records(size, epsilon)
     return always_votes(size, epsilon)
 
 
-def always_votes(size: Size, epsilon: float | None, *, choice: bool = True) -> Setting:
+def always_votes(size: Size, epsilon: float | None, *, private_reader: bool = True) -> Setting:
     """Return the settings under node-null, votes included however few add up.
 
     Votes get 0.3 of the squared mu where training needs the rest, else 0.5, and more where records say little.
@@ -138,15 +142,22 @@ def always_votes(size: Size, epsilon: float | None, *, choice: bool = True) -> S
     Args:
         size: Declared numbers of the data set.
         epsilon: Target epsilon.
-        choice: Pay for the choice of a reader where many nodes judge it.
+        private_reader: Pay for a reader that is learnt, or chosen.
     """
     few = _few_words(size)
     share = SHARE_OF_FEW_WORDS if few else 0.3 if _scarce(size, epsilon) else 0.5
     reader: dict[str, Any] = READER_OF_FEW_WORDS if few else READER
-    if choice and epsilon is not None and size.train_nodes * epsilon >= RECORDS_OF_CHOICE:
+    if private_reader and learns(size, epsilon):
+        reader = {**reader, "reader_share": READER_SHARE}
+    elif private_reader and epsilon is not None:
         reader = {"choice_epsilon": round(CHOICE * epsilon, 6)}  # instead of a fixed one
     setting = own_records(size, epsilon, share)
     return _merged(setting, votes_share=share, vote_mass=MASS, **reader)
+
+
+def learns(size: Size, epsilon: float | None) -> bool:
+    """Return True if enough votes of a class add up that a learnt reader is worth its noise."""
+    return size.entries / size.nodes * size.train_nodes * _mu(size, epsilon) / size.classes >= LEARNS
 
 
 def _scarce(size: Size, epsilon: float | None) -> bool:
