@@ -72,7 +72,6 @@ NEUTRAL: dict[str, str] = {
     "config.imports": "finds the files of this very hash",
     "config.paths": "names files",
     "config.sources": "makes this very hash",
-    "config.summary": "the part of a record that the status shows",
 }
 # of jobs only: the report depends on which cells there are and in which artefacts
 PLANNING: dict[str, str] = {
