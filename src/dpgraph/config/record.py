@@ -10,16 +10,19 @@ from pydantic import BaseModel, BeforeValidator, Field
 from dpgraph.config.frozen import Frozen
 
 
+Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]  # as columns of tables hold it
+
+
 class Metric(Frozen):
-    step: int = Field(description="Training steps done")
+    step: Int64 = Field(description="Training steps done")
     final: bool
     metric: str = Field(description="accuracy/test, macro_f1/test, class_accuracy/test, ...")
-    class_id: int = Field(default=-1, description="-1: all classes")
+    class_id: Int64 = Field(default=-1, description="-1: all classes")
     value: float
 
 
 class SeedRecord(Frozen):
-    seed: int
+    seed: Int64
     status: Literal["ok", "failed"]
     reason: str = ""
     metrics: tuple[Metric, ...] = ()
@@ -30,7 +33,7 @@ class SeedRecord(Frozen):
         exclude_if=math.isnan,
     )
     steps_per_second: float = 0.0
-    peak_memory_bytes: int = 0
+    peak_memory_bytes: Int64 = 0
     device: str = ""
     notes: dict[str, Any] = Field(default_factory=dict, description="What the method reports of itself")
     procedure: dict[str, Any] | None = Field(

@@ -34,7 +34,6 @@ def _columns() -> dict[str, Column]:
 
 
 COLUMNS = _columns()
-PRIVATE_COLUMNS = ("roots_per_second",)  # of older rows: with the rate of steps they count what batches read
 MECHANISM = "mechanism"  # fields of the recorded mechanism have columns of this name and their own
 RECORDED_ELSEWHERE = frozenset({"steps", "delta"})  # columns of every row
 PLAIN = {
