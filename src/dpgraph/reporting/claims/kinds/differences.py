@@ -18,7 +18,6 @@ from dpgraph.reporting.claims.comparing import (
     chosen_targets,
     each,
     in_points,
-    on_each,
     where_tested,
 )
 from dpgraph.reporting.claims.verdicts import Comparisons
@@ -135,16 +134,16 @@ def _pairs_said(test: Similar | Acted) -> str:
 
 
 KINDS = (
-    ClaimKind(Greater, on_each(compare_greater), _greater_holds, _greater_fails),
+    ClaimKind(Greater, compare_greater, _greater_holds, _greater_fails),
     ClaimKind(
         Similar,
-        on_each(compare_similar),
+        compare_similar,
         lambda test: f"{_pairs_said(test)} differ by less than {in_points(test.within)}{where_tested(test)}",
         lambda test: f"one pair differs by more than {in_points(test.within)}{where_tested(test, against=True)}",
     ),
     ClaimKind(
         GrowingGap,
-        on_each(compare_gaps),
+        compare_gaps,
         lambda test: (
             f"{test.better} gains on {each(test.worse)} from the smallest ε to the largest" + where_tested(test)
         ),
@@ -152,7 +151,7 @@ KINDS = (
     ),
     ClaimKind(
         Acted,
-        on_each(compare_acted),
+        compare_acted,
         lambda test: f"{_pairs_said(test)} differ from seed to seed{where_tested(test)}",
         lambda test: f"one of them does not{where_tested(test, against=True)}",
     ),

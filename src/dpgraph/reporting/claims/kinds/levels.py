@@ -16,7 +16,6 @@ from dpgraph.reporting.claims.comparing import (
     chosen_targets,
     each,
     in_points,
-    on_each,
     where_tested,
 )
 from dpgraph.reporting.claims.verdicts import Comparisons
@@ -72,9 +71,9 @@ def _fails(test: AboveChance | Regime) -> str:
 KINDS = (
     ClaimKind(
         AboveChance,
-        on_each(compare_with_chance),
+        compare_with_chance,
         lambda test: f"{each(test.methods)} is above the share of the largest class{where_tested(test)}",
         _fails,
     ),
-    ClaimKind(Regime, on_each(compare_with_print), _regime_holds, _fails),
+    ClaimKind(Regime, compare_with_print, _regime_holds, _fails),
 )

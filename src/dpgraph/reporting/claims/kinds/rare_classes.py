@@ -184,5 +184,6 @@ KINDS = (
             "over the classes of all data sets"
         ),
         lambda _: "the rank correlation has the other sign, over the classes of all data sets",
+        together=True,
     ),
 )

@@ -13,7 +13,6 @@ from dpgraph.reporting.claims.comparing import (
     at_target,
     chosen_targets,
     in_points,
-    on_each,
     where_tested,
 )
 from dpgraph.reporting.claims.verdicts import Comparisons
@@ -79,4 +78,4 @@ def _fails(test: WeightedSum) -> str:
     return f"it is below {in_points(test.above)}{_where(test, against=True)}"
 
 
-KINDS = (ClaimKind(WeightedSum, on_each(compare_weighted_sum), _holds, _fails, has_terms, _named_places),)
+KINDS = (ClaimKind(WeightedSum, compare_weighted_sum, _holds, _fails, has_terms, _named_places),)
