@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict
 class Frozen(BaseModel):
     """Immutable; an unknown key is an error, never ignored; inf and nan survive JSON as strings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_inf_nan="strings", validate_default=True, use_attribute_docstrings=True
+    )
 
 
 class Finite(Frozen):

@@ -20,9 +20,8 @@ class PrintedAccuracy(Finite):
     """A printed test accuracy, in percent, of a setting in which all edges are seen."""
 
     model: str = Field(description="As the source calls it")
-    architectures: Annotated[tuple[Literal["mlp", "gcn", "gin", "gat", "kipf"], ...], Field(min_length=1)] = Field(
-        description="Of the methods that are compared with it"
-    )
+    architectures: Annotated[tuple[Literal["mlp", "gcn", "gin", "gat", "kipf"], ...], Field(min_length=1)]
+    """Of the methods that are compared with it"""
     hops: Annotated[int, Field(ge=0, le=2, description="Layers of message passing of these methods")]
     dataset: str
     split: str
@@ -37,9 +36,8 @@ class LowerReason(Finite):
     papers: Names = ("*",)
     methods: Names = ("*",)
     tasks: Names = ("*",)
-    kinds: Annotated[tuple[Literal["literature", "computed"], ...], Field(min_length=1)] = Field(
-        default=("literature", "computed"), description="References that it is about"
-    )
+    kinds: Annotated[tuple[Literal["literature", "computed"], ...], Field(min_length=1)] = ("literature", "computed")
+    """References that it is about"""
     reason: str = Field(min_length=1)
 
     def holds(self, paper: str, method: str, task: str, kind: str) -> bool:

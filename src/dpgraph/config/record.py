@@ -9,7 +9,6 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from dpgraph.config.frozen import Frozen
 
-
 Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]  # as columns of tables hold it
 
 
@@ -27,18 +26,14 @@ class SeedRecord(Frozen):
     reason: str = ""
     metrics: tuple[Metric, ...] = ()
     seconds: float = Field(description="Wall time of the seed, sampling and evaluation included")
-    cpu_seconds: float = Field(
-        default=math.nan,
-        description="CPU time of the same, by all threads, whatever else the machine did; NaN: not measured",
-        exclude_if=math.isnan,
-    )
+    cpu_seconds: float = Field(default=math.nan, exclude_if=math.isnan)
+    """CPU time of the same, by all threads, whatever else the machine did; NaN: not measured"""
     steps_per_second: float = 0.0
     peak_memory_bytes: Int64 = 0
     device: str = ""
     notes: dict[str, Any] = Field(default_factory=dict, description="What the method reports of itself")
-    procedure: dict[str, Any] | None = Field(
-        default=None, description="privacy/procedure: read off the objects that ran, equal to what was accounted for"
-    )
+    procedure: dict[str, Any] | None = None
+    """privacy/procedure: read off the objects that ran, equal to what was accounted for"""
 
 
 class Budget(Frozen):
@@ -54,9 +49,8 @@ def _plain(value: Any) -> Any:
 
 
 class CellRecord(Frozen):
-    cell: Annotated[dict[str, Any], BeforeValidator(_plain)] = Field(
-        description="As it was written; planning resolves it"
-    )
+    cell: Annotated[dict[str, Any], BeforeValidator(_plain)]
+    """As it was written; planning resolves it"""
     status: Literal["ok", "failed", "not run"]
     reason: str = ""
     statement: dict[str, Any] | None = Field(default=None, description="PrivacyStatement of privacy/guarantee")

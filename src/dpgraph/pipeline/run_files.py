@@ -84,9 +84,8 @@ class RunFile(Finite):
     results: Folder
     registry: tuple[Folder, ...] = ()
     cells: dict[str, dict[str, Any]] = Field(min_length=1, description="By slug, or by the key of their calibration")
-    evaluations: dict[str, tuple[int, ...]] = Field(
-        default={}, description="By a calibration's key, the numbers of evaluations of all cells that share it"
-    )
+    evaluations: dict[str, tuple[int, ...]] = {}
+    """By a calibration's key, the numbers of evaluations of all cells that share it"""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def settings() -> dict[str, Column]:
                 kind = "float64" if _numeric(one.annotation) else "string"
                 known = found.get(path)
                 kind = kind if known is None or known.kind == kind else "string"
-                told = one.description or _told(one.annotation) or PLAIN.get(path, "")
+                told = " ".join((one.description or _told(one.annotation) or PLAIN.get(path, "")).split())
                 found[path] = Column(kind, (known.description if known else "") or told)
     return found
 
@@ -79,7 +79,7 @@ def calibrated() -> dict[str, Column]:
         for name, field in kind.model_fields.items():
             if name not in RECORDED_ELSEWHERE:
                 path = f"{MECHANISM}.{name}"
-                told = PLAIN.get(path) or field.description or ""
+                told = " ".join((PLAIN.get(path) or field.description or "").split())
                 found.setdefault(path, Column("float64" if _numeric(field.annotation) else "string", told))
     return found
 
