@@ -73,7 +73,6 @@ def test_yaml_errors_are_one_line(text, message):
     ("text", "message"),
     [
         ("[" * 100_000, "nested too deeply"),
-        ('{"a": 1, "a": 2}', "key a occurs twice"),
         ('{"a": ' + "9" * 5000 + "}", "Exceeds the limit"),
     ],
     ids=range(3),
