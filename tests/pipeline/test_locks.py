@@ -92,7 +92,8 @@ def test_a_process_number_may_be_another_s(folder, run):
 )
 def test_only_a_run_that_has_certainly_ended_loses_its_lock(folder, run, changes, ended, monkeypatch):
     """Two machines may be called localhost, and a file system may hide the locks of one from the other."""
-    monkeypatch.setattr(locks, "_machine", lambda: "" if changes.get("machine") == "" else "this")  # or without an id, too
+    here = "" if changes.get("machine") == "" else "this"  # or without an id, too
+    monkeypatch.setattr(locks, "_machine", lambda: here)
     run.kill()
     run.wait(60)
     signed(folder, **{"machine": "this"} | changes)
