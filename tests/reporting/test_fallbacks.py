@@ -17,7 +17,7 @@ from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.records import ParsedRecord
 from dpgraph.reporting.results import read_results
 from dpgraph.reporting.views.accuracy.table import accuracy_display, accuracy_table
-from dpgraph.reporting.views.accuracy.wide import forms
+from dpgraph.reporting.views.accuracy.wide import make
 from tests.contract.cells import CELLS
 from tests.reporting.conftest import WORKFLOW, frame_of, result_rows
 
@@ -75,7 +75,7 @@ def test_tables_number_it_as_a_note(plan: Plan, results: pd.DataFrame, shown: li
     marked = [row for block in table.blocks for row in block.rows if row[0].notes]
     assert [[row[0].value, row[1].value] for row in marked] == [["Votes (node-remove)", "1"]]
     assert table.footnotes[marked[0][0].notes[0] - 1] == TEXT
-    _, wide = forms(plan, ACCURACY, long)
+    wide = make(plan, ACCURACY, long)
     values = [cell for block in wide.blocks for row in block.rows for cell in row[3:] if cell.value[:1].isdigit()]
     noted = [cell for cell in values if any(wide.footnotes[number - 1] == TEXT for number in cell.notes)]
     assert len(values) == len(shown)

@@ -29,7 +29,7 @@ def artefact_outputs(plan: Plan, names: Iterable[str]) -> list[Path]:
         if plan.artefacts[name].kind == "figure":
             files += [paths.figure(name, suffix) for suffix in ("pdf", "svg", "png", "csv", "txt", "html")]
             continue
-        suffixes = [*TABLE, *(f"wide.{suffix}" for suffix in TABLE if view in wide)]
+        suffixes = [*TABLE, *(f"wide.{suffix}" for suffix in TABLE[1:] if view in wide)]
         files += [paths.table(name, suffix) for suffix in suffixes]
     return files
 
