@@ -83,7 +83,7 @@ class Search(Finite):
     strategy: Literal["grid", "random", "orthogonal"]
     """grid: every combination; random: so many; orthogonal: of three settings with n values each n * n trials, in which
     each pair of values of two settings occurs once (an orthogonal array of strength 2)"""
-    space: dict[str, tuple[Any, ...]] = Field(min_length=1)
+    space: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(min_length=1)
     """Values by dotted path in a cell, e.g. training.learning_rate: [0.001, 0.01]"""
     trials: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """random: how many, on average for the distributions below; else null"""
@@ -97,9 +97,6 @@ class Search(Finite):
             raise ValueError(f"strategy={self.strategy}, trials={self.trials}: expected trials exactly when random")
         if self.strategy != "random" and self.distribution != "fixed":
             raise ValueError(f"distribution={self.distribution}: expected fixed with strategy={self.strategy}")
-        for path, values in self.space.items():
-            if not values:
-                raise ValueError(f"space.{path}=[]: expected at least one value")
         lengths = [len(values) for values in self.space.values()]
         if self.strategy == "orthogonal" and (len(lengths) != 3 or len(set(lengths)) > 1):
             raise ValueError(f"space: {lengths} values: expected three settings with as many values each")

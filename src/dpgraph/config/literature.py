@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.config.config import load
 from dpgraph.config.expansion import ExpandedModel
@@ -52,22 +52,10 @@ class Baselines(ExpandedModel):
     reasons: tuple[LowerReason, ...] = ()
     left_out: tuple[str, ...] = Field(default=(), description="Numbers that are not here, and why")
 
-    @model_validator(mode="after")
-    def _once(self) -> Baselines:
-        seen = set()
-        for row in self.literature:
-            for architecture in row.architectures:
-                key = (architecture, row.hops, row.dataset, row.split)
-                if key in seen:
-                    raise ValueError(f"literature: {architecture}, hops {row.hops}, {row.dataset}, {row.split}: twice")
-                seen.add(key)
-        return self
-
     def printed(self, architecture: str, hops: int, dataset: str, split: str) -> PrintedAccuracy | None:
-        for row in self.literature:
-            if architecture in row.architectures and (row.hops, row.dataset, row.split) == (hops, dataset, split):
-                return row
-        return None
+        place = (hops, dataset, split)
+        rows = (row for row in self.literature if (row.hops, row.dataset, row.split) == place)
+        return next((row for row in rows if architecture in row.architectures), None)
 
     def reason(self, paper: str, method: str, task: str, kind: str) -> str:
         """Return the reasons that hold, joined; empty without one."""
