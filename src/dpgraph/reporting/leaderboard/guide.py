@@ -75,7 +75,7 @@ def best_rows(folder: Path) -> pd.DataFrame:
     """
     rows = _rows(folder)
     public = rows[rows["kind"] == PUBLIC].groupby(["data", "metric"])["mean"].max()
-    found = []
+    found: list[dict[str, Any]] = []
     for _, own in rows[rows["kind"] == PROVED].groupby(["relation", "scope"], sort=True):
         found += _best(own)
     best = pd.DataFrame(found, columns=list(rows.columns))
