@@ -9,6 +9,7 @@ COMMAND, CLI = "dpgraph.cli.snakemake:", "dpgraph.cli.workflow:"
 OF_LOCKS, OF_RUN = "tests/pipeline/test_locks.py::", "tests/workflow/test_run.py::"
 KILLED = OF_LOCKS + "test_a_lock_is_kept_while_its_run_lives_and_removed_once_it_was_killed"
 CERTAIN = OF_LOCKS + "test_only_a_run_that_has_certainly_ended_loses_its_lock[changes{}-False]"
+SIGNED = OF_LOCKS + "test_locks_of_others_stay_where_a_run_s_own_are_removed"
 REFUSED = OF_RUN + "test_what_snakemake_refuses_or_lacks_is_one_line_before_anything_runs"
 PLACES = OF_RUN + "test_a_file_in_the_place_of_a_folder_is_named_before_anything_runs[{}]"
 UNWRITTEN = OF_RUN + "test_a_folder_that_may_not_be_written_and_a_full_disk_are_named"
@@ -29,7 +30,7 @@ BUGS = (
         "False",
         KILLED,
     ),
-    edit("a run holds no lock", LOCKS + "sign", "fcntl.LOCK_EX", "fcntl.LOCK_UN", KILLED),
+    edit("a run holds no lock", LOCKS + "sign", "fcntl.LOCK_EX", "fcntl.LOCK_UN", SIGNED),
     edit(
         "a free lock is enough",
         LOCKS + "has_ended",
@@ -70,7 +71,7 @@ BUGS = (
         LOCKS + "remove_ended",
         "owner.locks",
         "[path.name for path in folder.glob('*.lock')]",
-        OF_LOCKS + "test_locks_of_others_stay_where_a_run_s_own_are_removed",
+        SIGNED,
     ),
     edit(
         "an owner's file names any file",
@@ -84,7 +85,7 @@ BUGS = (
         LOCKS + "sign",
         "owner.locks",
         "False",
-        KILLED,
+        SIGNED,
     ),
     edit(
         "a missing program is not looked for",
