@@ -1,7 +1,5 @@
 """config.yaml: what to run and where files are. How to run it (cores, cluster) is set by Snakemake and its profile."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

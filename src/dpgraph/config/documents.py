@@ -1,7 +1,5 @@
 """YAML and JSON as users write them: every error is one line; YAML with a key that occurs twice is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

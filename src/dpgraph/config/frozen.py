@@ -1,7 +1,5 @@
 """The base of every model that a user writes or that a file holds."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any

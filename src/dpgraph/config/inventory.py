@@ -1,7 +1,5 @@
 """Tables, figures and claims of the papers: the parts of a suite that show each, or why none does."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase

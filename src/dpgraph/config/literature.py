@@ -1,7 +1,5 @@
 """workflow/baselines.yaml: what the literature reaches without privacy, and why a result of ours may be lower."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal

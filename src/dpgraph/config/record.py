@@ -1,7 +1,5 @@
 """The record that a training job writes for each cell, whether it succeeded, failed or had no data."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, Literal
 

@@ -5,8 +5,6 @@ these files as a parameter: as inputs the files would be a hundred thousand edge
 touched file would count as a changed one.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Progress of long work: a bar with an ETA, drawn at once on a terminal and every few seconds in a log."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable, Iterator

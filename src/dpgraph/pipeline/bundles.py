@@ -5,8 +5,6 @@ job requests is estimated from the registry's sizes and the cell's hyper-paramet
 jobs are planned.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping

@@ -4,8 +4,6 @@ A member that is there already is left alone, and one that fails does not keep t
 that fails does.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 from collections.abc import Callable

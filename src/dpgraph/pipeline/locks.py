@@ -5,8 +5,6 @@ a lock of the operating system (flock) on that file, which ends with the run, ho
 same machine that finds the file without it removes Snakemake's locks.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -6,8 +6,6 @@ cells, so that a file that was edited, or written by a version with other defaul
 each member.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

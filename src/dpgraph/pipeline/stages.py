@@ -1,7 +1,5 @@
 """The stages `calibrate` and `train`: from files to files. A cell without data or success still leaves a record."""
 
-from __future__ import annotations
-
 import logging
 import os
 import platform

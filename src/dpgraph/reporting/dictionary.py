@@ -1,7 +1,5 @@
 """Columns of results.parquet: those of every row, settings of cells, numbers of mechanisms."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

@@ -1,7 +1,5 @@
 """The inputs of each table, figure and page, for the rules: this module imports no heavy package."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The best of several results, and the others that are not significantly different from it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """One record of a cell as the aggregation reads it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

@@ -6,8 +6,6 @@ page over all suites loads of it (values.js). That page is index.html; which-met
 predictions and graphs stay in results/: no row of a data set is kept.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path

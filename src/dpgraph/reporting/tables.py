@@ -3,8 +3,6 @@
 Every table has a long form, a row per result; those of accuracies have a wide one, in the paper's own layout, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -3,8 +3,6 @@
 All metrics compare with private images or classes: they are numbers for whoever has these, and no part of a release.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Parts of all kinds of tests: places of an artefact, comparisons of weighted sums of their means, and phrases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The papers' claims, each tested on this suite's results."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The page docs/which-method.md and its data, which-method.csv, from the proved rows of all suites in docs/results."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator

@@ -9,8 +9,6 @@ A view is a module of this package, or a folder of modules. `VIEWS` names its fu
 `rows` are those of results.parquet, or None without results: every place of the artefact then says "not run".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum

@@ -4,8 +4,6 @@ near-best compares values of a sweep with its best one, smaller-range the ranges
 the steps of training.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise, permutations
 

@@ -1,7 +1,5 @@
 """Claims on distances of model inversion: every-class and at-equal-accuracy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

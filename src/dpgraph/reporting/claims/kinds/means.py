@@ -4,8 +4,6 @@ greater, similar, growing-gap and acted compare two methods at a time; above-cha
 weighted-sum compares drops, or shares of another method's accuracy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

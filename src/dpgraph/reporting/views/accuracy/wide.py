@@ -3,8 +3,6 @@
 The wide form only places rows of the long form, whose CSV file has the numbers of both.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Sequence

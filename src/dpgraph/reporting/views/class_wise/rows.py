@@ -1,7 +1,5 @@
 """Accuracy by class, ordered by frequency in training, in long form (Daigavane et al., Figure 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Members of a seed are its roots; the other candidates are non-members. Each seed
 attacks ask whether a node's label had a loss in training; the guarantee also covers its features and edges.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import reduce
