@@ -1,8 +1,6 @@
 """Cells that share a job: every one in exactly one bundle, stable names, sizes, markers that no longer stand."""
 
 import os
-import time
-from base64 import urlsafe_b64encode
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_json, write_text
 from dpgraph.pipeline.bundles import Bundle, _bundled, calibration_bundles, forget_unfinished, training_bundles
-from dpgraph.pipeline.run_files import content, is_forced, last_request
+from dpgraph.pipeline.run_files import content
 from dpgraph.planning.cost import memory_mb, train_seconds
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.run import Run
@@ -155,7 +153,6 @@ def test_a_touched_member_is_no_other_member(tmp_path):
         write_text(path, member)
     marker = paths.trained(name)
     write_json(marker, {member: content(path) for member, path in results.items()})
-    write_text(last_request(marker), "asked")
     later = marker.stat().st_mtime + 10
     first, *others = results.values()
 
@@ -172,41 +169,10 @@ def test_a_touched_member_is_no_other_member(tmp_path):
         os.utime(path, (-1, -1))
     write_text(first, "cut off")
     assert not stands()
-    assert not last_request(marker).exists()  # the next job is no forced rerun
     for text in ("{", "[]", "{}"):
         write_text(marker, text)
         os.utime(marker, (0, 0))
         assert not stands()
-
-
-def test_a_forced_rerun_is_one_of_a_bundle_that_ended_before_the_plan(tmp_path, monkeypatch):
-    """A job that outlives its Snakemake ends later, or leaves Snakemake's note that it had begun."""
-    monkeypatch.chdir(tmp_path)
-    plan = load_plan(Config(suite="demo"), WORKFLOW)
-    paths = Paths(plan.config)
-    name, bundle = next(iter(training_bundles(plan).items()))
-    marker, last = paths.trained(name), last_request(paths.trained(name))
-
-    def end():
-        for run in bundle.runs.values():
-            write_text(paths.result(run.cell), "{}")
-        write_text(marker, "{}")
-        write_text(last, "asked")
-
-    assert not is_forced(marker, "asked")
-    end()
-    assert is_forced(marker, "asked")
-    assert not is_forced(marker, "something else")
-    forget_unfinished(plan, [bundle], [])
-    assert is_forced(marker, "asked")
-    os.utime(last, (time.time() + 10,) * 2)
-    assert not is_forced(marker, "asked")
-    end()
-    begun = Path(".snakemake/incomplete") / urlsafe_b64encode(str(marker).encode()).decode()
-    write_text(begun, "{}")
-    forget_unfinished(plan, [bundle], [])
-    assert marker.exists()
-    assert not is_forced(marker, "asked")
 
 
 def test_a_marker_that_may_not_be_removed_is_one_line(tmp_path, monkeypatch):

@@ -179,7 +179,6 @@ HARMLESS = {
     "config.imports": ('"""', '"""Edited. '),
     "config.paths": ('f"seed={seed}.predictions.npy"', 'f"seed={seed}.classes.npy"'),
     "config.sources": ("hashlib.sha256()", 'hashlib.sha256(b"edited")'),
-    "config.summary": ("    failed_seeds: int", "    extra: int = 0\n    failed_seeds: int"),
     "core.outside": ("    return hashed.hexdigest()[:16]", "    return hashed.hexdigest()[:12]"),
     "families.registry": ("def trainer_of(", "def unused() -> None:\n    pass\n\n\ndef trainer_of("),
     "planning.run": ("    device: str", "    device: str\n    extra: int = 0"),

@@ -13,7 +13,7 @@ from dpgraph.config.record import CellRecord, Metric, SeedRecord
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.aggregate import COLUMNS, STORED, blocks, rows_of, write_dictionary
 from dpgraph.reporting.dictionary import calibrated, dictionary, mechanism_values, setting_values, settings
-from dpgraph.reporting.records import Metrics, ParsedRecord
+from dpgraph.reporting.records import ParsedRecord
 from tests.contract.cells import CELLS
 from tests.reporting.conftest import WORKFLOW
 
@@ -83,10 +83,10 @@ def test_what_a_column_cannot_hold_is_refused(value: object) -> None:
 def test_a_record_gives_its_mechanism_to_every_row() -> None:
     cell = CELLS["dp-gnn-1-rigorous"]
     metrics = tuple(Metric(step=1, final=True, metric=name, value=0.5) for name in ("accuracy/test", "accuracy/val"))
-    seed = SeedRecord(seed=0, status="ok", seconds=1.0)
+    seed = SeedRecord(seed=0, status="ok", seconds=1.0, metrics=metrics)
     statement = {"mechanism": {"kind": "poisson-trees", "num_roots": 77, "noise_multiplier": 2.5}, "steps": 1}
     record = CellRecord(cell=cell, status="ok", statement=statement, seeds=(seed,))
-    read = ParsedRecord(record, (Metrics.from_rows(one.model_dump() for one in metrics),), cell)
+    read = ParsedRecord(record, cell)
     frame = rows_of(("p", block) for block in blocks(read)).to_pandas()
     assert frame["mechanism.num_roots"].tolist() == [77, 77]
     assert frame["mechanism.kind"].tolist() == ["poisson-trees"] * 2

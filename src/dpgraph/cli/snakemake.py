@@ -1,7 +1,5 @@
 """Snakemake's command line for `dpgraph run`: targets by name, and only what they need."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """Commands of the workflow: what a suite holds, costs and has done, and Snakemake that makes it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """config.yaml: what to run and where files are. How to run it (cores, cluster) is set by Snakemake and its profile."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -23,35 +21,25 @@ LONGEST_REASON = 2000
 
 
 class Config(Finite):
-    suite: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] = Field(
-        default="demo", description="File below workflow/suites/: demo, cpu, paper or one of yours"
-    )
+    suite: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] = "demo"
+    """File below workflow/suites/: demo, cpu, paper or one of yours"""
     papers: tuple[str, ...] | None = Field(default=None, description="Papers of the suite to run; null: all")
-    artefacts: tuple[str, ...] | None = Field(
-        default=None, description="Artefacts to run, e.g. [daigavane/table1]; null: all of the suite"
-    )
-    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | None = Field(
-        default=None, description="Seeds per cell, 0 to seeds - 1; null: what the suite says"
-    )
+    artefacts: tuple[str, ...] | None = None
+    """Artefacts to run, e.g. [daigavane/table1]; null: all of the suite"""
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | None = None
+    """Seeds per cell, 0 to seeds - 1; null: what the suite says"""
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU where there is one")
-    mirrors: tuple[Folder, ...] = Field(
-        default=(), description="Folders that hold data files, tried before the URLs; $DPGRAPH_MIRROR comes after them"
-    )
-    data: Folder = Field(
-        default="data", description="Folder of raw files and preprocessed graphs, shared by all suites"
-    )
+    mirrors: tuple[Folder, ...] = ()
+    """Folders that hold data files, tried before the URLs; $DPGRAPH_MIRROR comes after them"""
+    data: Folder = "data"
+    """Folder of raw files and preprocessed graphs, shared by all suites"""
     results: Folder = Field(default="results", description="A suite writes below results/<suite>/")
-    registry: tuple[Folder, ...] = Field(
-        default=(),
-        description="Files and folders of your own data sets and methods (docs/how-to/extend-from-outside.md)",
-    )
-    minutes_per_job: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="Cells of one task share a job up to this estimated time on one core; null: what the suite says",
-    )
-    when_data_is_missing: Literal["record", "fail"] = Field(
-        default="record", description="record: tables show 'not run (data not available)'; fail: stop the workflow"
-    )
+    registry: tuple[Folder, ...] = ()
+    """Files and folders of your own data sets and methods (docs/how-to/extend-from-outside.md)"""
+    minutes_per_job: Annotated[float, Field(gt=0)] | None = None
+    """Cells of one task share a job up to this estimated time on one core; null: what the suite says"""
+    when_data_is_missing: Literal["record", "fail"] = "record"
+    """record: tables show 'not run (data not available)'; fail: stop the workflow"""
 
     def arguments(self) -> str:
         """Return this config as command-line options of the stages that need the plan."""

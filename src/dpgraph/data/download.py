@@ -11,7 +11,7 @@ from typing import Any
 
 from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.core.files import naming
-from dpgraph.core.progress import Progress, progress
+from dpgraph.core.progress import progress
 
 TRIES = 4
 TRIES_UNREACHABLE = 2
@@ -143,7 +143,7 @@ def _transfer(url: str, part: Path) -> int | None:
     return total
 
 
-def _copy(response: Any, file: Any, bar: Progress) -> None:
+def _copy(response: Any, file: Any, bar: Any) -> None:
     import requests
     import urllib3
 

@@ -5,13 +5,8 @@ job requests is estimated from the registry's sizes and the cell's hyper-paramet
 jobs are planned.
 """
 
-from __future__ import annotations
-
 import json
 import math
-import os
-import time
-from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,7 +18,7 @@ from dpgraph.config.frozen import digest
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import cause, read_json, write_text
-from dpgraph.pipeline.run_files import PLANNED, RunFile, Stage, calibrated, content, last_request, name_of, trained
+from dpgraph.pipeline.run_files import RunFile, Stage, calibrated, content, name_of, trained
 from dpgraph.planning.cost import hours_of, known_of, memory_mb, train_seconds
 from dpgraph.planning.plan import Plan
 from dpgraph.planning.run import Run
@@ -105,19 +100,14 @@ def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iter
     """Remove the marker of every bundle of which a member is gone or no longer what it was when the bundle ended.
 
     Snakemake sees markers only; this is how it notices that a cell's record was deleted or damaged. Only members
-    younger than the marker are read: a touched file is no other file. The next job of a bundle without a marker, or
-    with one whose job outlived its Snakemake, is no forced rerun: it does not change existing files. Raises UserError
-    for a marker that may not be removed.
+    younger than the marker are read: a touched file is no other file. Raises UserError for a marker that may not be
+    removed.
     """
     paths = plan.paths
-    os.environ[PLANNED] = str(time.time_ns())
     for bundle in training:
         marker = paths.trained(bundle.name)
-        stands = _stands(marker, ((name, paths.result(run.cell)) for name, run in bundle.runs.items()))
-        if not stands:
+        if not _stands(marker, ((name, paths.result(run.cell)) for name, run in bundle.runs.items())):
             _remove(marker)
-        if not stands or _begun(marker):
-            _remove(last_request(marker))
     for bundle in calibrations:
         marker = paths.calibrated(bundle.name)
         if not _stands(marker, ((key, paths.privacy / f"{key}.json") for key in bundle.runs)):
@@ -139,11 +129,6 @@ def _stands(marker: Path, members: Iterable[tuple[str, Path]]) -> bool:
         return all(noted[name] == content(path) for name, path in younger.items())
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _begun(marker: Path) -> bool:
-    """Return whether a Snakemake began a job for the marker and has not seen its end: killed, or at work right now."""
-    return Path(".snakemake/incomplete", urlsafe_b64encode(str(marker).encode()).decode()).exists()
 
 
 def write_runs(plan: Plan, training: Iterable[Bundle], calibrations: Iterable[Bundle]) -> None:

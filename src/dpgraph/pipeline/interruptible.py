@@ -5,8 +5,6 @@ Snakemake itself ends with 1 then, as after a failure, so that `dpgraph run a &&
 the two apart.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shutil

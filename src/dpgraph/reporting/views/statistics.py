@@ -1,7 +1,5 @@
 """Tables of data sets: our graph and, below it, the paper's row."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 
