@@ -1,7 +1,4 @@
-"""Downloads rehearsed: data sets in the layouts of OGB, SNAP, DGL and SVHN come from a local host, killed and resumed.
-
-The entries are the shipped ones with another host, sizes, hashes and statistics: a change of those is rehearsed, too.
-"""
+"""Downloads of shipped entries rehearsed: files in the layouts of OGB, SNAP, DGL and SVHN from a local host."""
 
 from __future__ import annotations
 
@@ -55,13 +52,11 @@ def rehearsal(workflow, tmp_path):
 
 
 def start(folder: Path, *targets: str) -> subprocess.Popen[str]:
-    """Start `dpgraph run` without a mirror, in a process group of its own."""
+    """Start `dpgraph run` without a mirror in its own process group."""
     command = [sys.executable, "-m", "dpgraph", "run", *targets, "--suite", "rehearsal", "--cores", str(len(MADE))]
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1"}
-    environment |= {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    options = {"cwd": folder, "env": environment | {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}}
+    return subprocess.Popen(command, **options, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 @pytest.mark.slow
@@ -69,20 +64,15 @@ def test_a_killed_run_goes_on_where_its_downloads_broke(rehearsal):
     """An archive and the second file of a pair break; the first of the pair and two data sets are whole."""
     folder, upstream, entries = rehearsal
     raw = folder / "data/raw"
-    archive = path_of(entries["reddit"].archive.url)
-    second = path_of(entries["pokec"].files[1].sources[0].url)
-    parts = {
-        path: raw / f"rehearsed-{name}/{Path(path).name}.part"
-        for name, path in (("reddit", archive), ("pokec", second))
-    }
-    chunks = {archive: 3, second: 1}  # a part grows by whole chunks
-    whole = [raw / f"rehearsed-{name}/manifest.json" for name in ("ogbn-arxiv", "svhn")]
+    urls = {"reddit": entries["reddit"].archive.url, "pokec": entries["pokec"].files[1].sources[0].url}
+    parts = {path_of(url): raw / f"rehearsed-{name}/{Path(url).name}.part" for name, url in urls.items()}
+    whole = [raw / f"rehearsed-{name}/manifest.json" for name in entries.keys() - urls]
 
     def broken() -> bool:
-        grown = all(part.is_file() and part.stat().st_size >= chunks[path] * CHUNK for path, part in parts.items())
+        grown = all(part.is_file() and part.stat().st_size >= CHUNK for part in parts.values())
         return grown and all(path.is_file() for path in whole)
 
-    upstream.stalls = {path: count * CHUNK + CHUNK // 4 for path, count in chunks.items()}
+    upstream.stalls = dict.fromkeys(parts, CHUNK + CHUNK // 4)  # a part grows by whole chunks
     run = start(folder, "data", "tables")
     try:
         while not broken():  # the host sends no more: what is waited for comes and stays
