@@ -105,9 +105,9 @@ def _transfer_all(url: str, part: Path) -> None:
 def _finish(url: str, part: Path, target: Path, size: int | None, sha256: str | None) -> str:
     try:
         digest = check(part, url, size, sha256)
-    except UserError:
+    except UserError as error:
         _discard(part)
-        raise
+        raise UserError(f"{error} (deleted: run again; if it stays so, put the expected file into a mirror)") from None
     os.replace(part, target)
     _validator(part).unlink(missing_ok=True)
     return digest

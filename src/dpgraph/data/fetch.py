@@ -226,7 +226,9 @@ class _Collector:
         if source.url is None:
             raise DataUnavailable(f"{source.mirror}: in none of {len(self.mirrors)} mirrors")
         target = self.raw_dir / Path(urlsplit(source.url).path).name
-        self._download(source, target)
+        left_whole = source.sha256 is not None and target.is_file() and sha256_of(target) == source.sha256
+        if not left_whole:  # by a fetch that was killed while it read the members
+            self._download(source, target)
         return target, source.url
 
 
