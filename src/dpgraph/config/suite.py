@@ -163,10 +163,6 @@ class Suite(ExpandedModel):
         default=None, description="null: the first data set, in the suite's order, with a proved row"
     )
     seeds: Seeds
-    minutes_per_job: Annotated[float, Field(gt=0)] = Field(
-        default=2.0,
-        description="Cells of one task share a job up to this estimated time on one core; 30 to 60 suit a cluster",
-    )
     tasks: dict[str, SuiteTask]
     papers: dict[Id, SuitePaper]
 
