@@ -27,6 +27,7 @@ from dpgraph.pipeline.run_files import PLANNED, RunFile, Stage, calibrated, cont
 from dpgraph.planning.cost import hours_of, known_of, memory_mb
 from dpgraph.planning.plan import Plan
 from dpgraph.planning.run import Run
+from dpgraph.planning.throughputs import planned_seconds
 
 LENGTHS = tuple(2.0**power for power in range(6, -3, -1))  # of a job, in estimated minutes
 HASH_BITS = 64
@@ -64,10 +65,10 @@ Member = tuple[str, Run, float]  # a run with its name and estimated seconds
 def training_bundles(plan: Plan) -> dict[str, Bundle]:
     """Return every cell in one bundle, by the bundle's name. A search shares none with other cells."""
     searched = {entry.cell.slug for entry in plan.entries if plan.artefacts[entry.artefact].view == "search"}
-    hours = hours_of(plan.runs, known_of(plan))
+    seconds = planned_seconds(plan)
     parts: tuple[list[Member], ...] = [], []
     for slug, run in plan.runs.items():
-        parts[slug in searched].append((slug, run, 3600 * hours[slug].mid))
+        parts[slug in searched].append((slug, run, seconds[slug]))
     return _bundles(parts, plan.config, trained)
 
 
@@ -79,8 +80,9 @@ def calibration_bundles(plan: Plan) -> dict[str, Bundle]:
 
 def seconds_to_run(plan: Plan, training: Iterable[Bundle]) -> dict[str, float]:
     """Return the estimated seconds of the jobs of all bundles without a marker."""
+    hours = hours_of(plan.runs, known_of(plan))
     return {
-        bundle.name: SECONDS_PER_JOB + bundle.seconds
+        bundle.name: SECONDS_PER_JOB + 3600 * sum(hours[name].mid for name in bundle.runs)
         for bundle in training
         if not plan.paths.trained(bundle.name).exists()
     }

@@ -20,6 +20,7 @@ from dpgraph.engine.methods.cost import NETWORK, SECONDS_PER_STEP, SECONDS_TO_ST
 from dpgraph.problems.registry import size_of
 
 if TYPE_CHECKING:
+    from dpgraph.planning.plan import Plan
     from dpgraph.planning.run import Run
 
 FILE = Path("throughputs.csv")  # in the workflow's folder
@@ -156,3 +157,14 @@ class DeviceRates:
             for rates in zip(*((row.measured_s / row.parts.total, row.low, row.high) for row in rows), strict=True)
         )
         return DeviceEstimate(mid, low.total / mid.total, high.total / mid.total, work in self.kinds)
+
+
+def planned_seconds(plan: Plan) -> dict[str, float]:
+    """Return the seconds of each cell by slug on the config's device, as planned: no law is fitted, which takes scipy.
+
+    They decide which cells share a job, and must not change while jobs run.
+    """
+    path, on_gpu = plan.workflow / FILE, plan.config.device == "cuda"
+    rates = DeviceRates.of(read_throughputs(path) if on_gpu and path.is_file() else (), plan.config.device)
+    parts = zip(plan.runs.items(), parts_of(plan.runs.values()), strict=True)
+    return {slug: rates.estimate(run, one).parts.total for (slug, run), one in parts}
