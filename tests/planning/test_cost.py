@@ -402,10 +402,10 @@ def test_the_subcommand_says_what_it_rests_on(capsys, monkeypatch):
     assert "core h" in text
     assert "GPU h" in text
     assert "Measured on NVIDIA H200: rates by kind of work." in text
-    assert re.search(r"of \d+ training jobs,\n3 side by side, each with one core", text)
+    assert re.search(r"of \d+ training jobs,\n3 side by side, each with a core of its own", text)
     on_gpu = [*given, '{"papers": ["daigavane"], "device": "cuda"}']
     assert main(on_gpu) == 0
-    assert "each with one GPU" in capsys.readouterr().out
+    assert "each with a GPU of its own" in capsys.readouterr().out
     assert main([*on_gpu, "--jobs", "0"]) == 2
     assert "--jobs=0: expected an integer from 1 to 10000" in capsys.readouterr().err
     monkeypatch.setattr("dpgraph.planning.cost.read_throughputs", lambda path: [row(SMALL[0], 3.0, "mlp")])

@@ -157,9 +157,9 @@ def cost(
     print(
         "Range: a tenth of a method's cells on a data set took less than the lower end in one suite, a tenth more\n"
         "than the upper; for a GPU's rates, the least and the most that was measured. Wall hours: of "
-        f"{len(training_bundles(plan)):,} training jobs,\n{jobs} side by side, each with one "
-        f"{'GPU' if on_gpu else 'core'}; an upper bound without data stages. Rows share cells; the last row has each "
-        "once."
+        f"{len(training_bundles(plan)):,} training jobs,\n{jobs} side by side, each with a "
+        f"{'GPU' if on_gpu else 'core'} of its own; an upper bound without data stages. Rows share cells; the last row "
+        "has each once."
     )
     if any(one.unmeasured for row in rows for one in (row.core, row.gpu) if one):
         print("* with cells that were not measured: the law of all methods, or the rate of other work.")

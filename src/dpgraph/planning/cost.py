@@ -216,8 +216,8 @@ class DeviceCost:
     @classmethod
     def of(cls, found: Sequence[Hours]) -> DeviceCost:
         """Return the sum over cells."""
-        sums = (sum(getattr(one, name) for one in found) for name in ("mid", "low", "high"))
-        return cls(*sums, sum(not one.measured for one in found))
+        mid, low, high = (sum(getattr(one, name) for one in found) for name in ("mid", "low", "high"))
+        return cls(mid, low, high, sum(not one.measured for one in found))
 
     @property
     def text(self) -> tuple[str, str]:
