@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -69,10 +71,16 @@ PARTS = {"tests": test_lines, "steps": step_lines, "peers": peer_lines, "suite d
 
 def _last_line(*command: str) -> str:
     """Return the last line that a Python command prints. Raises RuntimeError with it where the command fails."""
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=LONGEST)
-    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip("= ") for line in (done.stdout + done.stderr).splitlines()]
+    given, both = [sys.executable, *command], subprocess.STDOUT
+    with subprocess.Popen(given, stdout=subprocess.PIPE, stderr=both, text=True, start_new_session=True) as process:
+        try:
+            said, _ = process.communicate(timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # Snakemake's jobs, too
+            raise
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip("= ") for line in said.splitlines()]
     last = next((line for line in reversed(lines) if line), "no output")
-    if done.returncode:
+    if process.returncode:
         raise RuntimeError(last)
     return last
 

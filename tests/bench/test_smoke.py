@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from functools import partial
 
 import pytest
@@ -40,3 +42,13 @@ def test_tests_of_a_device_are_found():
 
 def test_the_last_line_of_a_command_is_without_colours():
     assert smoke._last_line("-c", r"print('a'); print('\x1b[32m== 3 passed ==\x1b[0m'); print()") == "3 passed"
+
+
+def test_a_command_that_takes_too_long_ends_with_its_children(monkeypatch, tmp_path):
+    monkeypatch.setattr(smoke, "LONGEST", 3)
+    late = tmp_path / "late"
+    script = f"import subprocess, time; subprocess.Popen('sleep 6; touch {late}', shell=True); time.sleep(60)"
+    with pytest.raises(subprocess.TimeoutExpired):
+        smoke._last_line("-c", script)
+    time.sleep(6)
+    assert not late.exists()
