@@ -16,7 +16,7 @@ from dpgraph.core.errors import UserError, meant, one_line, shown
 
 M = TypeVar("M", bound=Frozen)
 Folder = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*$")]
-MOST_SEEDS = 10_000
+MOST_SEEDS = MOST_JOBS = 10_000
 LONGEST_REASON = 2000
 
 
@@ -36,14 +36,18 @@ class Config(Finite):
     results: Folder = Field(default="results", description="A suite writes below results/<suite>/")
     registry: tuple[Folder, ...] = ()
     """Files and folders of your own data sets and methods (docs/how-to/extend-from-outside.md)"""
-    minutes_per_job: Annotated[float, Field(gt=0)] | None = None
-    """Cells of one task share a job up to this estimated time on one core; null: what the suite says"""
+    parallel_jobs: Annotated[int, Field(ge=1, le=MOST_JOBS)] | None = None
+    """Jobs that run side by side; cells share jobs so that each of these has at least two, of an hour at most.
+    null: as `dpgraph run` counts cores, GPUs or the profile's jobs; without it 16, of at least two minutes"""
+    jobs_per_gpu: Annotated[int, Field(ge=1, le=MOST_JOBS)] | None = None
+    """Training jobs that share a GPU of this machine; null: as many as fit in its memory, at most 12"""
     when_data_is_missing: Literal["record", "fail"] = "record"
     """record: tables show 'not run (data not available)'; fail: stop the workflow"""
 
     def arguments(self) -> str:
-        """Return this config as command-line options of the stages that need the plan."""
-        return " ".join(f"--set {shlex.quote(item)}" for item in self.items())
+        """Return this config as options of the stages that need the plan; what only groups cells changes no stage."""
+        plan = self.model_copy(update={"parallel_jobs": None, "jobs_per_gpu": None})
+        return " ".join(f"--set {shlex.quote(item)}" for item in plan.items())
 
     def overrides(self) -> str:
         """Return this config as values of Snakemake's `--config`."""

@@ -138,8 +138,6 @@ class Suite(ExpandedModel):
     headline: Headline | None = None
     """null: the first data set, in the suite's order, with a proved row"""
     seeds: Seeds
-    minutes_per_job: Annotated[float, Field(gt=0)] = 2.0
-    """Cells of one task share a job up to this estimated time on one core; 30 to 60 suit a cluster"""
     tasks: dict[str, SuiteTask]
     papers: dict[Id, SuitePaper]
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from dpgraph.config.cell import LARGE, Cell, Privacy, Training
 from dpgraph.config.frozen import Finite
 from dpgraph.config.streams import split_number
-from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
+from dpgraph.engine.methods.cost import CONVOLUTION, DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.engine.models.image_convolutions import multiplications
@@ -254,6 +254,7 @@ SPECS = (
         problems=("images",),
         seconds=seconds,
         shared=shared,
+        products=lambda cell: CONVOLUTION,
     ),
     MethodSpec(
         "pate",
@@ -266,5 +267,6 @@ SPECS = (
         problems=("images",),
         seconds=seconds,
         shared=shared,
+        products=lambda cell: CONVOLUTION,
     ),
 )

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, Cell, Privacy, RootBatches
 from dpgraph.config.frozen import Finite
-from dpgraph.engine.methods.cost import loop_seconds
+from dpgraph.engine.methods.cost import NETWORK, TRANSFORMER, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, DASH_DOT, DASHED, GREEN, GREY, ORANGE, PURPLE, VERMILION, Look
 from dpgraph.engine.methods.spec import (
     NO_STEPS,
@@ -159,16 +159,10 @@ NOISE_IGNORES = {
 }
 
 
-class BaseEncoderCell(Cell):
+class BaseEncoderCell(EncoderCell):
     """The settings of an encoder that is not trained."""
 
-    model: EncoderSettings
-    training: AnyBatches
-    privacy: None = None
-
-    @property
-    def network(self) -> tuple[str, int]:
-        return self.model.encoder, 0
+    training: AnyBatches  # type: ignore[assignment]
 
 
 class DpHeadCell(HeadCell):
@@ -231,10 +225,16 @@ def head_seconds(cell: Any, size: Size) -> float:
     return loop_seconds(cell.training, step, 2 * size.nodes * width * per_entity)
 
 
+def products(cell: Any) -> str:
+    """Return the kind of an encoder's products."""
+    return NETWORK if cell.model.encoder == MLP else TRANSFORMER
+
+
 def encoder_seconds(cell: Any, size: Size) -> float:
-    """Estimate the seconds of a seed: three passes of each text of a batch, and one of each entity at a look."""
+    """Estimate the seconds of a seed: passes of each text of a batch, and one of each entity at a look."""
     rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
-    step, look = 6 * _weights(cell, size, 0) * rows, 2 * _weights(cell, size, 1) * size.nodes
+    passes = 2 if products(cell) == TRANSFORMER else 3  # weights below adapters have no gradients
+    step, look = 2 * passes * _weights(cell, size, 0) * rows, 2 * _weights(cell, size, 1) * size.nodes
     return loop_seconds(cell.training, step, look, ENCODER_FLOPS)
 
 
@@ -254,10 +254,6 @@ def _weights(cell: Any, size: Size, of: int) -> float:
 def base_seconds(cell: Any, size: Size) -> float:
     """Estimate the seconds of one pass of every entity."""
     return 2 * _weights(cell, size, 1) * size.nodes / ENCODER_FLOPS
-
-
-def no_training(cell: Any, size: Size) -> float:
-    return 1.0
 
 
 def linear_seconds(cell: Any, size: Size) -> float:
@@ -344,6 +340,7 @@ SPECS = (
         inference=own_record,
         problems=("relations",),
         seconds=base_seconds,
+        products=products,
         untouched={Relation.ENTITY: "the encoder as it is"},
     ),
     MethodSpec(
@@ -356,6 +353,7 @@ SPECS = (
         inference=own_record,
         problems=("relations",),
         seconds=encoder_seconds,
+        products=products,
     ),
     MethodSpec(
         "dp-relation-encoder",
@@ -369,6 +367,7 @@ SPECS = (
         inference=own_record,
         problems=("relations",),
         seconds=encoder_seconds,
+        products=products,
     ),
     MethodSpec(
         "cosine",
@@ -380,7 +379,7 @@ SPECS = (
         why_not_captured=NO_STEPS,
         inference=own_record,
         problems=("relations",),
-        seconds=no_training,
+        seconds=lambda cell, size: 1.0,
         deterministic=True,
         untouched={Relation.ENTITY: "untrained vectors"},
     ),

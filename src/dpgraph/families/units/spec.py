@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, Cell, Privacy, RootBatches, Training
 from dpgraph.config.frozen import Finite
-from dpgraph.engine.methods.cost import loop_seconds
+from dpgraph.engine.methods.cost import CONVOLUTION, NETWORK, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.engine.methods.spec import (
     OWN_RECORD,
@@ -101,6 +101,11 @@ def forward_flops(model: ImageModel, size: Size) -> float:
         return float(size.features * size.classes)
     channels, width = model.channels, model.width
     return size.features * 9 * channels * (1 + channels / 2) + size.features // 16 * 2 * channels * width
+
+
+def products(cell: Any) -> str:
+    """Return the kind of an image network's products."""
+    return NETWORK if cell.model.kind == "softmax" else CONVOLUTION
 
 
 def inversion_seconds(cell: Any, size: Size) -> float:
@@ -256,6 +261,7 @@ SPECS = (
         inference=own_record,
         problems=("images",),
         seconds=seconds,
+        products=products,
     ),
     MethodSpec(
         "cnn",
@@ -274,5 +280,6 @@ SPECS = (
         inference=own_record,
         problems=("images",),
         seconds=plain_seconds,
+        products=products,
     ),
 )
