@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self
@@ -173,24 +174,9 @@ LINES: dict[str, Dashes] = {
 }
 
 
-def gap_look(cell: Any) -> Look:
-    """Return the look of GAP, dashed by variant."""
-    return Look(OLIVE, "s", LINES[cell.privacy.variant])
-
-
-def progap_look(cell: Any) -> Look:
-    """Return the look of ProGAP, dashed by variant."""
-    return Look(BROWN, "^", LINES[cell.privacy.variant])
-
-
-def dgc_look(cell: Any) -> Look:
-    """Return the look of DPDGC, dashed by variant."""
-    return Look(SLATE, "D", LINES[cell.privacy.variant])
-
-
-def edge_votes_look(cell: Any) -> Look:
-    """Return the look of edge votes."""
-    return Look(BLUE, "o", "-")
+def look(colour: str, marker: str) -> Callable[[Any], Look]:
+    """Return the look of a method, dashed by variant."""
+    return lambda cell: Look(colour, marker, LINES[cell.privacy.variant])
 
 
 def edge_votes_seconds(cell: Any, size: Size) -> float:
@@ -283,9 +269,10 @@ DGC_BUDGETS: dict[str, dict[str, Any]] = {
 }
 
 STAGES = uncaptured("the network changes from stage to stage, with noisy sums between them")
+staged = partial(MethodSpec, why_not_captured=STAGES, inference=own_record)
 
 SPECS = (
-    MethodSpec(
+    staged(
         "dp-gap",
         "GAP: an encoder of own records, noisy sums of its states over neighbours, and a classifier of both.",
         "dpgraph.families.aggregates.train:Gap",
@@ -293,13 +280,11 @@ SPECS = (
         CONTRACT,
         VARIANTS,
         ATTACKS,
-        look=gap_look,
-        why_not_captured=STAGES,
-        inference=own_record,
+        look=look(OLIVE, "s"),
         rules=OWN_GRAPHS,
         seconds=seconds,
     ),
-    MethodSpec(
+    staged(
         "dp-progap",
         "ProGAP: stages that read one more noisy sum each, of the states of the stage before it.",
         "dpgraph.families.aggregates.train:ProGap",
@@ -307,13 +292,11 @@ SPECS = (
         CONTRACT,
         VARIANTS,
         ATTACKS,
-        look=progap_look,
-        why_not_captured=STAGES,
-        inference=own_record,
+        look=look(BROWN, "^"),
         rules=OWN_GRAPHS,
         seconds=seconds,
     ),
-    MethodSpec(
+    staged(
         "dp-edge-votes",
         "Edge votes: networks of records, a noisy sum of their votes over neighbours, and a reader of both.",
         "dpgraph.families.aggregates.edge_votes:EdgeVotes",
@@ -327,13 +310,11 @@ SPECS = (
         },
         {"rigorous": Variant(EdgeAggregates, edge_votes, scored_on_sums_of_edges)},
         (replace(EDGE_ATTACK, variant="rigorous"),),
-        look=edge_votes_look,
-        inference=own_record,
+        look=look(BLUE, "o"),
         rules={RULE_OF_EDGES: votes_of_edges},
         seconds=edge_votes_seconds,
-        why_not_captured=STAGES,
     ),
-    MethodSpec(
+    staged(
         "dp-dgc",
         "DPDGC: vectors of nodes, learnt where they are summed, one noisy sum, and a classifier of it and own records.",
         "dpgraph.families.aggregates.train:Dgc",
@@ -344,9 +325,7 @@ SPECS = (
             "published": Variant(EmbeddedAggregates, printed_embedded_aggregates, scored_on_sums, target="published"),
         },
         tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
-        look=dgc_look,
-        why_not_captured=STAGES,
-        inference=own_record,
+        look=look(SLATE, "D"),
         rules={RULE: aggregation},
         seconds=dgc_seconds,
     ),

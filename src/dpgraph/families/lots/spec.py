@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -108,36 +109,13 @@ CONTRACT: dict[str, dict[str, Any]] = {
     for variant in VARIANTS
 }
 CONTRACT["0-opacus"] = {**CONTRACT["0-rigorous"], "training": {"sampling_rate": 0.3, "engine": "opacus"}}
+records = partial(AttackCase, reads="records")
+CLIPPED = {"batches": Batches.POISSON, "clipping": Clipped.ROOT, "relation": Relation.RECORD_REMOVE}
 ATTACKS = (
-    AttackCase(
-        reads="records",
-        batches=Batches.POISSON,
-        clipping=Clipped.ROOT,
-        relation=Relation.RECORD_REMOVE,
-        canaries=CanarySettings(noise=1.5, rate=0.25, steps=64),
-    ),
-    AttackCase(
-        variant="components",
-        reads="records",
-        batches=Batches.POISSON,
-        clipping=Clipped.ROOT,
-        relation=Relation.RECORD_REMOVE,
-        components=True,
-    ),
-    AttackCase(
-        variant="published",
-        reads="records",
-        batches=Batches.SHUFFLED,
-        clipping=Clipped.STEP,
-        relation=Relation.RECORD_REPLACE,
-    ),
-    AttackCase(
-        variant="released",
-        reads="records",
-        batches=Batches.SHUFFLED,
-        clipping=Clipped.NOTHING,
-        relation=Relation.NONE,
-    ),
+    records(canaries=CanarySettings(noise=1.5, rate=0.25, steps=64), **CLIPPED),
+    records(variant="components", components=True, **CLIPPED),
+    records(variant="published", batches=Batches.SHUFFLED, clipping=Clipped.STEP, relation=Relation.RECORD_REPLACE),
+    records(variant="released", batches=Batches.SHUFFLED, clipping=Clipped.NOTHING, relation=Relation.NONE),
 )
 
 

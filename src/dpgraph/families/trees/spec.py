@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -173,21 +174,12 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
 def attacks(hops: int) -> tuple[AttackCase, ...]:
     """Return how audits attack each variant."""
     proved = AttackCase(
-        reads="trees",
-        hops=hops,
-        batches=Batches.POISSON,
-        clipping=Clipped.ROOT,
-        relation=Relation.NODE_NULL,
+        reads="trees", hops=hops, batches=Batches.POISSON, clipping=Clipped.ROOT, relation=Relation.NODE_NULL
     )
-    published = AttackCase(
-        variant="published",
-        reads="trees",
-        hops=hops,
-        batches=Batches.FIXED_SIZE,
-        clipping=Clipped.ROOT_GROUPS,
-        noise_unit="2 C N(K, r)" if hops else "C",
-        relation=Relation.NONE,
-    )
+    published = replace(
+        proved, variant="published", batches=Batches.FIXED_SIZE, clipping=Clipped.ROOT_GROUPS,
+        noise_unit="2 C N(K, r)" if hops else "C", relation=Relation.NONE,
+    )  # fmt: skip
     fixed_size = replace(proved, variant="rigorous-fixed-size", batches=Batches.FIXED_SIZE, noise_unit="2 C R")
     if hops:
         return (proved, fixed_size, published)
@@ -220,8 +212,10 @@ private_look = looks.by_architecture(
     }
 )
 
+on_trees = partial(MethodSpec, why_not_captured=captured)
+
 SPECS = (
-    MethodSpec(
+    on_trees(
         "gnn",
         PLAIN_SUMMARY,
         PLAIN,
@@ -229,9 +223,8 @@ SPECS = (
         contract(False, (1, 2)),
         look=plain_look,
         rules={RULE: convolution},
-        why_not_captured=captured,
     ),
-    MethodSpec(
+    on_trees(
         "mlp",
         PLAIN_SUMMARY,
         PLAIN,
@@ -240,10 +233,9 @@ SPECS = (
         look=plain_look,
         problems=RECORDS,
         rules={RULE: perceptron},
-        why_not_captured=captured,
         untouched={Relation.EDGE: "an MLP that reads no edge"},
     ),
-    MethodSpec(
+    on_trees(
         "dp-gnn",
         PRIVATE_SUMMARY,
         PRIVATE,
@@ -252,9 +244,8 @@ SPECS = (
         VARIANTS,
         (*attacks(1), *attacks(2)),
         look=private_look,
-        why_not_captured=captured,
     ),
-    MethodSpec(
+    on_trees(
         "dp-mlp",
         PRIVATE_SUMMARY,
         PRIVATE,
@@ -264,6 +255,5 @@ SPECS = (
         attacks(0),
         look=private_look,
         rules={RULE: perceptron, RULE_OF_REMOVED: perceptron_of_removed},
-        why_not_captured=captured,
     ),
 )

@@ -6,6 +6,7 @@ is fine-tuned: LoRA adapters of a pre-trained transformer on their texts, or a p
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -141,24 +142,6 @@ class HeadCell(Cell):
         return f"{self.model.head} head", 0
 
 
-class EncoderCell(Cell):
-    """The settings of an encoder that is trained without privacy."""
-
-    model: EncoderSettings
-    training: PlainTupleTraining
-    privacy: None = None
-
-    @property
-    def network(self) -> tuple[str, int]:
-        return self.model.encoder, 0
-
-
-NOISE_IGNORES = {
-    "training": (*Cell.NOISE_IGNORES["training"], "temperature", "warm_up"),
-    "privacy": ("clip_norm",),
-}
-
-
 class BaseEncoderCell(Cell):
     """The settings of an encoder that is not trained."""
 
@@ -169,6 +152,18 @@ class BaseEncoderCell(Cell):
     @property
     def network(self) -> tuple[str, int]:
         return self.model.encoder, 0
+
+
+class EncoderCell(BaseEncoderCell):
+    """The settings of an encoder that is trained without privacy."""
+
+    training: PlainTupleTraining  # type: ignore[assignment]
+
+
+NOISE_IGNORES = {
+    "training": (*Cell.NOISE_IGNORES["training"], "temperature", "warm_up"),
+    "privacy": ("clip_norm",),
+}
 
 
 class DpHeadCell(HeadCell):
@@ -210,16 +205,11 @@ class CosineCell(Cell):
         return "linear", 0
 
 
-class LinearRelationCell(Cell):
+class LinearRelationCell(CosineCell):
     """The settings of a linear map."""
 
     model: LinearMap = LinearMap()
-    training: InfoNce
-    privacy: None = None
-
-    @property
-    def network(self) -> tuple[str, int]:
-        return "linear", 0
+    training: InfoNce  # type: ignore[assignment]
 
 
 def head_seconds(cell: Any, size: Size) -> float:
@@ -254,10 +244,6 @@ def _weights(cell: Any, size: Size, of: int) -> float:
 def base_seconds(cell: Any, size: Size) -> float:
     """Estimate the seconds of one pass of every entity."""
     return 2 * _weights(cell, size, 1) * size.nodes / ENCODER_FLOPS
-
-
-def no_training(cell: Any, size: Size) -> float:
-    return 1.0
 
 
 def linear_seconds(cell: Any, size: Size) -> float:
@@ -308,19 +294,19 @@ TRAIN = "dpgraph.families.tuples.train"
 HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
 TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
 
+on_relations = partial(MethodSpec, inference=own_record, problems=("relations",))
+
 SPECS = (
-    MethodSpec(
+    on_relations(
         "relation-head",
         f"Relation prediction trained without privacy {HEAD}.",
         f"{TRAIN}:RelationHead",
         HeadCell,
         contract({}, (None,)),
         look=head_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=head_seconds,
     ),
-    MethodSpec(
+    on_relations(
         "dp-relation-head",
         f"Entity-level private relation prediction trained {HEAD}; the variant states which mechanism.",
         f"{TRAIN}:RelationHead",
@@ -329,11 +315,9 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=head_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=head_seconds,
     ),
-    MethodSpec(
+    on_relations(
         "base-encoder",
         "Ranks entities by the cosine of an encoder's states as they are; without training.",
         f"{TRAIN}:BaseEncoder",
@@ -341,23 +325,19 @@ SPECS = (
         {"none": {"task": TASK, "model": ENCODER, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "+", ":", neutral=True),
         why_not_captured=NO_STEPS,
-        inference=own_record,
-        problems=("relations",),
         seconds=base_seconds,
         untouched={Relation.ENTITY: "the encoder as it is"},
     ),
-    MethodSpec(
+    on_relations(
         "relation-encoder",
         f"Relation prediction trained without privacy {TUNED}.",
         f"{TRAIN}:RelationEncoder",
         EncoderCell,
         contract(ENCODER, (None,)),
         look=encoder_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=encoder_seconds,
     ),
-    MethodSpec(
+    on_relations(
         "dp-relation-encoder",
         f"Entity-level private relation prediction trained {TUNED}; the variant states which mechanism.",
         f"{TRAIN}:RelationEncoder",
@@ -366,11 +346,9 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=encoder_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=encoder_seconds,
     ),
-    MethodSpec(
+    on_relations(
         "cosine",
         "Ranks entities by the cosine of their features; without training.",
         "dpgraph.families.tuples.train:Cosine",
@@ -378,21 +356,17 @@ SPECS = (
         {"none": {"task": TASK, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "x", ":", neutral=True),
         why_not_captured=NO_STEPS,
-        inference=own_record,
-        problems=("relations",),
-        seconds=no_training,
+        seconds=lambda cell, size: 1.0,
         deterministic=True,
         untouched={Relation.ENTITY: "untrained vectors"},
     ),
-    MethodSpec(
+    on_relations(
         "linear-relation",
         "Ranks entities by inner products of a linear map of their features, trained with InfoNCE without privacy.",
         "dpgraph.families.tuples.train:LinearRelation",
         LinearRelationCell,
         {"none": {"task": TASK, "model": {"width": 4}, "training": {"sampling_rate": 0.01}}},
         look=lambda _: Look(BLUE, ">", DASH_DOT),
-        inference=own_record,
-        problems=("relations",),
         seconds=linear_seconds,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -243,8 +243,10 @@ ATTACKS = tuple(
     for variant in VARIANTS
 )
 
+on_images = partial(MethodSpec, inference=own_record, problems=("images",))
+
 SPECS = (
-    MethodSpec(
+    on_images(
         "dp-units",
         "DP-SGD on images: an image, a class or a subclass is one clipped vector; the cell's variant states which.",
         "dpgraph.families.units.train:DpUnits",
@@ -253,11 +255,9 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=look,
-        inference=own_record,
-        problems=("images",),
         seconds=seconds,
     ),
-    MethodSpec(
+    on_images(
         "cnn",
         "A small convolutional network, or softmax regression, trained on images without privacy.",
         "dpgraph.families.units.train:Cnn",
@@ -271,8 +271,6 @@ SPECS = (
         },
         look=plain_look,
         why_not_captured=captured,
-        inference=own_record,
-        problems=("images",),
         seconds=plain_seconds,
     ),
 )
