@@ -109,13 +109,15 @@ CONTRACT: dict[str, dict[str, Any]] = {
     for variant in VARIANTS
 }
 CONTRACT["0-opacus"] = {**CONTRACT["0-rigorous"], "training": {"sampling_rate": 0.3, "engine": "opacus"}}
-records = partial(AttackCase, reads="records")
-CLIPPED = {"batches": Batches.POISSON, "clipping": Clipped.ROOT, "relation": Relation.RECORD_REMOVE}
+proved = partial(
+    AttackCase, reads="records", batches=Batches.POISSON, clipping=Clipped.ROOT, relation=Relation.RECORD_REMOVE
+)
+shuffled = partial(AttackCase, reads="records", batches=Batches.SHUFFLED)
 ATTACKS = (
-    records(canaries=CanarySettings(noise=1.5, rate=0.25, steps=64), **CLIPPED),
-    records(variant="components", components=True, **CLIPPED),
-    records(variant="published", batches=Batches.SHUFFLED, clipping=Clipped.STEP, relation=Relation.RECORD_REPLACE),
-    records(variant="released", batches=Batches.SHUFFLED, clipping=Clipped.NOTHING, relation=Relation.NONE),
+    proved(canaries=CanarySettings(noise=1.5, rate=0.25, steps=64)),
+    proved(variant="components", components=True),
+    shuffled(variant="published", clipping=Clipped.STEP, relation=Relation.RECORD_REPLACE),
+    shuffled(variant="released", clipping=Clipped.NOTHING, relation=Relation.NONE),
 )
 
 
