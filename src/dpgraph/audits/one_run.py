@@ -23,7 +23,7 @@ import torch
 from scipy.special import log_softmax, ndtri
 
 from dpgraph.audits import theory
-from dpgraph.audits.cases import KINDS, Kind, Settings, cell_of, jobs_of, mechanism_of, prepared_steps
+from dpgraph.audits.cases import KINDS, Kind, Settings, cell_of, jobs_of, mechanism_of, prepared_step
 from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.result import Audit, AuditResult, Point
 from dpgraph.config.cell import Model
@@ -140,9 +140,8 @@ def attack(name: str, size: int) -> dict[str, CanaryRun]:
     """
     kind, settings, present = KINDS[name], RUNS[name], coins(size, name)
     graph = canary_graph(size, buckets_of_a_vote(kind, settings) - 1)
-    (step,) = prepared_steps(kind, settings, null_records(graph, np.flatnonzero(~present)))
-    prepared = expected(step, PreparedTrees)
-    scores = _trained(prepared, settings, size, graph.num_classes)
+    step = prepared_step(PreparedTrees, kind, settings, null_records(graph, np.flatnonzero(~present)))
+    scores = _trained(step, settings, size, graph.num_classes)
     whole = cache(partial(claim_of, kind, settings))
     if not kind.votes:
         return {name: CanaryRun(scores, present, whole)}

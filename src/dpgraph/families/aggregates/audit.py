@@ -23,7 +23,6 @@ from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.families.aggregates.embedding import EmbeddingStep, ListEmbedding, PreparedEmbedding, clipped_sums
 from dpgraph.families.aggregates.prepared import PreparedAggregates, PreparedEdgeAggregates, Sums
-from dpgraph.planning.resolve import resolve
 
 SIZE, CAP, NOISE, WIDTH = 18, 4, 2.0, 5
 REACHED, SLACK = 0.97, 1.02  # bounds on found / claimed; the spread of the noise is measured within about 1 %
@@ -77,20 +76,16 @@ def _graph(owners: np.ndarray, members: np.ndarray) -> Graph:
 
 def prepared_sums(graph: Graph, variant: str, budget: Mapping[str, Any]) -> Sums:
     """Prepare the sums of a variant as `make_jobs` does."""
-    cell = resolve(
-        {
-            "task": {"dataset": "audit"},
-            "method": "dp-gap",
-            "model": {"architecture": "mlp", "hops": 0, "width": 3, "aggregations": 1},
-            "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 2, "sampling_rate": 1.0},
-            "privacy": {"variant": variant, "noise_multiplier": NOISE, "delta": 1e-3, **budget},
-            "seeds": (0,),
-        }
-    )
+    settings = {
+        "method": "dp-gap",
+        "model": {"architecture": "mlp", "hops": 0, "width": 3, "aggregations": 1},
+        "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 2, "sampling_rate": 1.0},
+        "privacy": {"variant": variant, "noise_multiplier": NOISE, "delta": 1e-3, **budget},
+    }
     counts = len(graph.train_nodes), graph.num_nodes
     if variant == "edge":
-        return prepared_of(PreparedEdgeAggregates, graph, cell, *counts).sums
-    return prepared_of(PreparedAggregates, graph, cell, *counts).sums
+        return prepared_of(PreparedEdgeAggregates, graph, settings, *counts).sums
+    return prepared_of(PreparedAggregates, graph, settings, *counts).sums
 
 
 def spread(sums: Sums) -> float:
@@ -144,17 +139,13 @@ def prepared_embedding(graph: Graph) -> PreparedEmbedding:
 
     A step of the vectors is charged 2 D + 1 times one of the classifier.
     """
-    cell = resolve(
-        {
-            "task": {"dataset": "audit"},
-            "method": "dp-dgc",
-            "model": {"architecture": "mlp", "hops": 0, "width": WIDTH},
-            "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 2, "sampling_rate": 1.0},
-            "privacy": {"noise_multiplier": NOISE, "delta": 1e-3, "receivers": CAP, "clip_norm": CLIP_NORM},
-            "seeds": (0,),
-        }
-    )
-    return prepared_of(PreparedEmbedding, graph, cell, len(graph.train_nodes), graph.num_nodes)
+    settings = {
+        "method": "dp-dgc",
+        "model": {"architecture": "mlp", "hops": 0, "width": WIDTH},
+        "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 2, "sampling_rate": 1.0},
+        "privacy": {"noise_multiplier": NOISE, "delta": 1e-3, "receivers": CAP, "clip_norm": CLIP_NORM},
+    }
+    return prepared_of(PreparedEmbedding, graph, settings, len(graph.train_nodes), graph.num_nodes)
 
 
 def gradients(graph: Graph) -> np.ndarray:

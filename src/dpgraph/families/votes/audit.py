@@ -21,7 +21,6 @@ from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.families.votes.mechanism import READERS
 from dpgraph.families.votes.prepared import PreparedVotes
 from dpgraph.families.votes.rows import RowMean
-from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.auditing import measured_errors, profile_test
 
@@ -48,21 +47,16 @@ def prepared_votes(
         choice: Epsilon of the choice of a reader; None: no choice.
         others: Settings of the budget, such as the variant and its bounds.
     """
-    weights = others or {"degree_floor": FLOOR}
-    cell = resolve(
-        {
-            "task": {"dataset": "audit"},
-            "method": "dp-votes",
-            "model": {"architecture": "mlp", "hops": 0, "encoder_layers": 0},
-            "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 1, "sampling_rate": 1.0},
-            "privacy": {
-                "noise_multiplier": noise, "vote_mass": MASS, "votes_share": 0.5, "choice_epsilon": choice,
-                "delta": 1e-3, **weights,
-            },
-            "seeds": (0,),
-        }
-    )  # fmt: skip
-    return prepared_of(PreparedVotes, graph, cell, len(graph.train_nodes), graph.num_nodes, seed=seed)
+    settings = {
+        "method": "dp-votes",
+        "model": {"architecture": "mlp", "hops": 0, "encoder_layers": 0},
+        "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 1, "sampling_rate": 1.0},
+        "privacy": {
+            "noise_multiplier": noise, "vote_mass": MASS, "votes_share": 0.5, "choice_epsilon": choice, "delta": 1e-3,
+            **(others or {"degree_floor": FLOOR}),
+        },
+    }  # fmt: skip
+    return prepared_of(PreparedVotes, graph, settings, len(graph.train_nodes), graph.num_nodes, seed=seed)
 
 
 def _graph(lists: dict[int, list[int]], size: int) -> Graph:

@@ -18,7 +18,6 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.families.pate.audit import CLASSES, TEACHERS, budget_of, judged, released
 from dpgraph.families.pate.nodes.prepared import PreparedNodeTeachers, votes_of
-from dpgraph.planning.resolve import resolve
 
 RECORDS, PUBLIC, FEATURES, SHARE = 60, 30, 6, 0.25  # training nodes, public ones; share of all pairs that are edges
 READS = ("own", "means")
@@ -41,17 +40,13 @@ def graph_of(public: int, edges: np.ndarray | None = None) -> Graph:
 
 def prepared(kind: Kind, value: Graph, reads: str, seed: int, caps: tuple[int, int]) -> PreparedNodeTeachers:
     """Return the prepared step of a cell with `TEACHERS` teachers that read `reads` and these caps."""
-    cell = resolve(
-        {
-            "task": {"dataset": "audit"},
-            "method": kind.method,
-            "model": {"components": 4},
-            "training": {"learning_rate": 0.1, "steps": 1, "teachers": TEACHERS, "teacher_reads": reads},
-            "privacy": budget_of(kind, caps),
-            "seeds": (0,),
-        }
-    )
-    return prepared_of(PreparedNodeTeachers, value, cell, RECORDS, seed=seed)
+    settings = {
+        "method": kind.method,
+        "model": {"components": 4},
+        "training": {"learning_rate": 0.1, "steps": 1, "teachers": TEACHERS, "teacher_reads": reads},
+        "privacy": budget_of(kind, caps),
+    }
+    return prepared_of(PreparedNodeTeachers, value, settings, RECORDS, seed=seed)
 
 
 def moved(kind: Kind, reads: str) -> int:
