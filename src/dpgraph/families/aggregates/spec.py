@@ -24,28 +24,12 @@ from dpgraph.engine.methods.spec import (
     own_record,
     uncaptured,
 )
+from dpgraph.families import own_graphs
+from dpgraph.families.aggregates import mechanism as mechanisms
 from dpgraph.families.aggregates.embedding_mechanism import (
     EmbeddedAggregates,
     embedded_aggregates,
     printed_embedded_aggregates,
-)
-from dpgraph.families.aggregates.mechanism import (
-    BoundedAggregates,
-    CappedAggregates,
-    EdgeAggregates,
-    bounded_aggregates,
-    capped_aggregates,
-    edge_aggregates,
-    edge_votes,
-)
-from dpgraph.families.own_graphs import (
-    RULE,
-    RULE_OF_EDGES,
-    RULE_OF_REMOVED,
-    aggregation,
-    aggregation_of_edges,
-    aggregation_of_removed,
-    votes_of_edges,
 )
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -222,10 +206,10 @@ def scored_on_sums_of_edges(cell: Any) -> ScoreReads:
 
 
 VARIANTS = {
-    "rigorous": Variant(CappedAggregates, capped_aggregates, scored_on_sums),
-    "node-remove": Variant(BoundedAggregates, bounded_aggregates, scored_on_sums),
-    "published": Variant(CappedAggregates, capped_aggregates, scored_on_sums, target="published"),
-    "edge": Variant(EdgeAggregates, edge_aggregates, scored_on_sums_of_edges),
+    "rigorous": Variant(mechanisms.CappedAggregates, mechanisms.capped_aggregates, scored_on_sums),
+    "node-remove": Variant(mechanisms.BoundedAggregates, mechanisms.bounded_aggregates, scored_on_sums),
+    "published": Variant(mechanisms.CappedAggregates, mechanisms.capped_aggregates, scored_on_sums, target="published"),
+    "edge": Variant(mechanisms.EdgeAggregates, mechanisms.edge_aggregates, scored_on_sums_of_edges),
 }
 
 
@@ -260,8 +244,10 @@ def contract(budgets: dict[str, dict[str, Any]], model: dict[str, Any]) -> dict[
 CONTRACT = contract(BUDGETS, SMALL | {"aggregations": 1})
 CONTRACT["rigorous"] = CONTRACT["rigorous"] | {"model": SMALL | {"aggregations": 2}}
 OWN_GRAPHS = {
-    RULE: aggregation, RULE_OF_REMOVED: aggregation_of_removed, RULE_OF_EDGES: aggregation_of_edges
-}  # fmt: skip
+    own_graphs.RULE: own_graphs.aggregation,
+    own_graphs.RULE_OF_REMOVED: own_graphs.aggregation_of_removed,
+    own_graphs.RULE_OF_EDGES: own_graphs.aggregation_of_edges,
+}
 
 DGC_BUDGETS: dict[str, dict[str, Any]] = {
     "rigorous": {"receivers": 3, "sums_share": 0.4, "embedding_share": 0.3},
@@ -308,10 +294,10 @@ SPECS = (
                 "privacy": {"epsilon": 6.0},
             }
         },
-        {"rigorous": Variant(EdgeAggregates, edge_votes, scored_on_sums_of_edges)},
+        {"rigorous": Variant(mechanisms.EdgeAggregates, mechanisms.edge_votes, scored_on_sums_of_edges)},
         (replace(EDGE_ATTACK, variant="rigorous"),),
         look=look(BLUE, "o"),
-        rules={RULE_OF_EDGES: votes_of_edges},
+        rules={own_graphs.RULE_OF_EDGES: own_graphs.votes_of_edges},
         seconds=edge_votes_seconds,
     ),
     staged(
@@ -326,7 +312,7 @@ SPECS = (
         },
         tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
         look=look(SLATE, "D"),
-        rules={RULE: aggregation},
+        rules={own_graphs.RULE: own_graphs.aggregation},
         seconds=dgc_seconds,
     ),
 )

@@ -18,15 +18,7 @@ from dpgraph.engine.methods.spec import (
     captured,
     scored_on_own_records,
 )
-from dpgraph.families.lots.mechanism import (
-    ComponentLots,
-    ShuffledLots,
-    UnclippedLots,
-    component_lots,
-    poisson_lots,
-    shuffled_lots,
-    unclipped_lots,
-)
+from dpgraph.families.lots import mechanism as mechanisms
 from dpgraph.families.trees.records import PoissonLots
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -94,10 +86,10 @@ class DpLotsCell(NetworkCell):
 
 
 VARIANTS = {
-    "rigorous": Variant(PoissonLots, poisson_lots, scored_on_own_records),
-    "components": Variant(ComponentLots, component_lots, scored_on_own_records),
-    "published": Variant(ShuffledLots, shuffled_lots, scored_on_own_records, target="published"),
-    "released": Variant(UnclippedLots, unclipped_lots, scored_on_own_records, target="published"),
+    "rigorous": Variant(PoissonLots, mechanisms.poisson_lots, scored_on_own_records),
+    "components": Variant(mechanisms.ComponentLots, mechanisms.component_lots, scored_on_own_records),
+    "published": Variant(mechanisms.ShuffledLots, mechanisms.shuffled_lots, scored_on_own_records, target="published"),
+    "released": Variant(mechanisms.UnclippedLots, mechanisms.unclipped_lots, scored_on_own_records, target="published"),
 }
 CONTRACT_OF = {"components": {"components": 3, "components_noise": 4.0}}
 CONTRACT: dict[str, dict[str, Any]] = {

@@ -26,16 +26,7 @@ from dpgraph.engine.methods.spec import (
     Variant,
     own_record,
 )
-from dpgraph.families.tuples.mechanism import (
-    AdaptiveTuples,
-    ReleasedTuples,
-    StandardTuples,
-    StaticTuples,
-    adaptive_tuples,
-    released_tuples,
-    standard_tuples,
-    static_tuples,
-)
+from dpgraph.families.tuples import mechanism as mechanisms
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
@@ -259,10 +250,10 @@ def score(cell: Any) -> ScoreReads:
 
 
 VARIANTS = {
-    "rigorous": Variant(StaticTuples, static_tuples, score),
-    "standard": Variant(StandardTuples, standard_tuples, score, target="published"),
-    "published": Variant(AdaptiveTuples, adaptive_tuples, score, target="published"),
-    "released": Variant(ReleasedTuples, released_tuples, score, target="published"),
+    "rigorous": Variant(mechanisms.StaticTuples, mechanisms.static_tuples, score),
+    "standard": Variant(mechanisms.StandardTuples, mechanisms.standard_tuples, score, target="published"),
+    "published": Variant(mechanisms.AdaptiveTuples, mechanisms.adaptive_tuples, score, target="published"),
+    "released": Variant(mechanisms.ReleasedTuples, mechanisms.released_tuples, score, target="published"),
 }
 TASK = {"dataset": "demo-relations", "split": "random-60-15-25"}
 BATCHES = {"sampling_rate": 0.005, "negatives": 2}

@@ -22,16 +22,7 @@ from dpgraph.engine.methods.spec import (
     own_record,
     scored_on_own_records,
 )
-from dpgraph.families.units.mechanism import (
-    ClassUnits,
-    ClusterUnits,
-    RecordUnits,
-    SubclassUnits,
-    class_units,
-    cluster_units,
-    record_units,
-    subclass_units,
-)
+from dpgraph.families.units import mechanism as mechanisms
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
@@ -225,10 +216,10 @@ def scored_on_units(cell: Any) -> ScoreReads:
 
 
 VARIANTS = {
-    "class": Variant(ClassUnits, class_units, scored_on_units),
-    "subclass": Variant(SubclassUnits, subclass_units, scored_on_units),
-    "kmeans": Variant(ClusterUnits, cluster_units, scored_on_units, target="published"),
-    "record": Variant(RecordUnits, record_units, scored_on_own_records),
+    "class": Variant(mechanisms.ClassUnits, mechanisms.class_units, scored_on_units),
+    "subclass": Variant(mechanisms.SubclassUnits, mechanisms.subclass_units, scored_on_units),
+    "kmeans": Variant(mechanisms.ClusterUnits, mechanisms.cluster_units, scored_on_units, target="published"),
+    "record": Variant(mechanisms.RecordUnits, mechanisms.record_units, scored_on_own_records),
 }
 RELATIONS = {
     "class": Relation.CLASS,

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.engine.methods.request import MechanismRequest
-from dpgraph.families.votes import accountant
+from dpgraph.families.votes import accountant, sensitivity
 from dpgraph.families.votes.mechanism import (
     BUCKETS,
     DEGREES,
@@ -24,13 +24,6 @@ from dpgraph.families.votes.mechanism import (
     PoissonVotes,
     share_ratio,
     votes_fields,
-)
-from dpgraph.families.votes.sensitivity import (
-    UNLIKELY,
-    bounded_edge_votes,
-    bounded_null_votes,
-    capped_receiver_votes,
-    most_voters,
 )
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, Noise, NotNegative
@@ -127,7 +120,7 @@ class CappedVotes(PoissonVotes):
         """The part of delta that the composition of a receiver may use; the unlikely events take the rest."""
         if self.votes_ratio is None:
             return self.delta
-        return self.delta * (1 - UNLIKELY * (1 if self.hubs_ratio is None else 2))
+        return self.delta * (1 - sensitivity.UNLIKELY * (1 if self.hubs_ratio is None else 2))
 
     @property
     def most_sent(self) -> int:
@@ -145,8 +138,8 @@ class CappedVotes(PoissonVotes):
         most = min(self.degree_bound, self.num_roots)
         if self.hubs_noise is None or self.hub_limit is None:
             return most
-        failure = UNLIKELY * self.delta
-        return most_voters(hub_limit=self.hub_limit, hubs_noise=self.hubs_noise, failure=failure, most=most)
+        failure = sensitivity.UNLIKELY * self.delta
+        return sensitivity.most_voters(hub_limit=self.hub_limit, hubs_noise=self.hubs_noise, failure=failure, most=most)
 
     @property
     def degrees_noise(self) -> float:
@@ -156,11 +149,11 @@ class CappedVotes(PoissonVotes):
     @property
     def moved_by_receivers(self) -> float:
         """S: sensitivity of the buckets, in B, to a receiver that leaves."""
-        return capped_receiver_votes(
+        return sensitivity.capped_receiver_votes(
             degree_bound=self.most_edges,
             margin=self.margin,
             degree_floor=self.degree_floor,
-            failure=UNLIKELY * self.delta,
+            failure=sensitivity.UNLIKELY * self.delta,
         )
 
     def _epsilon_under(self, relation: VotesRelation) -> float:
@@ -273,10 +266,10 @@ class BoundedStrangerVotes(_ForStrangers):
         """Return the guarantees for an edge and for a record that becomes null, both towards all others."""
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
-        moved = bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
+        moved = sensitivity.bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
         epsilon = gaussian_epsilon(mu=moved * self._mu(self.votes_ratio), delta=self.delta)
         edge = self._proved(replace(self._stated, relation=Relation.EDGE), epsilon, scope=self.inference.scope)
-        moved = bounded_null_votes(self.taper)
+        moved = sensitivity.bounded_null_votes(self.taper)
         less = self if self.votes_ratio is None else self.model_copy(update={"votes_ratio": self.votes_ratio / moved})
         return edge, self._null(less._epsilon_under("node-null"))
 
