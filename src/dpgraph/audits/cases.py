@@ -36,6 +36,7 @@ CPU = torch.device("cpu")
 P = TypeVar("P", bound=PreparedStep)
 R = TypeVar("R")
 CLIP_NORM = 0.5
+OF_ROWS = ("num_rows", "top_k", "column_cap", "own_weight", "teleport")  # settings of rows of PageRank
 RELEASED = ("gaussian", "exponential", "exponential-values")
 
 
@@ -218,15 +219,7 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
         privacy |= {"degree_bound": 1000}
     if kind.release is not None:
         budget = {"clip": settings.clip, "epsilon_share": 0.5} if private_rows else {}
-        value["pagerank"] = {
-            "release": kind.release,
-            "num_rows": settings.num_rows,
-            "top_k": settings.top_k,
-            "column_cap": settings.column_cap,
-            "own_weight": settings.own_weight,
-            "teleport": settings.teleport,
-            **budget,
-        }
+        value["pagerank"] = {"release": kind.release, **{name: getattr(settings, name) for name in OF_ROWS}, **budget}
     return resolve(value)
 
 

@@ -48,6 +48,7 @@ class StableTrees(base.NoisySteps):
 
     relation: ClassVar[Relation] = double_mixture.statement.relation
     prepared: ClassVar[str] = "dpgraph.families.trees.prepared:PreparedTrees"
+    drawn: ClassVar[Batches] = Batches.POISSON
     hops: int = Field(description="r; 0: a root's own record only")
     max_degree: int | None = Field(default=None, description="K: lists in which a node may occur; None without hops")
     list_cap: int | None = Field(default=None, description="D: longest list; None without hops")
@@ -109,6 +110,11 @@ class StableTrees(base.NoisySteps):
         """Kind of the lists."""
         return Lists.STABLE if self.hops else Lists.NONE
 
+    @property
+    def shape(self) -> base.Shape:
+        """The shape of a step, which is compared with the one that ran."""
+        return base.Shape(lists=self.lists, batches=self.drawn, clipped=Clipped.ROOT)
+
     def _trees(self) -> dict[str, Any]:
         """Return the fields of a term over the sampler's trees."""
         return {"lists": self.lists, "hops": self.hops, "max_degree": self.max_degree, "list_cap": self.list_cap}
@@ -145,11 +151,6 @@ class PoissonTrees(PairSteps, PoissonBatches, StableTrees):
         """Return the guarantee that the paper's Theorem 1 claims at this noise."""
         batch = whole_batch(rate=self.sampling_rate, num_roots=self.num_roots)
         return self._published(self.sampling_rate, batch, self.closed()[1])
-
-    @property
-    def shape(self) -> base.Shape:
-        """The shape of a step, which is compared with the one that ran."""
-        return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """Return the clipped sum of a step."""
@@ -209,11 +210,6 @@ class ResidualTrees(PairSteps, PoissonBatches, StableTrees):
         """Return no guarantee: no paper has published this mechanism."""
         return self._none("published", "no paper has published this mechanism", "two independent Poisson batches")
 
-    @property
-    def shape(self) -> base.Shape:
-        """The shape of a step, which is compared with the one that ran."""
-        return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
-
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """Return the clipped sums of a step; `clip_norms` is C_s alone, from which C_n follows."""
         own = self._term(clip_norms, loss=Loss.SELF, lists=Lists.NONE, hops=self.hops, rate=self.sampling_rate)
@@ -234,6 +230,7 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
     Guarantee: node-null (epsilon, delta)-DP of all parameters ever released.
     """
 
+    drawn: ClassVar[Batches] = Batches.FIXED_SIZE
     kind: Literal["fixed-size-stable-trees"] = "fixed-size-stable-trees"
 
     @property
@@ -271,11 +268,6 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
         """Return the guarantee that the paper claims at this noise."""
         noise = 2 * self.affected_roots * self.closed()[1]
         return self._published(self.batch_size / self.num_roots, self.batch_size, noise)
-
-    @property
-    def shape(self) -> base.Shape:
-        """The shape of a step, which is compared with the one that ran."""
-        return base.Shape(lists=self.lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """Return the clipped sum of a step."""
