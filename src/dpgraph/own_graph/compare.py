@@ -40,6 +40,7 @@ from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting.chance import holm
 
 HELD_OUT = 0.2  # of the nodes, drawn anew for each seed
 MOST_SEEDS = 100
@@ -344,11 +345,8 @@ def paired_tests(rows: Sequence[ComparedMethod]) -> list[dict[str, Any]]:
         else:
             p = float(ttest_rel(one.accuracies, two.accuracies).pvalue)
         raw.append({"better": one.method, "than": two.method, "points": float(100 * gaps.mean()), "p": p})
-    worst = 0.0
-    for place, row in enumerate(sorted(raw, key=lambda row: row["p"])):
-        worst = max(worst, min(1.0, row["p"] * (len(raw) - place)))
-        row["p_holm"] = worst
-    return raw
+    adjusted = holm(np.array([row["p"] for row in raw]))
+    return [{**row, "p_holm": p} for row, p in zip(raw, adjusted.tolist(), strict=True)]
 
 
 def table(found: MethodsCompared) -> str:

@@ -21,14 +21,7 @@ from dpgraph.engine.methods.spec import (
     scored_along_edges,
 )
 from dpgraph.families.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
-from dpgraph.families.trees.mechanism import (
-    FixedSizeStableTrees,
-    PoissonTrees,
-    RemovedRecords,
-    fixed_size_trees,
-    poisson_trees,
-    removed_records,
-)
+from dpgraph.families.trees import mechanism as mechanisms
 from dpgraph.families.trees.published import FixedBatchTrees, PrintedRecords, printed_records, published_trees
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -122,13 +115,13 @@ class DpMlp(DpGnnCell):
 
 
 VARIANTS = {
-    "rigorous": Variant(PoissonTrees, poisson_trees, scored_along_edges),
-    "rigorous-fixed-size": Variant(FixedSizeStableTrees, fixed_size_trees, scored_along_edges),
+    "rigorous": Variant(mechanisms.PoissonTrees, mechanisms.poisson_trees, scored_along_edges),
+    "rigorous-fixed-size": Variant(mechanisms.FixedSizeStableTrees, mechanisms.fixed_size_trees, scored_along_edges),
     "published": Variant(FixedBatchTrees, published_trees, scored_along_edges, target="published"),
 }
 MLP_VARIANTS = {
     **VARIANTS,
-    "node-remove": Variant(RemovedRecords, removed_records, scored_along_edges),
+    "node-remove": Variant(mechanisms.RemovedRecords, mechanisms.removed_records, scored_along_edges),
     "published-text": Variant(PrintedRecords, printed_records, scored_along_edges, target="published"),
 }
 PLAIN, PRIVATE = "dpgraph.families.trees.plain:Gnn", "dpgraph.families.trees.train:DpGnn"
