@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from dpgraph.audits.cases import prepared_of
-from dpgraph.audits.graphs import directed_graph, edges_of, null_records, with_edges, without_node
+from dpgraph.audits.graphs import directed_graph, edges_of, null_records, random_edges, with_edges, without_node
 from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator, torch_generator
@@ -66,8 +66,7 @@ def graphs(trials: int) -> Iterator[Graph]:
     ends = np.arange(1, SIZE)
     yield _graph(np.concatenate([0 * ends, ends]), np.concatenate([ends, 0 * ends]))
     for trial in range(trials):
-        upper = np.triu(numpy_generator("audits", "sums", trial).random((SIZE, SIZE)) < 0.4, 1)
-        yield _graph(*np.nonzero(upper | upper.T))
+        yield _graph(*np.nonzero(random_edges(numpy_generator("audits", "sums", trial), SIZE, 0.4)))
 
 
 def _graph(owners: np.ndarray, members: np.ndarray) -> Graph:

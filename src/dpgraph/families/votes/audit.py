@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpgraph.audits.cases import prepared_of
-from dpgraph.audits.graphs import directed_graph, null_records
+from dpgraph.audits.graphs import directed_graph, null_records, random_edges
 from dpgraph.audits.result import Audit, AuditResult, in_words, quantile, statistical_result
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
@@ -86,8 +86,8 @@ def cases() -> dict[str, Graph]:
 def mixed_graph(size: int = 60) -> Graph:
     """Return a graph on which readers are right about different numbers of nodes."""
     random = numpy_generator("audits", "votes", "mixed")
-    upper = np.triu(random.random((size, size)) < 6 / size, 1)
-    graph = _graph({node: np.flatnonzero((upper | upper.T)[node]).tolist() for node in range(size)}, size)
+    edges = random_edges(random, size, 6 / size)
+    graph = _graph({node: np.flatnonzero(edges[node]).tolist() for node in range(size)}, size)
     labels = np.where(graph.split == TEST, np.argsort(predictions(graph), axis=1)[:, 1], graph.labels)
     return replace(graph, labels=labels)
 

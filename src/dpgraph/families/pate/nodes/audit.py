@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from dpgraph.audits.cases import NODE_TEACHER_KINDS, Kind, prepared_of
-from dpgraph.audits.graphs import directed_graph
+from dpgraph.audits.graphs import directed_graph, random_edges
 from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
@@ -56,8 +56,7 @@ def moved(kind: Kind, reads: str) -> int:
     record and all its edges are inverted, or it leaves.
     """
     size, most = RECORDS + PUBLIC + 1, 0
-    upper = np.triu(numpy_generator("audits", "node teachers", "edges").random((size, size)) < SHARE, 1)
-    edges = upper | upper.T
+    edges = random_edges(numpy_generator("audits", "node teachers", "edges"), size, SHARE)
     value = graph_of(PUBLIC, edges)
     before = _votes(kind, value, reads)
     for node in range(0, RECORDS, 5):
