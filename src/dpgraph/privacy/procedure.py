@@ -139,6 +139,13 @@ class Procedure(Frozen):
     releases: tuple[Release, ...] = ()
     streams: tuple[StreamUse, ...] = Field(default=(), description="Random streams, once the run has been checked")
 
+    @classmethod
+    def of_releases(cls, relation: Relation, releases: tuple[Release, ...], steps: int) -> Procedure:
+        """Return a run whose steps are free once its releases are made; without any, nothing is protected."""
+        shown = relation if releases else Relation.NONE
+        unread: dict[str, Any] = {"terms": (), "noise_std": (), "noise_draws": 0, "divisor": 1.0}
+        return cls(relation=shown, steps=steps if releases else 0, releases=releases, **unread)
+
 
 class NotAsAccounted(UserError):
     """An error: the run is not the one that was accounted for, so no epsilon holds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self
@@ -23,29 +24,12 @@ from dpgraph.engine.methods.spec import (
     own_record,
     uncaptured,
 )
+from dpgraph.families import own_graphs
+from dpgraph.families.aggregates import mechanism as mechanisms
 from dpgraph.families.aggregates.embedding_mechanism import (
     EmbeddedAggregates,
     embedded_aggregates,
     printed_embedded_aggregates,
-)
-from dpgraph.families.aggregates.mechanism import (
-    BoundedAggregates,
-    CappedAggregates,
-    EdgeAggregates,
-    EdgeVotesSum,
-    bounded_aggregates,
-    capped_aggregates,
-    edge_aggregates,
-    edge_votes,
-)
-from dpgraph.families.own_graphs import (
-    RULE,
-    RULE_OF_EDGES,
-    RULE_OF_REMOVED,
-    aggregation,
-    aggregation_of_edges,
-    aggregation_of_removed,
-    votes_of_edges,
 )
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -174,24 +158,9 @@ LINES: dict[str, Dashes] = {
 }
 
 
-def gap_look(cell: Any) -> Look:
-    """Return the look of GAP, dashed by variant."""
-    return Look(OLIVE, "s", LINES[cell.privacy.variant])
-
-
-def progap_look(cell: Any) -> Look:
-    """Return the look of ProGAP, dashed by variant."""
-    return Look(BROWN, "^", LINES[cell.privacy.variant])
-
-
-def dgc_look(cell: Any) -> Look:
-    """Return the look of DPDGC, dashed by variant."""
-    return Look(SLATE, "D", LINES[cell.privacy.variant])
-
-
-def edge_votes_look(cell: Any) -> Look:
-    """Return the look of edge votes."""
-    return Look(BLUE, "o", "-")
+def look(colour: str, marker: str) -> Callable[[Any], Look]:
+    """Return the look of a method, dashed by variant."""
+    return lambda cell: Look(colour, marker, LINES[cell.privacy.variant])
 
 
 def edge_votes_seconds(cell: Any, size: Size) -> float:
@@ -237,10 +206,10 @@ def scored_on_sums_of_edges(cell: Any) -> ScoreReads:
 
 
 VARIANTS = {
-    "rigorous": Variant(CappedAggregates, capped_aggregates, scored_on_sums),
-    "node-remove": Variant(BoundedAggregates, bounded_aggregates, scored_on_sums),
-    "published": Variant(CappedAggregates, capped_aggregates, scored_on_sums, target="published"),
-    "edge": Variant(EdgeAggregates, edge_aggregates, scored_on_sums_of_edges),
+    "rigorous": Variant(mechanisms.CappedAggregates, mechanisms.capped_aggregates, scored_on_sums),
+    "node-remove": Variant(mechanisms.BoundedAggregates, mechanisms.bounded_aggregates, scored_on_sums),
+    "published": Variant(mechanisms.CappedAggregates, mechanisms.capped_aggregates, scored_on_sums, target="published"),
+    "edge": Variant(mechanisms.EdgeAggregates, mechanisms.edge_aggregates, scored_on_sums_of_edges),
 }
 
 
@@ -275,8 +244,10 @@ def contract(budgets: dict[str, dict[str, Any]], model: dict[str, Any]) -> dict[
 CONTRACT = contract(BUDGETS, SMALL | {"aggregations": 1})
 CONTRACT["rigorous"] = CONTRACT["rigorous"] | {"model": SMALL | {"aggregations": 2}}
 OWN_GRAPHS = {
-    RULE: aggregation, RULE_OF_REMOVED: aggregation_of_removed, RULE_OF_EDGES: aggregation_of_edges
-}  # fmt: skip
+    own_graphs.RULE: own_graphs.aggregation,
+    own_graphs.RULE_OF_REMOVED: own_graphs.aggregation_of_removed,
+    own_graphs.RULE_OF_EDGES: own_graphs.aggregation_of_edges,
+}
 
 DGC_BUDGETS: dict[str, dict[str, Any]] = {
     "rigorous": {"receivers": 3, "sums_share": 0.4, "embedding_share": 0.3},
@@ -284,9 +255,10 @@ DGC_BUDGETS: dict[str, dict[str, Any]] = {
 }
 
 STAGES = uncaptured("the network changes from stage to stage, with noisy sums between them")
+staged = partial(MethodSpec, why_not_captured=STAGES, inference=own_record)
 
 SPECS = (
-    MethodSpec(
+    staged(
         "dp-gap",
         "GAP: an encoder of own records, noisy sums of its states over neighbours, and a classifier of both.",
         "dpgraph.families.aggregates.train:Gap",
@@ -294,13 +266,11 @@ SPECS = (
         CONTRACT,
         VARIANTS,
         ATTACKS,
-        look=gap_look,
-        why_not_captured=STAGES,
-        inference=own_record,
+        look=look(OLIVE, "s"),
         rules=OWN_GRAPHS,
         seconds=seconds,
     ),
-    MethodSpec(
+    staged(
         "dp-progap",
         "ProGAP: stages that read one more noisy sum each, of the states of the stage before it.",
         "dpgraph.families.aggregates.train:ProGap",
@@ -308,13 +278,11 @@ SPECS = (
         CONTRACT,
         VARIANTS,
         ATTACKS,
-        look=progap_look,
-        why_not_captured=STAGES,
-        inference=own_record,
+        look=look(BROWN, "^"),
         rules=OWN_GRAPHS,
         seconds=seconds,
     ),
-    MethodSpec(
+    staged(
         "dp-edge-votes",
         "Edge votes: networks of records, a noisy sum of their votes over neighbours, and a reader of both.",
         "dpgraph.families.aggregates.edge_votes:EdgeVotes",
@@ -326,15 +294,13 @@ SPECS = (
                 "privacy": {"epsilon": 6.0},
             }
         },
-        {"rigorous": Variant(EdgeVotesSum, edge_votes, scored_on_sums_of_edges)},
+        {"rigorous": Variant(mechanisms.EdgeVotesSum, mechanisms.edge_votes, scored_on_sums_of_edges)},
         (replace(EDGE_ATTACK, variant="rigorous"),),
-        look=edge_votes_look,
-        inference=own_record,
-        rules={RULE_OF_EDGES: votes_of_edges},
+        look=look(BLUE, "o"),
+        rules={own_graphs.RULE_OF_EDGES: own_graphs.votes_of_edges},
         seconds=edge_votes_seconds,
-        why_not_captured=STAGES,
     ),
-    MethodSpec(
+    staged(
         "dp-dgc",
         "DPDGC: vectors of nodes, learnt where they are summed, one noisy sum, and a classifier of it and own records.",
         "dpgraph.families.aggregates.train:Dgc",
@@ -345,10 +311,8 @@ SPECS = (
             "published": Variant(EmbeddedAggregates, printed_embedded_aggregates, scored_on_sums, target="published"),
         },
         tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
-        look=dgc_look,
-        why_not_captured=STAGES,
-        inference=own_record,
-        rules={RULE: aggregation},
+        look=look(SLATE, "D"),
+        rules={own_graphs.RULE: own_graphs.aggregation},
         seconds=dgc_seconds,
     ),
 )

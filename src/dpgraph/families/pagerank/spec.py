@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import Field, model_validator
@@ -181,6 +181,7 @@ def look(cell: Any) -> Look:
 
 
 WITHOUT_DATA, FROM_DATA = ("identity", "random"), ("gaussian", "exponential", "exponential-values")
+PROVED = (*WITHOUT_DATA, *FROM_DATA)
 
 
 SECONDS_PER_ROW = 7e-4  # of PageRank, on one CPU core: measured on PubMed
@@ -242,30 +243,27 @@ def attack(release: str, variant: str) -> AttackCase:
     )
 
 
+on_rows = partial(
+    MethodSpec, inference=inference, look=look, root_exchanges=root_exchanges, why_not_captured=captured,
+    seconds=seconds,
+)  # fmt: skip
+
 SPECS = (
-    MethodSpec(
+    on_rows(
         "appr",
         "A two-layer perceptron over exact rows of PageRank, without privacy: Vanilla of the thesis.",
         "dpgraph.families.pagerank.train:Appr",
         ApprCell,
         {f"{release}-none": contract(release, None) for release in ("exact", *WITHOUT_DATA)},
-        inference=inference,
-        look=look,
-        root_exchanges=root_exchanges,
-        why_not_captured=captured,
-        seconds=seconds,
     ),
-    MethodSpec(
+    on_rows(
         "dp-appr",
         "Rows of PageRank released privately, then DP-SGD or DP-Adam on them (Algorithms 6 to 9).",
         "dpgraph.families.pagerank.train:DpAppr",
         DpApprCell,
         {
-            **{f"{release}-rigorous": contract(release, "rigorous") for release in (*WITHOUT_DATA, *FROM_DATA)},
-            **{
-                f"{release}-published": contract(release, "published")
-                for release in ("exact", *WITHOUT_DATA, *FROM_DATA)
-            },
+            **{f"{release}-rigorous": contract(release, "rigorous") for release in PROVED},
+            **{f"{release}-published": contract(release, "published") for release in ("exact", *PROVED)},
             "gaussian-rigorous-kept": contract("gaussian", "rigorous", losses="kept"),
         },
         {
@@ -273,13 +271,8 @@ SPECS = (
             "published": Variant(FixedBatchPagerank, published_pagerank, score, target="published"),
         },
         (
-            *(attack(release, "rigorous") for release in (*WITHOUT_DATA, *FROM_DATA)),
-            *(attack(release, "published") for release in ("exact", *WITHOUT_DATA, *FROM_DATA)),
+            *(attack(release, "rigorous") for release in PROVED),
+            *(attack(release, "published") for release in ("exact", *PROVED)),
         ),
-        inference=inference,
-        look=look,
-        root_exchanges=root_exchanges,
-        why_not_captured=captured,
-        seconds=seconds,
     ),
 )

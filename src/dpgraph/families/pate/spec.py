@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -231,9 +232,13 @@ ATTACKS = tuple(
     for variant in VARIANTS
 )
 TRAIN = "dpgraph.families.pate.train:Pate"
+on_images = partial(
+    MethodSpec, look=look, inference=own_record, problems=("images",), seconds=seconds, shared=shared,
+    products=lambda cell: CONVOLUTION,
+)  # fmt: skip
 
 SPECS = (
-    MethodSpec(
+    on_images(
         "dp-pate",
         "A student of teachers on disjoint parts of the images, whose noisy votes label public images.",
         TRAIN,
@@ -249,24 +254,12 @@ SPECS = (
         },
         VARIANTS,
         ATTACKS,
-        look=look,
-        inference=own_record,
-        problems=("images",),
-        seconds=seconds,
-        shared=shared,
-        products=lambda cell: CONVOLUTION,
     ),
-    MethodSpec(
+    on_images(
         "pate",
         "The same without noise: the majority of the teachers labels the first public images.",
         TRAIN,
         PateCell,
         {"co-teaching-plus": small("co-teaching+", None)},
-        look=look,
-        inference=own_record,
-        problems=("images",),
-        seconds=seconds,
-        shared=shared,
-        products=lambda cell: CONVOLUTION,
     ),
 )

@@ -69,13 +69,9 @@ CONTRACT: dict[str, dict[str, Any]] = {
 def attack(hops: int, terms: Terms) -> AttackCase:
     """Return how audits attack a depth of trees, with or without the term of neighbours."""
     return AttackCase(
-        reads="trees",
-        hops=hops,
-        terms=terms,
-        batches=Batches.POISSON,
-        clipping=Clipped.ROOT,
+        reads="trees", hops=hops, terms=terms, batches=Batches.POISSON, clipping=Clipped.ROOT,
         relation=Relation.NODE_NULL,
-    )
+    )  # fmt: skip
 
 
 SPECS = (

@@ -201,14 +201,7 @@ def contract(variants: tuple[str | None, ...], dropout: float) -> dict[str, dict
 
 
 def attack(variant: str, batches: Batches, clipping: Clipped, relation: Relation) -> AttackCase:
-    return AttackCase(
-        variant=variant,
-        reads="parts",
-        hops=2,
-        batches=batches,
-        clipping=clipping,
-        relation=relation,
-    )
+    return AttackCase(variant=variant, reads="parts", hops=2, batches=batches, clipping=clipping, relation=relation)
 
 
 ATTACKS = (

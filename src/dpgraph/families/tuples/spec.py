@@ -6,6 +6,7 @@ is fine-tuned: LoRA adapters of a pre-trained transformer on their texts, or a p
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -25,16 +26,7 @@ from dpgraph.engine.methods.spec import (
     Variant,
     own_record,
 )
-from dpgraph.families.tuples.mechanism import (
-    AdaptiveTuples,
-    ReleasedTuples,
-    StandardTuples,
-    StaticTuples,
-    adaptive_tuples,
-    released_tuples,
-    standard_tuples,
-    static_tuples,
-)
+from dpgraph.families.tuples import mechanism as mechanisms
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
@@ -141,11 +133,11 @@ class HeadCell(Cell):
         return f"{self.model.head} head", 0
 
 
-class EncoderCell(Cell):
-    """The settings of an encoder that is trained without privacy."""
+class BaseEncoderCell(Cell):
+    """The settings of an encoder that is not trained."""
 
     model: EncoderSettings
-    training: PlainTupleTraining
+    training: AnyBatches
     privacy: None = None
 
     @property
@@ -153,16 +145,16 @@ class EncoderCell(Cell):
         return self.model.encoder, 0
 
 
+class EncoderCell(BaseEncoderCell):
+    """The settings of an encoder that is trained without privacy."""
+
+    training: PlainTupleTraining  # type: ignore[assignment]
+
+
 NOISE_IGNORES = {
     "training": (*Cell.NOISE_IGNORES["training"], "temperature", "warm_up"),
     "privacy": ("clip_norm",),
 }
-
-
-class BaseEncoderCell(EncoderCell):
-    """The settings of an encoder that is not trained."""
-
-    training: AnyBatches  # type: ignore[assignment]
 
 
 class DpHeadCell(HeadCell):
@@ -204,16 +196,11 @@ class CosineCell(Cell):
         return "linear", 0
 
 
-class LinearRelationCell(Cell):
+class LinearRelationCell(CosineCell):
     """The settings of a linear map."""
 
     model: LinearMap = LinearMap()
-    training: InfoNce
-    privacy: None = None
-
-    @property
-    def network(self) -> tuple[str, int]:
-        return "linear", 0
+    training: InfoNce  # type: ignore[assignment]
 
 
 def head_seconds(cell: Any, size: Size) -> float:
@@ -269,10 +256,10 @@ def score(cell: Any) -> ScoreReads:
 
 
 VARIANTS = {
-    "rigorous": Variant(StaticTuples, static_tuples, score),
-    "standard": Variant(StandardTuples, standard_tuples, score, target="published"),
-    "published": Variant(AdaptiveTuples, adaptive_tuples, score, target="published"),
-    "released": Variant(ReleasedTuples, released_tuples, score, target="published"),
+    "rigorous": Variant(mechanisms.StaticTuples, mechanisms.static_tuples, score),
+    "standard": Variant(mechanisms.StandardTuples, mechanisms.standard_tuples, score, target="published"),
+    "published": Variant(mechanisms.AdaptiveTuples, mechanisms.adaptive_tuples, score, target="published"),
+    "released": Variant(mechanisms.ReleasedTuples, mechanisms.released_tuples, score, target="published"),
 }
 TASK = {"dataset": "demo-relations", "split": "random-60-15-25"}
 BATCHES = {"sampling_rate": 0.005, "negatives": 2}
@@ -304,19 +291,19 @@ TRAIN = "dpgraph.families.tuples.train"
 HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
 TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
 
+on_relations = partial(MethodSpec, inference=own_record, problems=("relations",))
+
 SPECS = (
-    MethodSpec(
+    on_relations(
         "relation-head",
         f"Relation prediction trained without privacy {HEAD}.",
         f"{TRAIN}:RelationHead",
         HeadCell,
         contract({}, (None,)),
         look=head_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=head_seconds,
     ),
-    MethodSpec(
+    on_relations(
         "dp-relation-head",
         f"Entity-level private relation prediction trained {HEAD}; the variant states which mechanism.",
         f"{TRAIN}:RelationHead",
@@ -325,11 +312,9 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=head_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=head_seconds,
     ),
-    MethodSpec(
+    on_relations(
         "base-encoder",
         "Ranks entities by the cosine of an encoder's states as they are; without training.",
         f"{TRAIN}:BaseEncoder",
@@ -337,25 +322,21 @@ SPECS = (
         {"none": {"task": TASK, "model": ENCODER, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "+", ":", neutral=True),
         why_not_captured=NO_STEPS,
-        inference=own_record,
-        problems=("relations",),
         seconds=base_seconds,
         products=products,
         untouched={Relation.ENTITY: "the encoder as it is"},
     ),
-    MethodSpec(
+    on_relations(
         "relation-encoder",
         f"Relation prediction trained without privacy {TUNED}.",
         f"{TRAIN}:RelationEncoder",
         EncoderCell,
         contract(ENCODER, (None,)),
         look=encoder_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=encoder_seconds,
         products=products,
     ),
-    MethodSpec(
+    on_relations(
         "dp-relation-encoder",
         f"Entity-level private relation prediction trained {TUNED}; the variant states which mechanism.",
         f"{TRAIN}:RelationEncoder",
@@ -364,12 +345,10 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=encoder_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=encoder_seconds,
         products=products,
     ),
-    MethodSpec(
+    on_relations(
         "cosine",
         "Ranks entities by the cosine of their features; without training.",
         "dpgraph.families.tuples.train:Cosine",
@@ -377,21 +356,17 @@ SPECS = (
         {"none": {"task": TASK, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "x", ":", neutral=True),
         why_not_captured=NO_STEPS,
-        inference=own_record,
-        problems=("relations",),
         seconds=lambda cell, size: 1.0,
         deterministic=True,
         untouched={Relation.ENTITY: "untrained vectors"},
     ),
-    MethodSpec(
+    on_relations(
         "linear-relation",
         "Ranks entities by inner products of a linear map of their features, trained with InfoNCE without privacy.",
         "dpgraph.families.tuples.train:LinearRelation",
         LinearRelationCell,
         {"none": {"task": TASK, "model": {"width": 4}, "training": {"sampling_rate": 0.01}}},
         look=lambda _: Look(BLUE, ">", DASH_DOT),
-        inference=own_record,
-        problems=("relations",),
         seconds=linear_seconds,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -22,16 +22,7 @@ from dpgraph.engine.methods.spec import (
     own_record,
     scored_on_own_records,
 )
-from dpgraph.families.units.mechanism import (
-    ClassUnits,
-    ClusterUnits,
-    RecordUnits,
-    SubclassUnits,
-    class_units,
-    cluster_units,
-    record_units,
-    subclass_units,
-)
+from dpgraph.families.units import mechanism as mechanisms
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
@@ -230,10 +221,10 @@ def scored_on_units(cell: Any) -> ScoreReads:
 
 
 VARIANTS = {
-    "class": Variant(ClassUnits, class_units, scored_on_units),
-    "subclass": Variant(SubclassUnits, subclass_units, scored_on_units),
-    "kmeans": Variant(ClusterUnits, cluster_units, scored_on_units, target="published"),
-    "record": Variant(RecordUnits, record_units, scored_on_own_records),
+    "class": Variant(mechanisms.ClassUnits, mechanisms.class_units, scored_on_units),
+    "subclass": Variant(mechanisms.SubclassUnits, mechanisms.subclass_units, scored_on_units),
+    "kmeans": Variant(mechanisms.ClusterUnits, mechanisms.cluster_units, scored_on_units, target="published"),
+    "record": Variant(mechanisms.RecordUnits, mechanisms.record_units, scored_on_own_records),
 }
 RELATIONS = {
     "class": Relation.CLASS,
@@ -248,8 +239,10 @@ ATTACKS = tuple(
     for variant in VARIANTS
 )
 
+on_images = partial(MethodSpec, inference=own_record, problems=("images",))
+
 SPECS = (
-    MethodSpec(
+    on_images(
         "dp-units",
         "DP-SGD on images: an image, a class or a subclass is one clipped vector; the cell's variant states which.",
         "dpgraph.families.units.train:DpUnits",
@@ -258,12 +251,10 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=look,
-        inference=own_record,
-        problems=("images",),
         seconds=seconds,
         products=products,
     ),
-    MethodSpec(
+    on_images(
         "cnn",
         "A small convolutional network, or softmax regression, trained on images without privacy.",
         "dpgraph.families.units.train:Cnn",
@@ -277,8 +268,6 @@ SPECS = (
         },
         look=plain_look,
         why_not_captured=captured,
-        inference=own_record,
-        problems=("images",),
         seconds=plain_seconds,
         products=products,
     ),

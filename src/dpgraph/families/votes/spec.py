@@ -21,16 +21,9 @@ from dpgraph.engine.methods.spec import (
     Variant,
     captured,
 )
+from dpgraph.families.votes import removed_mechanism as removed
 from dpgraph.families.votes import rules
 from dpgraph.families.votes.mechanism import PoissonVotes, poisson_votes
-from dpgraph.families.votes.removed_mechanism import (
-    BoundedStrangerVotes,
-    CappedStrangerVotes,
-    CappedVotes,
-    bounded_stranger_votes,
-    capped_stranger_votes,
-    capped_votes,
-)
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
 
@@ -336,9 +329,9 @@ SPECS = (
         CONTRACT,
         {
             "rigorous": Variant(PoissonVotes, poisson_votes, score),
-            "node-remove-capped": Variant(CappedVotes, capped_votes, score),
-            "node-remove-strangers": Variant(BoundedStrangerVotes, bounded_stranger_votes, score),
-            "node-remove-capped-strangers": Variant(CappedStrangerVotes, capped_stranger_votes, score),
+            "node-remove-capped": Variant(removed.CappedVotes, removed.capped_votes, score),
+            "node-remove-strangers": Variant(removed.BoundedStrangerVotes, removed.bounded_stranger_votes, score),
+            "node-remove-capped-strangers": Variant(removed.CappedStrangerVotes, removed.capped_stranger_votes, score),
         },
         (
             attack("rigorous", Relation.NODE_NULL),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -156,8 +157,10 @@ def small(reads: str, private: bool) -> dict[str, Any]:
 
 TRAIN = "dpgraph.families.pate.nodes.train:NodePate"
 
+on_graphs = partial(MethodSpec, look=look, inference=own_record, seconds=seconds)
+
 SPECS = (
-    MethodSpec(
+    on_graphs(
         "dp-node-pate",
         "A student of teachers on disjoint parts of the training nodes, whose noisy votes label public nodes.",
         TRAIN,
@@ -166,26 +169,17 @@ SPECS = (
         {"rigorous": Variant(NodeGnmax, node_gnmax, score)},
         (
             AttackCase(
-                reads="node teachers",
-                batches=Batches.NONE,
-                clipping=Clipped.NOTHING,
-                relation=Relation.TRAINING_NODE,
+                reads="node teachers", batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.TRAINING_NODE
             ),
         ),
-        look=look,
-        inference=own_record,
-        seconds=seconds,
         rules={"by-noise": by_noise},
     ),
-    MethodSpec(
+    on_graphs(
         "node-pate",
         "The same without noise: the majority of the teachers labels the public nodes.",
         TRAIN,
         NodePateCell,
         {"means": small("means", False)},
-        look=look,
-        inference=own_record,
-        seconds=seconds,
         rules={"parts-of-20": without_noise},
     ),
 )
