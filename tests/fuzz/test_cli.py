@@ -88,7 +88,7 @@ def test_a_process_says_it_in_one_line(tmp_path, arguments, message):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert found.returncode == 2

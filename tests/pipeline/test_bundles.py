@@ -22,6 +22,7 @@ from dpgraph.planning.plan import load_plan
 from dpgraph.planning.run import Run
 from dpgraph.problems.registry import size_of
 from tests.contract.cells import cell as toy_cell
+from tests.plans import plan_of
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 CELL = toy_cell("gnn", 1, None).model_copy(update={"task": Task(dataset="cora")})
@@ -30,7 +31,7 @@ RUN = Run.resolve(CELL)
 
 @pytest.fixture(scope="module")
 def plan():
-    return load_plan(Config(suite="demo"), WORKFLOW)
+    return plan_of("demo")
 
 
 @pytest.fixture(autouse=True)
@@ -182,7 +183,7 @@ def test_a_touched_member_is_no_other_member(tmp_path):
 def test_a_forced_rerun_is_one_of_a_bundle_that_ended_before_the_plan(tmp_path, monkeypatch):
     """A job that outlives its Snakemake ends later, or leaves Snakemake's note that it had begun."""
     monkeypatch.chdir(tmp_path)
-    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    plan = plan_of("demo")
     paths = Paths(plan.config)
     name, bundle = next(iter(training_bundles(plan).items()))
     marker, last = paths.trained(name), last_request(paths.trained(name))
@@ -211,7 +212,7 @@ def test_a_forced_rerun_is_one_of_a_bundle_that_ended_before_the_plan(tmp_path, 
 
 def test_a_marker_that_may_not_be_removed_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    plan = plan_of("demo")
     name, bundle = next(iter(training_bundles(plan).items()))
 
     def refuse(self, missing_ok=False):
