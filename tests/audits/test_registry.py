@@ -19,7 +19,7 @@ from dpgraph.families.registry import specs
 
 # fewer than an audit's own: what has to pass needs little power here, and tests/mutants shows what each finds
 FEWER = {
-    "facts": 100, "votes": 500, "votes-membership": 1200,
+    "facts": 200, "votes": 500, "votes-membership": 1200,
     "subgraph-steps": 500, "tuple-facts": 50, "one-run": 400,
     "scale": 1500,
 }  # fmt: skip
