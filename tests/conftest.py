@@ -1,6 +1,5 @@
 """Settings of all tests."""
 
-import gc
 import os
 from tempfile import TemporaryDirectory
 
@@ -20,9 +19,6 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 WAITING = ("tests/workflow/", "tests/test_tutorial.py")
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the tests first that wait, and exempt all that is loaded by now from garbage collection."""
+    """Put the tests first that wait; the others keep their order."""
     items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
-    gc.collect()
-    gc.freeze()
