@@ -21,6 +21,7 @@ from dpgraph.planning.run import Run
 from dpgraph.planning.throughputs import train_seconds
 from dpgraph.problems.registry import size_of
 from tests.contract.cells import cell as toy_cell
+from tests.plans import plan_of
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 CELL = toy_cell("gnn", 1, None).model_copy(update={"task": Task(dataset="cora")})
@@ -29,7 +30,7 @@ RUN = Run.resolve(CELL)
 
 @pytest.fixture(scope="module")
 def plan():
-    return load_plan(Config(suite="demo"), WORKFLOW)
+    return plan_of("demo")
 
 
 def test_every_cell_and_calibration_is_in_one_bundle(plan):
@@ -181,7 +182,7 @@ def test_a_touched_member_is_no_other_member(tmp_path):
 
 def test_a_marker_that_may_not_be_removed_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    plan = plan_of("demo")
     name, bundle = next(iter(training_bundles(plan).items()))
 
     def refuse(self, missing_ok=False):

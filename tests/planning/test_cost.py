@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from dpgraph.cli import main
 from dpgraph.config.cell import Task
-from dpgraph.config.config import Config
 from dpgraph.core.errors import UserError
 from dpgraph.families.pate.spec import teachers_seconds
 from dpgraph.families.registry import spec
@@ -32,7 +31,6 @@ from dpgraph.planning.cost import (
     measured,
     wall_hours,
 )
-from dpgraph.planning.plan import load_plan
 from dpgraph.planning.run import Run
 from dpgraph.planning.throughputs import (
     CAPTURED,
@@ -48,6 +46,7 @@ from dpgraph.planning.throughputs import (
 )
 from dpgraph.problems.registry import size_of
 from tests.contract.cells import changed
+from tests.plans import plan_of
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 SMALL = [PlannedParts(0.4 * runs, 1e-3 * runs * steps, 1e-5 * runs * steps * nodes)
@@ -177,7 +176,7 @@ def test_what_is_no_table_of_throughputs_is_one_line(tmp_path, text, message):
 
 
 def test_parts_of_a_cell_are_its_planned_seconds():
-    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    plan = plan_of("demo")
     for run, parts in zip(plan.runs.values(), parts_of(plan.runs.values()), strict=True):
         assert min(parts) >= 0
         assert parts.total <= train_seconds(run) * (1 + 1e-9)
@@ -217,7 +216,7 @@ def test_teachers_that_cells_share_are_counted_once():
 
 @pytest.fixture(scope="module")
 def plan():
-    return load_plan(Config(suite="demo", papers=("daigavane",)), WORKFLOW)
+    return plan_of("demo", papers=("daigavane",))
 
 
 def results_of(plan, seconds):
@@ -414,7 +413,7 @@ def test_the_subcommand_says_what_it_rests_on(capsys, monkeypatch):
 
 
 def test_what_is_left_out_for_want_of_compute_has_its_hours():
-    plan = load_plan(Config(suite="text-cpu", papers=("huang",), artefacts=("huang/table1",)), WORKFLOW)
+    plan = plan_of("text-cpu", papers=("huang",), artefacts=("huang/table1",))
     reasons = left_out_reasons(plan)
     assert set(reasons) == set(plan.left_out)
     told = {plan.left_out[slug].not_run: text for slug, text in reasons.items()}

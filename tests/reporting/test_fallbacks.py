@@ -7,9 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpgraph.config.config import Config
 from dpgraph.config.record import CellRecord, Metric, SeedRecord
-from dpgraph.planning.plan import Entry, Plan, load_plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.aggregate import blocks, rows_of
 from dpgraph.reporting.leaderboard.page import FALLS_BACK, Links, page
 from dpgraph.reporting.leaderboard.standings import standings
@@ -19,7 +18,8 @@ from dpgraph.reporting.results import read_results
 from dpgraph.reporting.views.accuracy.table import accuracy_display, accuracy_table
 from dpgraph.reporting.views.accuracy.wide import make
 from tests.contract.cells import CELLS
-from tests.reporting.conftest import WORKFLOW, frame_of, result_rows
+from tests.plans import plan_of
+from tests.reporting.conftest import frame_of, result_rows
 
 TEXT = "falls back to own records here: nobody votes"
 ACCURACY = "votes/accuracy"
@@ -49,7 +49,7 @@ def test_the_fact_is_in_the_record(name: str, kind: str, ratio: float | None, te
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return load_plan(Config(suite="votes", artefacts=(ACCURACY,), seeds=2), WORKFLOW)
+    return plan_of("votes", artefacts=(ACCURACY,), seeds=2)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.families.trees import plain
 from dpgraph.planning.resolve import calibrate
+from dpgraph.privacy.cache import default_cache
 from tests.contract.cells import changed
 from tests.contract.conftest import toy_graph
 
@@ -31,7 +32,7 @@ class Killed(Exception):
 def job_of(name, checkpoint=None, graph=None, model=None, **training):
     cell = changed(name, training=training, model=model or {})
     graph = toy_graph() if graph is None else graph
-    (job,) = make_jobs(graph, cell, [0], calibrate(cell, len(graph.train_nodes)), CPU, checkpoint)
+    (job,) = make_jobs(graph, cell, [0], calibrate(cell, len(graph.train_nodes), default_cache()), CPU, checkpoint)
     return job
 
 

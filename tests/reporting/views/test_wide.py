@@ -8,15 +8,14 @@ import re
 import pytest
 from pydantic import ValidationError
 
-from dpgraph.config.config import Config
 from dpgraph.config.experiment import Artefact
 from dpgraph.core.errors import UserError
-from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.inputs import artefact_outputs
 from dpgraph.reporting.tables import as_html, write_table
 from dpgraph.reporting.views.accuracy.table import accuracy_table
 from dpgraph.reporting.views.accuracy.wide import make
-from tests.reporting.conftest import WORKFLOW, first_entries, frame_of, missing_row, result_rows
+from tests.plans import plan_of
+from tests.reporting.conftest import first_entries, frame_of, missing_row, result_rows
 
 CHARACTERS = 190  # of a line that is still readable when it is made to fit a page of 17 cm
 
@@ -27,7 +26,7 @@ TABLES = ("daigavane/table1", "daigavane/table2", "daigavane/table3", "daigavane
 
 @pytest.fixture(scope="module")
 def paper():
-    return load_plan(Config(suite="paper", artefacts=TABLES, seeds=2), WORKFLOW)
+    return plan_of("paper", artefacts=TABLES, seeds=2)
 
 
 @pytest.fixture(scope="module")
