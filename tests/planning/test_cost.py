@@ -325,7 +325,7 @@ def test_a_method_that_was_measured_on_a_gpu_has_its_own_law_there(plan):
 
 def test_hours_of_transformers_are_what_a_count_of_operations_gives():
     """All cells, one seed, on an H200: counted by hand, about 340 to 1,000 hours for Llama and 16 for BERT base."""
-    plan = load_plan(Config(suite="paper", papers=("huang",)), WORKFLOW)
+    plan = plan_of("paper", papers=("huang",))
     hours = hours_of(plan.runs, known_of(plan, "cuda"))
     for name, least, most in (("meta-llama/Llama-2-7b-hf", 300, 1200), ("bert-base-uncased", 7, 25)):
         of_it = [(hours[slug], len(run.cell.seeds)) for slug, run in plan.runs.items()
