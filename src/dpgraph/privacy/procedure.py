@@ -105,9 +105,8 @@ class Release(Frozen):
     mass: float | None = Field(default=None, description="a of votes: their coordinate that counts voters")
     degree_floor: int | None = Field(default=None, description="m of votes: shorter lists weigh as those of m - 1 ids")
     taper: float | None = Field(default=None, description="kappa of votes under a degree bound, list_cap")
-    margin: float | None = Field(
-        default=None, description="z of votes: caps are noisy degrees, plus z times their noise"
-    )
+    margin: float | None = None
+    """z of votes: caps are noisy degrees, plus z times their noise"""
     limit: float | None = Field(default=None, description="H of votes: nodes with a larger noisy degree have no part")
 
 

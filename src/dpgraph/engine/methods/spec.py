@@ -249,13 +249,10 @@ class FreeTraining(RootBatches):
 class StoppedTraining(FreeTraining):
     """Training settings with early stopping on validation nodes."""
 
-    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None,
-        description="Epochs without a better score on validation nodes before stopping; the best parameters are kept",
-    )
-    stop_on: Literal["loss", "accuracy"] = Field(
-        default="loss", description="With patience, the score: less loss, or more accuracy and among equals less loss"
-    )
+    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """Epochs without a better score on validation nodes before stopping; the best parameters are kept"""
+    stop_on: Literal["loss", "accuracy"] = "loss"
+    """With patience, the score: less loss, or more accuracy and among equals less loss"""
 
     @model_validator(mode="after")
     def _stops(self) -> Self:

@@ -48,24 +48,17 @@ class AggregatesModel(UndroppedMlp):
 class AggregatesPrivacy(Privacy):
     """Budget of GAP and ProGAP."""
 
-    variant: Literal["rigorous", "node-remove", "published", "edge"] = Field(
-        default="rigorous",
-        description="rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; "
-        "needs a public bound on degrees), published (as rigorous, under the papers' accountant and their relation, "
-        "which is not proved), edge (features and labels are not protected; noise_multiplier is the noise std of the "
-        "sums)",
-    )
-    receivers: Annotated[int, Field(ge=1, le=LARGE)] = Field(
-        default=100, description="D: nodes that a node sends to (variants rigorous and published)"
-    )
-    degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="D: no list is longer, by a public schema and not by looking (variant node-remove)"
-    )
-    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None,
-        description="Share of the squared mu for the sums; null: their noise std is sqrt(D) times that of a step, as "
-        "in the papers (node level)",
-    )
+    variant: Literal["rigorous", "node-remove", "published", "edge"] = "rigorous"
+    """rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; needs a public bound
+    on degrees), published (as rigorous, under the papers' accountant and their relation, which is not proved), edge
+    (features and labels are not protected; noise_multiplier is the noise std of the sums)"""
+    receivers: Annotated[int, Field(ge=1, le=LARGE)] = 100
+    """D: nodes that a node sends to (variants rigorous and published)"""
+    degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """D: no list is longer, by a public schema and not by looking (variant node-remove)"""
+    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the squared mu for the sums; null: their noise std is sqrt(D) times that of a step, as in the papers
+    (node level)"""
 
     @model_validator(mode="after")
     def _read(self) -> Self:
@@ -95,18 +88,14 @@ class DgcModel(UndroppedMlp):
 class DgcPrivacy(Privacy):
     """Budget of DPDGC."""
 
-    variant: Literal["rigorous", "published"] = Field(
-        default="rigorous",
-        description="rigorous (node-null: a node's vector is added to D of its list, and D + 1 roots of a step of the "
-        "vectors change), published (noise and accountant of the released code, whose relation is not proved)",
-    )
+    variant: Literal["rigorous", "published"] = "rigorous"
+    """rigorous (node-null: a node's vector is added to D of its list, and D + 1 roots of a step of the vectors change),
+    published (noise and accountant of the released code, whose relation is not proved)"""
     receivers: Annotated[int, Field(ge=1, le=LARGE, description="D: nodes that a node's vector is added to")] = 100
-    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Share of the squared mu for the released sum; null: by noise stds as in the code"
-    )
-    embedding_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Share of the squared mu for the steps of nodes' vectors; null if sums_share is"
-    )
+    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the squared mu for the released sum; null: by noise stds as in the code"""
+    embedding_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the squared mu for the steps of nodes' vectors; null if sums_share is"""
 
     @model_validator(mode="after")
     def _shares(self) -> Self:
@@ -136,10 +125,8 @@ class EdgeVotesModel(MlpModel):
 class EdgeVotesPrivacy(Privacy):
     """Budget of edge votes."""
 
-    variant: Literal["rigorous"] = Field(
-        default="rigorous",
-        description="rigorous (features and labels are not protected; noise_multiplier is the noise std of the sum)",
-    )
+    variant: Literal["rigorous"] = "rigorous"
+    """rigorous (features and labels are not protected; noise_multiplier is the noise std of the sum)"""
 
 
 class EdgeVotesCell(NetworkCell):

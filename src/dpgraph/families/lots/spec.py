@@ -38,19 +38,14 @@ def look(cell: Any) -> Look:
 class LotsPrivacy(Privacy):
     """Budget of DP-SGD over lots."""
 
-    variant: Literal["rigorous", "components", "published", "released"] = Field(
-        default="rigorous",
-        description="rigorous (Poisson lots, each record clipped), components (the same on noisy principal components, "
-        "Abadi et al. 2016), published (disjoint lots, their mean gradient clipped), released (the same without "
-        "clipping, which is what the released code does)",
-    )
-    components: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="Principal components that records are projected to (variant components)"
-    )
-    components_noise: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="Noise std on the second moments of records of length 1, released once (variant components)",
-    )
+    variant: Literal["rigorous", "components", "published", "released"] = "rigorous"
+    """rigorous (Poisson lots, each record clipped), components (the same on noisy principal components, Abadi et al.
+    2016), published (disjoint lots, their mean gradient clipped), released (the same without clipping, which is what
+    the released code does)"""
+    components: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """Principal components that records are projected to (variant components)"""
+    components_noise: Annotated[float, Field(gt=0)] | None = None
+    """Noise std on the second moments of records of length 1, released once (variant components)"""
 
     @model_validator(mode="after")
     def _components(self) -> Self:

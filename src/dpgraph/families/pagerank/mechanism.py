@@ -54,17 +54,13 @@ class PagerankSteps(NoisySteps):
     more_streams: ClassVar[tuple[str, ...]] = ("kept nodes",)
 
     release: ReleaseKind
-    num_rows: Count | None = Field(
-        default=None, description="M, where fewer roots have a row; the others read their own record; None: all roots"
-    )
+    num_rows: Count | None = None
+    """M, where fewer roots have a row; the others read their own record; None: all roots"""
     top_k: Count = Field(description="K, entries of a row")
-    release_noise: float | None = Field(
-        default=None,
-        description="gaussian: noise std / C1; exponential: epsilon of Gumbel noise of scale C2 / epsilon; else None",
-    )
-    values_epsilon: float | None = Field(
-        default=None, description="exponential-values: epsilon of Laplace noise of scale K C2 / epsilon; else None"
-    )
+    release_noise: float | None = None
+    """gaussian: noise std / C1; exponential: epsilon of Gumbel noise of scale C2 / epsilon; else None"""
+    values_epsilon: float | None = None
+    """exponential-values: epsilon of Laplace noise of scale K C2 / epsilon; else None"""
 
     def _check(self) -> None:
         super()._check()

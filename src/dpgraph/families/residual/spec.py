@@ -43,9 +43,8 @@ class ResidualPrivacy(TreePrivacy):
     """Budget of residual clipping."""
 
     variant: Literal["rigorous"] = "rigorous"
-    neighbour_clip_ratio: Annotated[float, Field(ge=0)] = Field(
-        default=0.1, description="C_n / C_s: what neighbours may add, C_s = clip_norm; 0: no gradient"
-    )
+    neighbour_clip_ratio: Annotated[float, Field(ge=0)] = 0.1
+    """C_n / C_s: what neighbours may add, C_s = clip_norm; 0: no gradient"""
 
 
 class DpResidualCell(DpGnnCell):

@@ -42,9 +42,8 @@ class PlainTreeModel(TreeModel):
 class PlainTreeTraining(StoppedTraining):
     """Training without privacy, which may stop early."""
 
-    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"
-    )
+    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"""
 
 
 class PlainGnn(NetworkCell):
@@ -66,13 +65,11 @@ class PlainMlp(NetworkCell):
 class DpTreePrivacy(TreePrivacy):
     """Budget of DP-GNN."""
 
-    variant: Literal["rigorous", "rigorous-fixed-size", "published"] = Field(
-        default="rigorous",
-        description="rigorous (stable sampler, Poisson batches, public joint clip norm, double-mixture accountant), "
-        "rigorous-fixed-size (the same with batches of fixed size and Theorem 1 at the number of roots that do change; "
-        "noise_multiplier is noise std / 2 C R), published (Algorithm 1, fixed-size batches, per-group percentile "
-        "clipping, Theorem 1; noise_multiplier is std / 2 C N(K, r))",
-    )
+    variant: Literal["rigorous", "rigorous-fixed-size", "published"] = "rigorous"
+    """rigorous (stable sampler, Poisson batches, public joint clip norm, double-mixture accountant),
+    rigorous-fixed-size (the same with batches of fixed size and Theorem 1 at the number of roots that do change;
+    noise_multiplier is noise std / 2 C R), published (Algorithm 1, fixed-size batches, per-group percentile
+    clipping, Theorem 1; noise_multiplier is std / 2 C N(K, r))"""
 
 
 class DpGnnCell(NetworkCell):

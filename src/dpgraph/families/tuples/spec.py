@@ -59,34 +59,28 @@ class TupleTraining(RootBatches):
 
     negatives: Annotated[int, Field(ge=1, le=LARGE, description="k, negatives of each tuple")] = 4
     temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
-    warm_up: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None,
-        description="Share of the steps in which the learning rate rises from 0, before it falls to 0, both linearly "
-        "(Huang et al.); null: it is constant",
-    )
+    warm_up: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Share of the steps in which the learning rate rises from 0, before it falls to 0, both linearly (Huang et al.);
+    null: it is constant"""
 
 
 class PlainTupleTraining(TupleTraining):
     """Training on tuples without privacy, of which a cap may keep some."""
 
-    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="K: tuples capped at both ends, as the paper does; null: all"
-    )
+    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """K: tuples capped at both ends, as the paper does; null: all"""
 
 
 class TuplePrivacy(Privacy):
     """The budget of training on tuples, and the caps that bound an entity's tuples."""
 
-    variant: Literal["rigorous", "standard", "published", "released"] = Field(
-        default="rigorous",
-        description="rigorous (stable tuples, each clipped to C, double-mixture accountant), standard (capped as "
-        "the paper does, each clipped to C, Theorem C.1), published (the same with Algorithm 1's limits and Theorem 3; "
-        "noise_multiplier is std / 2 C), released (the same with half of that noise, as the released code has it)",
-    )
+    variant: Literal["rigorous", "standard", "published", "released"] = "rigorous"
+    """rigorous (stable tuples, each clipped to C, double-mixture accountant), standard (capped as the paper does, each
+    clipped to C, Theorem C.1), published (the same with Algorithm 1's limits and Theorem 3; noise_multiplier is std
+    / 2 C), released (the same with half of that noise, as the released code has it)"""
     max_degree: Annotated[int, Field(ge=1, le=LARGE, description="K: of a stable sampler, owners that accept it")] = 4
-    list_cap: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="D: tuples that an entity owns (variant rigorous); None: 1"
-    )
+    list_cap: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """D: tuples that an entity owns (variant rigorous); None: 1"""
 
     @model_validator(mode="after")
     def _owned(self) -> Self:
@@ -98,22 +92,18 @@ class TuplePrivacy(Privacy):
 class HeadSettings(Finite):
     """A head on the entities' fixed vectors."""
 
-    head: Literal["diagonal", "symmetric"] = Field(
-        default="diagonal", description="Score of two vectors: a weight for each coordinate, or a symmetric matrix"
-    )
+    head: Literal["diagonal", "symmetric"] = "diagonal"
+    """Score of two vectors: a weight for each coordinate, or a symmetric matrix"""
 
 
 class EncoderSettings(Finite):
     """The encoder of the entities."""
 
-    encoder: str = Field(
-        min_length=1,
-        description="mlp (a perceptron on dense features), all-MiniLM-L6-v2 (a package), a folder, or a name in "
-        "Hugging Face's cache",
-    )
-    pooling: Literal["mean", "first", "last"] = Field(
-        default="mean", description="State of a text: mean over its tokens, the first (BERT) or the last one (Llama)"
-    )
+    encoder: str = Field(min_length=1)
+    """mlp (a perceptron on dense features), all-MiniLM-L6-v2 (a package), a folder, or a name in Hugging Face's
+    cache"""
+    pooling: Literal["mean", "first", "last"] = "mean"
+    """State of a text: mean over its tokens, the first (BERT) or the last one (Llama)"""
     unit_states: bool = Field(default=True, description="States of norm 1, so that scores are cosines")
     rank: Annotated[int, Field(ge=1, le=1024, description="Of the LoRA adapters")] = 4
     alpha: Annotated[float, Field(gt=0, description="Adapters are scaled by alpha / rank")] = 16.0

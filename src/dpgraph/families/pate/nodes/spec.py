@@ -39,11 +39,9 @@ class NodeStudentTraining(Training):
 
     student_weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of the student's parameters")] = 0.01
     teachers: Annotated[int, Field(ge=1, le=100_000, description="On disjoint parts of the training nodes")] = 100
-    teacher_reads: Literal["own", "means"] = Field(
-        default="own",
-        description="own (features of a node) or means (twice the mean over a node and its list, within the teacher's "
-        "own part and the public nodes)",
-    )
+    teacher_reads: Literal["own", "means"] = "own"
+    """own (features of a node) or means (twice the mean over a node and its list, within the teacher's own part and the
+    public nodes)"""
     teacher_ridge: Annotated[float, Field(gt=0, le=1e6, description="Penalty of a teacher's ridge regression")] = 0.1
 
 
