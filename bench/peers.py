@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import cyclopts
 import numpy as np
@@ -45,8 +45,8 @@ TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-3}  # of the largest entry 
 OURS = "dpgraph"
 COLUMNS = (
     *("architecture", "hops", "max_degree", "batch_size", "peer", "version"),
-    *("cpu_seconds", "cpu_seconds_q25", "cpu_seconds_q75", "repeats", "peak_mib"),
-    *("difference_float64", "difference", "ratio", "ratio_q25", "ratio_q75", "threads", "processor", "note"),
+    *("seconds", "seconds_q25", "seconds_q75", "repeats", "peak_mib"),
+    *("difference_float64", "difference", "ratio", "ratio_q25", "ratio_q75", "device", "threads", "processor", "note"),
 )
 
 
@@ -89,22 +89,22 @@ def bench(
 ) -> list[Row]:
     """Write one row for each case and peer as CSV after each case; a peer that is not installed is one row.
 
-    `cpu_seconds` are medians of interleaved repeats on one thread, with quartiles, and `ratio` is the median of each
-    repeat's ratio to dpgraph. What does not change from one batch to the next is prepared untimed, for peers also the
-    padded trees of the batch. `peak_mib` is the most resident memory of one call beyond what it starts with.
-    `difference` is the largest one from our sum, over the largest entry of that parameter's sum. `note` says why a row
-    has no time.
+    `seconds` are medians of interleaved repeats with quartiles, of the CPU on one thread or on the clock of a GPU, and
+    `ratio` is the median of each repeat's ratio to dpgraph. What does not change from one batch to the next is prepared
+    untimed, for peers also the padded trees of the batch. `peak_mib` is the most memory of one call beyond what it
+    starts with, resident, or PyTorch's on a GPU. `difference` is the largest one from our sum, over the largest entry
+    of that parameter's sum. `note` says why a row has no time.
     """
-    threads = torch.get_num_threads()
+    problems, threads = problems or Problems(), torch.get_num_threads()
     torch.set_num_threads(1)
     keep_freed_memory()
     absent = [
-        _row(None, peer) | {"note": f"not installed: {peer.package} (pip install '.[peers]')"}
+        _row(None, peer, problems.device) | {"note": f"not installed: {peer.package} (pip install '.[peers]')"}
         for peer in peers
         if peer.version is None
     ]
     present = [peer for peer in peers if peer.version is not None]
-    problems, rows = problems or Problems(), list[Row]()
+    rows = list[Row]()
     checked: dict[StepSetting, dict[str, Row]] = {}
     try:
         for case in tracked(cases, "bench peers", len(cases), "case"):
@@ -119,8 +119,16 @@ def bench(
     return [*rows, *absent]
 
 
+def clock(device: torch.device) -> float:
+    """Return seconds of this process's CPU, or on the clock once a GPU has done all that it was given."""
+    if device.type == "cpu":
+        return time.process_time()
+    torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
 def _measure(problem: PeersProblem, peers: Sequence[Peer], checked: dict[str, Row], repeats: int) -> list[Row]:
-    rows = {peer.name: _row(problem.setting, peer) | checked[peer.name] for peer in peers}
+    rows = {peer.name: _row(problem.setting, peer, problem.device) | checked[peer.name] for peer in peers}
     steps: dict[str, Gradients] = {}
     for peer in peers:
         if not rows[peer.name]["note"]:
@@ -132,11 +140,11 @@ def _measure(problem: PeersProblem, peers: Sequence[Peer], checked: dict[str, Ro
     times: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(repeats):
         for name, step in steps.items():
-            start = time.process_time()
+            start = clock(problem.device)
             step()
-            times[name].append(time.process_time() - start)
+            times[name].append(clock(problem.device) - start)
     for name, spent in times.items():
-        rows[name] |= {"repeats": repeats} | _spread("cpu_seconds", spent)
+        rows[name] |= {"repeats": repeats} | _spread("seconds", spent)
         if OURS in times:
             rows[name] |= _spread("ratio", np.divide(spent, times[OURS]).tolist())
     return list(rows.values())
@@ -148,9 +156,7 @@ def _compared(problem: PeersProblem, peer: Peer) -> tuple[Gradients | None, Row]
     kind = str(problem.dtype).removeprefix("torch.")
     try:
         step = peer.make(problem)
-        known, before = settle(), peak_bytes()
-        sums = step()
-        peak = peak_bytes() - before if known else None
+        sums, peak = _peak_of(step, problem.device)
     except (RuntimeError, MemoryError, ImportError) as error:  # of Opacus and XLA, too; memory is one
         return None, {"note": f"failed: {type(error).__name__}: {' '.join(str(error).split())[:200]}"}
     expected = problem.sums(None if peer.clips else UNCLIPPED)
@@ -163,12 +169,22 @@ def _compared(problem: PeersProblem, peer: Peer) -> tuple[Gradients | None, Row]
     return step, found
 
 
+def _peak_of(step: Gradients, device: torch.device) -> tuple[list[Tensor], int | None]:
+    """Return what a step gives, and the most bytes that it takes beyond what it starts with, if they are known."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        return step(), torch.cuda.max_memory_allocated(device) - before
+    known, before = settle(), peak_bytes()
+    return step(), peak_bytes() - before if known else None
+
+
 def difference(sums: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     """Return the largest entry of theirs - ours over the largest of ours; inf for other shapes and NaN."""
     if [one.shape for one in sums] != [one.shape for one in expected]:
         return np.inf
     tiny = torch.finfo(expected[0].dtype).tiny
-    apart = [float((a - b).abs().max() / b.abs().max().clamp(min=tiny)) for a, b in zip(sums, expected)]
+    apart = [float((a.to(b.device) - b).abs().max() / b.abs().max().clamp(min=tiny)) for a, b in zip(sums, expected)]
     return max(apart) if np.isfinite(apart).all() else np.inf
 
 
@@ -177,9 +193,10 @@ def _spread(name: str, values: Sequence[float]) -> Row:
     return {name: f"{middle:.4g}", f"{name}_q25": f"{low:.4g}", f"{name}_q75": f"{high:.4g}"}
 
 
-def _row(case: StepSetting | None, peer: Peer) -> Row:
+def _row(case: StepSetting | None, peer: Peer, device: torch.device) -> Row:
     shown = {} if case is None else {name: getattr(case, name) for name in COLUMNS[:4]}
-    own = {"peer": peer.name, "version": peer.version or "", "threads": 1, "processor": processor()}
+    chip = torch.cuda.get_device_name(device) if device.type == "cuda" else processor()
+    own = {"peer": peer.name, "version": peer.version or "", "device": device.type, "threads": 1, "processor": chip}
     return dict.fromkeys(COLUMNS, "") | shown | own
 
 
@@ -194,7 +211,7 @@ def table(rows: Iterable[Row]) -> str:
         here = [row for row in timed if row["batch_size"] == size]
         for kind, hops in dict.fromkeys((row["architecture"], row["hops"]) for row in here):
             found = {row["peer"]: row for row in here if (row["architecture"], row["hops"]) == (kind, hops)}
-            seconds = found[OURS]["cpu_seconds"]
+            seconds = found[OURS]["seconds"]
             ratios = [
                 "{ratio} ({ratio_q25} to {ratio_q75})".format(**one) if one["ratio"] else one["note"][:40]
                 for one in (found[name] for name in names)
@@ -205,15 +222,18 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines[1:]) + "\n"
 
 
-def main(*, out: Path, quick: bool = False) -> None:
+def main(*, out: Path, quick: bool = False, device: Literal["cpu", "cuda"] = "cpu") -> None:
     """Measure the private step's clipped sum by other libraries.
 
     Args:
         out: CSV file; a table in Markdown is written next to it.
         quick: Batches of 100 roots only, two repeats.
+        device: Where all of them run. On a GPU JAX multiplies in tf32, if not told otherwise.
     """
+    peers_jax.use(device)
     cases = [case for case in CASES if case.batch_size == 100 or not quick]
-    write_text(out.with_suffix(".md"), table(bench(out, cases, 2 if quick else REPEATS)))
+    rows = bench(out, cases, 2 if quick else REPEATS, problems=Problems(device=device))
+    write_text(out.with_suffix(".md"), table(rows))
 
 
 if __name__ == "__main__":

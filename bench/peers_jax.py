@@ -31,6 +31,11 @@ LAYER = {
 Parameters = list[tuple[Any, ...]]  # (weight, bias), (weight,) or (epsilon,) of each layer, in the network's order
 
 
+def use(device: str) -> None:
+    """Let JAX run on a device, before its first call; on a GPU it takes memory as it needs it, beside PyTorch."""
+    os.environ |= {"JAX_PLATFORMS": device, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+
+
 @cache
 def _jax() -> Any:
     """Return jax with one thread, as everywhere in this benchmark, and float64 where arrays are."""
@@ -249,7 +254,7 @@ def _step(problem: PeersProblem, program_of: Callable[[RootShape], Callable[...,
     network = problem.network
     program = program_of(shape_of(network, problem.setting.architecture))
     parameters = _parameters(network, problem.setting.architecture)
-    features = jax.numpy.asarray(problem.features.numpy())
+    features = jax.numpy.asarray(problem.features.cpu().numpy())
     limit = jax.numpy.asarray(problem.limit, dtype=features.dtype)
     parts = [_piece(problem, positions, most) for positions in _equal(problem, most)]
     by_shapes = {tuple(one.shape for one in jax.tree.leaves(part)): part for part in parts}
@@ -269,7 +274,7 @@ def _step(problem: PeersProblem, program_of: Callable[[RootShape], Callable[...,
 def _equal(problem: PeersProblem, most: int) -> list[np.ndarray]:
     """Return pieces of equally many positions; the last repeats its last root, which counts 0 (-1 marks it)."""
     ascending = problem.ascending
-    size = -(-len(ascending) // -(-len(ascending) // most))
+    size = -(-len(ascending) // -(-len(ascending) // problem.largest_piece(most)))
     rest = -len(ascending) % size
     return np.append(ascending, np.full(rest, -1)).reshape(-1, size)  # type: ignore[return-value]
 
@@ -281,13 +286,13 @@ def _piece(problem: PeersProblem, positions: np.ndarray, most: int) -> tuple[Any
     trees = padded(problem, np.where(counts, positions, positions[0]), STEPS.get(problem.setting.hops, (1,)))
     reads = trees.means() if problem.setting.architecture == "gcn" else trees.reads
     records = problem.features[trees.nodes]
-    products = (torch.bmm(records, records.mT) + 1).numpy()
+    products = (torch.bmm(records, records.mT) + 1).cpu().numpy()
     return (
-        jnp.asarray(trees.nodes.numpy().astype(np.int32)),
-        jnp.asarray(trees.labels.numpy().astype(np.int32)),
-        tuple(jnp.asarray(one.numpy()) for one in reads),
-        tuple(jnp.asarray(one.numpy().astype(np.int32)) for one in trees.own),
-        jnp.asarray(counts.astype(problem.features.numpy().dtype)),
+        jnp.asarray(trees.nodes.cpu().numpy().astype(np.int32)),
+        jnp.asarray(trees.labels.cpu().numpy().astype(np.int32)),
+        tuple(jnp.asarray(one.cpu().numpy()) for one in reads),
+        tuple(jnp.asarray(one.cpu().numpy().astype(np.int32)) for one in trees.own),
+        jnp.asarray(counts.astype(problem.features.cpu().numpy().dtype)),
         jnp.asarray(products),
     )
 
@@ -298,4 +303,4 @@ def _parameters(network: Network, architecture: str) -> Parameters:
         layers += [getattr(message, name) for name in LAYER[architecture]]
     layers += list(network.decoder.layers)
     array = partial(_jax().numpy.asarray)
-    return [tuple(array(one.detach().numpy()) for one in layer.parameters()) for layer in layers]
+    return [tuple(array(one.detach().cpu().numpy()) for one in layer.parameters()) for layer in layers]

@@ -22,6 +22,7 @@ from dpgraph.engine.training.fused.inputs import TreeInputs
 
 NODES = 40_000
 UNCLIPPED = 1e15  # a clip norm that no gradient reaches
+PIECE_ON_GPU = 20  # times as many roots as on a CPU: of 500 and 2,000, or 2,500 and 10,000, the fastest on an H200
 
 Gradients = Callable[[], list[Tensor]]  # a step of a peer: its sums, by parameter
 
@@ -42,6 +43,10 @@ class PeersProblem:
     def dtype(self) -> torch.dtype:
         return self.features.dtype
 
+    @property
+    def device(self) -> torch.device:
+        return self.features.device
+
     def sums(self, limit: float | None = None) -> list[Tensor]:
         """Return this package's sum_v min(1, C / n_v) grad_v for each parameter, in the network's order."""
         arguments = (self.network, self.trees, self.positions, self.features, self.labels)
@@ -56,9 +61,13 @@ class PeersProblem:
         """The positions by ascending size of their trees, so that padding adds least."""
         return self.positions[np.argsort(self.trees.tree_sizes[self.positions], kind="stable")]
 
+    def largest_piece(self, most: int) -> int:
+        """Return the most roots of a piece on this device, from those on a CPU."""
+        return most * PIECE_ON_GPU if self.device.type == "cuda" else most
+
     def pieces(self, most: int) -> Iterator[np.ndarray]:
-        """Return `ascending` in pieces of about equal numbers of roots, at most `most`."""
-        yield from np.array_split(self.ascending, -(-len(self.ascending) // most))
+        """Return `ascending` in pieces of about equal numbers of roots, `most` on a CPU."""
+        yield from np.array_split(self.ascending, -(-len(self.ascending) // self.largest_piece(most)))
 
 
 class Problems:
@@ -67,9 +76,9 @@ class Problems:
     Widths and depths are those of `steps.SETTINGS`.
     """
 
-    def __init__(self, nodes: int = NODES, width: int = 256) -> None:
+    def __init__(self, nodes: int = NODES, width: int = 256, device: str = "cpu") -> None:
         self.graph: Graph = synthetic_graph(nodes)
-        self.width = width
+        self.width, self.device = width, torch.device(device)
         self._trees: dict[tuple[int, int], EgoTrees] = {}
 
     def trees(self, setting: StepSetting) -> EgoTrees:
@@ -77,7 +86,7 @@ class Problems:
         if key not in self._trees:
             roots, degree = self.graph.train_nodes, setting.max_degree
             lists = stable_edge_lists(self.graph, roots, degree, degree, key=0) if setting.hops else None
-            self._trees[key] = pack_ego_trees(lists or empty_edge_lists(self.graph), roots, setting.hops)
+            self._trees[key] = pack_ego_trees(lists or empty_edge_lists(self.graph), roots, setting.hops, self.device)
         return self._trees[key]
 
     def problem(self, setting: StepSetting, dtype: torch.dtype = torch.float32) -> PeersProblem:
@@ -95,12 +104,13 @@ class Problems:
                 if parameter.dim() < 2:
                     drawn = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
                     parameter.copy_(0.1 * drawn)
+        network.to(self.device)
         trees = self.trees(setting)
         size = min(setting.batch_size, trees.num_roots)
         drawn_roots = numpy_generator("bench peers", "batch", setting.batch_size)
         positions = drawn_roots.choice(trees.num_roots, size, replace=False)
-        features = torch.from_numpy(np.array(self.graph.features)).to(dtype)
-        labels = torch.from_numpy(np.array(self.graph.labels))
+        features = torch.from_numpy(np.array(self.graph.features)).to(self.device, dtype)
+        labels = torch.from_numpy(np.array(self.graph.labels)).to(self.device)
         some = positions[:1000]
         limit = float(clipped_gradient_sum(network, trees, some, features, labels, 1.0).norms.median())
         return PeersProblem(setting, network, trees, positions, features, labels, limit)
@@ -132,19 +142,19 @@ def padded(problem: PeersProblem, positions: np.ndarray, steps: Sequence[int] = 
         for level, (sizes, step) in enumerate(zip(batch.sizes, steps, strict=False))
     ]
     places = [_places(sizes) for sizes in batch.sizes]
-    nodes = np.repeat(batch.roots.numpy()[:, None], widths[-1], axis=1)
-    nodes[places[-1]] = batch.nodes.numpy()
-    reads, own = zip(*_levels(batch, places, widths, problem.dtype)) if batch.hops else ((), ())
-    return Padded(torch.from_numpy(nodes), reads, own, problem.labels[batch.roots])
+    nodes = np.repeat(batch.roots.cpu().numpy()[:, None], widths[-1], axis=1)
+    nodes[places[-1]] = batch.nodes.cpu().numpy()
+    reads, own = zip(*_levels(batch, places, widths, problem.features)) if batch.hops else ((), ())
+    return Padded(torch.from_numpy(nodes).to(problem.device), reads, own, problem.labels[batch.roots])
 
 
 def _levels(
-    batch: EgoBatch, places: list[tuple[np.ndarray, np.ndarray]], widths: list[int], dtype: torch.dtype
+    batch: EgoBatch, places: list[tuple[np.ndarray, np.ndarray]], widths: list[int], like: Tensor
 ) -> Iterator[tuple[Tensor, Tensor]]:
     for level, hop in enumerate(batch.hops):
         (owner, within), (_, below) = places[level], places[level + 1]
-        ptr = hop.ptr.numpy()
-        columns = np.arange(len(below)) if hop.columns is None else hop.columns.numpy()
+        ptr = hop.ptr.cpu().numpy()
+        columns = np.arange(len(below)) if hop.columns is None else hop.columns.cpu().numpy()
         segment = np.repeat(np.arange(len(owner)), np.diff(ptr))
         matrix = np.zeros((batch.num_roots, widths[level], widths[level + 1]))
         padding = np.ones(matrix.shape[:2], dtype=bool)
@@ -153,7 +163,7 @@ def _levels(
         matrix[owner[segment], within[segment], below[columns]] = 1
         own = np.zeros(matrix.shape[:2], dtype=np.int64)
         own[owner, within] = below[columns[ptr[:-1]]]
-        yield torch.from_numpy(matrix).to(dtype), torch.from_numpy(own)
+        yield torch.from_numpy(matrix).to(like), torch.from_numpy(own).to(like.device)
 
 
 def _places(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -47,9 +47,8 @@ class PaddedNetwork(nn.Module):
 
 def _linear(layer: nn.Module) -> nn.Linear:
     """Return an `nn.Linear` or a kind of it: Opacus knows layers by their type."""
-    copied = nn.utils.skip_init(
-        nn.Linear, layer.in_features, layer.out_features, layer.bias is not None, dtype=layer.weight.dtype
-    )
+    like = {"dtype": layer.weight.dtype, "device": layer.weight.device}
+    copied = nn.utils.skip_init(nn.Linear, layer.in_features, layer.out_features, layer.bias is not None, **like)
     copied.load_state_dict(layer.state_dict())
     return copied
 
@@ -67,7 +66,7 @@ class _Gcn(nn.Module):
 class _Gin(nn.Module):
     def __init__(self, layer: GinLayer, activation: Any) -> None:
         super().__init__()
-        self.self_weight = SelfWeight(layer.linear.weight.dtype)
+        self.self_weight = SelfWeight(layer.linear.weight.dtype).to(layer.linear.weight.device)
         self.self_weight.load_state_dict(layer.self_weight.state_dict())
         self.linear, self.activation = _linear(layer.linear), activation
 

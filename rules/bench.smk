@@ -1,6 +1,9 @@
 # Time and memory of steps, samplers and the whole pipeline (bench/), in the folder of a checkout. Never part of a test.
 
 
+DEVICE = f"--device {'cuda' if FLOW.config.device == 'cuda' else 'cpu'}"
+
+
 rule bench_steps:
     output:
         table=FLOW.suite / "bench/steps.csv",
@@ -10,7 +13,7 @@ rule bench_steps:
         "../envs/cpu.yaml"
     params:
         module="steps",
-        more=f"--device {'cuda' if FLOW.config.device == 'cuda' else 'cpu'}",
+        more=DEVICE,
     shell:
         FLOW.logged(
             "python -m bench.{params.module} --out {output.table} {params.more}"
@@ -29,7 +32,7 @@ use rule bench_steps as bench_peers with:
         runtime=120,
     params:
         module="peers",
-        more="",
+        more=DEVICE,
 
 
 # edge lists and ego trees at the size of ogbn-products

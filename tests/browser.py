@@ -78,7 +78,7 @@ def _once(port, profile, budget):
         ],
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     found = re.search(r'<pre id="found">(.*?)</pre>', run.stdout, flags=re.DOTALL)

@@ -3,6 +3,7 @@
 import os
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import settings
 
 # a slow machine is no defect: tests are not timed
@@ -13,3 +14,11 @@ settings.load_profile("untimed")
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _cache = TemporaryDirectory(prefix="dpgraph-tests-")
     os.environ["DPGRAPH_CACHE"] = _cache.name
+
+# tests that wait for other processes; a worker that came to them last would wait alone
+WAITING = ("tests/workflow/", "tests/test_tutorial.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests first that wait; the others keep their order."""
+    items.sort(key=lambda item: not item.nodeid.startswith(WAITING))

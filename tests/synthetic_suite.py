@@ -16,7 +16,6 @@ from dpgraph.config.cell import Cell
 from dpgraph.config.config import Config
 from dpgraph.config.paths import Paths
 from dpgraph.config.record import Budget, CellRecord, Metric, SeedRecord
-from dpgraph.config.summary import RESULT, write_summary
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.registry import entry
 from dpgraph.engine.methods.base import evaluation_steps
@@ -95,8 +94,7 @@ def write_records(plan: Plan) -> None:
         content = f'{{"cell": {cell.model_dump_json()},{text}\n'
         folder = paths.suite / "cells" / slug
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / RESULT).write_text(content, encoding="utf-8")
-        write_summary(folder, record)  # says nothing of the cell but its seeds, which are those of all
+        (folder / "result.json").write_text(content, encoding="utf-8")
 
 
 def synthetic_record(cell: Cell) -> CellRecord:

@@ -10,6 +10,7 @@ from dpgraph.config.config import Config
 from dpgraph.data.store import save_graph
 from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph
+from tests.plans import load_once
 
 ROOT = Path(__file__).resolve().parents[1]
 SUITES = ROOT / "workflow" / "suites"
@@ -18,6 +19,11 @@ SUITES = ROOT / "workflow" / "suites"
 @pytest.fixture(autouse=True)
 def in_the_repository(monkeypatch):
     monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def planned_once(monkeypatch):
+    monkeypatch.setattr("dpgraph.planning.plan.load_plan", load_once)
 
 
 @pytest.mark.parametrize(
@@ -32,6 +38,7 @@ def in_the_repository(monkeypatch):
         ("cells", "cell", set()),
     ],
 )
+@pytest.mark.usefixtures("planned_once")
 def test_listings(capsys, what, key, some):
     assert main(["list", what, "--suite", "paper", "--json"]) == 0
     everything = json.loads(capsys.readouterr().out)

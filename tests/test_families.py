@@ -44,7 +44,7 @@ def whole():
 @pytest.mark.parametrize("family", ["aggregates", "pate"])
 def test_what_is_left_without_a_family_loads_with_its_methods_audits_and_accountants(tmp_path, whole, family):
     """Every module is imported, so that one that needs the family fails."""
-    shutil.copytree(ROOT / "src/dpgraph", tmp_path / "dpgraph", ignore=shutil.ignore_patterns("__pycache__", "project"))
+    shutil.copytree(ROOT / "src/dpgraph", tmp_path / "dpgraph", ignore=shutil.ignore_patterns("project"))
     shutil.rmtree(tmp_path / "dpgraph/families" / family)
     methods, audits, accountants = left(tmp_path)
     assert methods < whole[0]

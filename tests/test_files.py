@@ -105,7 +105,7 @@ def test_one_at_a_time_works_in_a_folder(tmp_path, caplog):
 
 HOLD = (
     "import sys, time; from dpgraph.core.files import locked\n"
-    "with locked(sys.argv[1]): print(flush=True); time.sleep(60)"
+    "with locked(sys.argv[1]): print(flush=True); time.sleep(600)"
 )
 
 
@@ -121,7 +121,13 @@ def holder(tmp_path):
 
 def test_a_lock_names_its_holder_and_ends_with_it(tmp_path, caplog, holder):
     """Killed, it can remove nothing: what stays of it holds nobody up, and does not count as a holder later."""
-    threading.Timer(0.3, holder.kill).start()
+
+    def kill_once_it_is_waited_for():
+        while "waiting" not in caplog.text:
+            time.sleep(0.01)
+        holder.kill()
+
+    threading.Thread(target=kill_once_it_is_waited_for, daemon=True).start()
     with locked(tmp_path):
         assert holder.wait(60) < 0
         assert (tmp_path / LOCK).read_text().startswith(f"process {os.getpid()} on ")

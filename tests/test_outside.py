@@ -267,13 +267,13 @@ def test_a_package_that_pip_installed_needs_no_registry(own, tmp_path):
         str(site),
         str(wheel),
     ]
-    subprocess.run(pip, check=True, timeout=120)
+    subprocess.run(pip, check=True, timeout=600)
     paths = os.pathsep.join([str(site), *filter(None, sys.path)])
     environment = {**os.environ, "PYTHONPATH": paths, outside.VARIABLE: ""}
 
     def called(*asked: str) -> str:
         command = [sys.executable, "-m", "dpgraph", *asked]
-        done = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, cwd=elsewhere, env=environment, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -4,8 +4,6 @@ Snakemake finds this package by its name and imports it on every start, so it im
 reports otherwise is still in .snakemake/log/.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

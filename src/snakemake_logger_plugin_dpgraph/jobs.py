@@ -4,8 +4,6 @@ Snakemake's events say how many jobs of a rule there are and which of them begin
 Snakefile, which runs in the same process and states it by `expect`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -59,7 +59,7 @@ def test_canaries_without_strength_do_not_pass(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_better_direction_costs_half_of_what_may_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    monkeypatch.setattr(one_run, "one_run_refutes", lambda **known: asked.append(known["confidence"]) or False)
+    monkeypatch.setattr(one_run.auditing, "one_run_refutes", lambda **known: asked.append(known["confidence"]) or False)
     one_run.attack("dp-mlp", 100)["dp-mlp"].shown(0.05)
     assert set(asked) == {0.975}
 

@@ -3,14 +3,21 @@
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import pytest
+
 from dpgraph.cli import main
 from dpgraph.cli.catalogue import inventory
-from dpgraph.config.config import Config, parse
+from dpgraph.config.config import parse
 from dpgraph.config.documents import read_yaml
 from dpgraph.config.inventory import Inventory
-from dpgraph.planning.plan import load_plan
+from tests.plans import load_once, plan_of
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
+
+
+@pytest.fixture(autouse=True)
+def planned_once(monkeypatch):
+    monkeypatch.setattr("dpgraph.cli.catalogue.load_plan", load_once)
 
 
 def numbered(prefix, first, last):
@@ -30,7 +37,10 @@ PAPERS = {
 
 
 def test_the_suite_shows_all_that_the_papers_have():
-    items = {paper: [row["item"] for row in inventory(WORKFLOW, paper)] for paper in PAPERS}
+    items: dict[str, list[str]] = {paper: [] for paper in PAPERS}
+    for row in inventory(WORKFLOW):
+        if row["paper"] in items:
+            items[row["paper"]].append(row["item"])
     assert {paper: set(found) for paper, found in items.items()} == {
         paper: set.union(*of) for paper, of in PAPERS.items()
     }
@@ -39,7 +49,7 @@ def test_the_suite_shows_all_that_the_papers_have():
 
 def test_what_is_ours_is_there():
     known = parse(Inventory, read_yaml(WORKFLOW / "inventory.yaml"), "inventory.yaml")
-    plan = load_plan(Config(suite=known.suite), WORKFLOW)
+    plan = plan_of(known.suite)
     names = [*plan.artefacts, *(f"{paper}/{claim}" for claim, (paper, _) in plan.claims().items())]
     for paper, one in known.papers.items():
         for pattern in one.ours:

@@ -48,16 +48,17 @@ class Server:
 
     def answer(self, request):
         fault = self.faults.pop(0) if self.faults else None
-        self.ranges.append(request.headers.get("Range"))
+        asked = request.headers.get("Range")
+        self.ranges.append(asked)
         if isinstance(fault, int):
             request.send_error(fault)
             return
         if fault == "drop":
             request.close_connection = True
             return
-        body, start = self.body, 0
-        if self.ranges[-1] and request.headers.get("If-Range") == self.etag:
-            start = int(self.ranges[-1].removeprefix("bytes=").rstrip("-"))
+        body, start = self.body_of(request.path), 0
+        if asked and request.headers.get("If-Range") == self.etag:
+            start = int(asked.removeprefix("bytes=").rstrip("-"))
         request.send_response(206 if start else 200)
         if start:
             request.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
@@ -73,7 +74,13 @@ class Server:
         if fault == "cut chunk":
             request.wfile.write(b"1000\r\n" + body[start : start + 1000])  # of 4096 bytes that are promised
         else:
-            request.wfile.write(body[start : start + 1000] if fault == "cut" else body[start:])
+            self.send(request, body[start : start + 1000] if fault == "cut" else body[start:])
+
+    def body_of(self, path):
+        return self.body
+
+    def send(self, request, body):
+        request.wfile.write(body)
 
 
 @pytest.fixture
@@ -327,6 +334,21 @@ def test_members_come_from_one_download_of_the_archive(use, server, tmp_path):
     assert not list((tmp_path / "raw").rglob("other"))
     assert fetch("toy", tmp_path / "raw").files == manifest.files  # kept, not fetched again
     assert len(server.ranges) == 1
+
+
+def test_an_archive_that_a_killed_fetch_left_is_downloaded_again_only_if_it_may_be_damaged(use, server, tmp_path):
+    with zipfile.ZipFile(tmp_path / "toy.zip", "w") as archive:
+        archive.writestr("toy/a.csv", "a")
+    server.body = (tmp_path / "toy.zip").read_bytes()
+    digest = hashlib.sha256(server.body).hexdigest()
+    for number, (left, known, requests) in enumerate([(server.body, digest, 0), (b"PK", digest, 1), (b"PK", None, 2)]):
+        use(archive={"url": server.url, "sha256": known}, files=[{"path": "a.csv", "member": "toy/a.csv"}])
+        raw = tmp_path / str(number)
+        put(raw, left, "file")
+        assert fetch("toy", raw).status == "ok"
+        assert (raw / "a.csv").read_text() == "a"
+        assert not (raw / "file").exists()
+        assert len(server.ranges) == requests
 
 
 def test_damaged_archive(use, tmp_path):

@@ -11,18 +11,17 @@ from hypothesis import strategies as st
 
 from dpgraph.cli.options import read_cell
 from dpgraph.config.cell import Task
-from dpgraph.config.config import Config
 from dpgraph.engine.methods.base import evaluation_steps
 from dpgraph.families.registry import spec
-from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import resolve
 from tests.contract.cells import raw_cells
 from tests.fuzz.harness import SEEDS, fuzzed, told
 from tests.fuzz.strategies import JSON_NASTY, damaged, mangled
+from tests.plans import plan_of
 
 WORKFLOW = Path(__file__).resolve().parents[2] / "workflow"
 CELLS = [
-    *(json.loads(one.model_dump_json()) for one in list(load_plan(Config(suite="demo"), WORKFLOW).cells.values())[::9]),
+    *(json.loads(one.model_dump_json()) for one in list(plan_of("demo").cells.values())[::9]),
     *raw_cells().values(),  # some of every method
 ]
 

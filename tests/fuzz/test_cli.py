@@ -79,23 +79,27 @@ def test_arguments(tmp_path_factory, stage, words):
     ],
     ids=range(6),
 )
-def test_a_process_says_it_in_one_line(tmp_path, arguments, message):
+def test_a_mistake_is_one_line(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "list.yaml").write_text("[1]")
     (tmp_path / "bytes.yaml").write_bytes(b"suite: \xff")
     before = files_in(tmp_path)
-    found = subprocess.run(
-        [sys.executable, "-m", "dpgraph", *arguments],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert found.returncode == 2
-    assert found.stdout == ""
-    assert message in found.stderr
-    assert len(found.stderr.splitlines()) == 1
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert message in said.err
+    assert len(said.err.splitlines()) == 1
     assert files_in(tmp_path) == before
+
+
+def test_a_process_says_it_in_one_line(tmp_path):
+    """At the largest depth of a text that a reader meets with few calls on its stack."""
+    command = [sys.executable, "-m", "dpgraph", "train", "--cell", "{" * 10_000, "--out", "x"]
+    found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert "cell: not valid JSON" in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+    assert files_in(tmp_path) == set()
 
 
 def test_a_hang_is_found():

@@ -1,8 +1,6 @@
 """Cells that share a job: every one in exactly one bundle, stable names, sizes, markers that no longer stand."""
 
 import os
-import time
-from base64 import urlsafe_b64encode
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +13,15 @@ from dpgraph.config.config import Config
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_json, write_text
-from dpgraph.pipeline.bundles import Bundle, _bundled, calibration_bundles, forget_unfinished, training_bundles
-from dpgraph.pipeline.run_files import content, is_forced, last_request
-from dpgraph.planning.cost import memory_mb, train_seconds
+from dpgraph.pipeline.bundles import LENGTHS, Bundle, _grouped, calibration_bundles, forget_unfinished, training_bundles
+from dpgraph.pipeline.run_files import content, name_of, trained
+from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.run import Run
+from dpgraph.planning.throughputs import train_seconds
 from dpgraph.problems.registry import size_of
 from tests.contract.cells import cell as toy_cell
+from tests.plans import plan_of
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 CELL = toy_cell("gnn", 1, None).model_copy(update={"task": Task(dataset="cora")})
@@ -30,13 +30,7 @@ RUN = Run.resolve(CELL)
 
 @pytest.fixture(scope="module")
 def plan():
-    return load_plan(Config(suite="demo"), WORKFLOW)
-
-
-@pytest.fixture(autouse=True)
-def _planned(monkeypatch):
-    """The time of the plan, which the code leaves in the environment for its jobs, is undone after each test."""
-    monkeypatch.setenv("DPGRAPH_PLANNED", "")
+    return plan_of("demo")
 
 
 def test_every_cell_and_calibration_is_in_one_bundle(plan):
@@ -51,48 +45,57 @@ def test_every_cell_and_calibration_is_in_one_bundle(plan):
     assert len(training_bundles(plan)) < len(plan.cells) / 5
 
 
-def test_long_cells_stand_alone_and_more_minutes_make_fewer_jobs(plan):
+def bundles_for(plan, places, device="cpu"):
+    config = plan.config.model_copy(update={"parallel_jobs": places, "device": device})
+    return training_bundles(replace(plan, config=config))
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_there_are_two_jobs_for_each_place_and_none_is_longer_than_an_hour(device):
+    plan = load_plan(Config(suite="cpu"), WORKFLOW)
     counts = []
-    for minutes in (1e-3, 0.3, 1e6):
-        config = Config(suite="demo", minutes_per_job=minutes)
-        bundles = training_bundles(load_plan(config, WORKFLOW))
+    for places in (1, 2, 16, 64):
+        bundles = bundles_for(plan, places, device)
         counts.append(len(bundles))
-        assert all(len(bundle.runs) == 1 for bundle in bundles.values() if bundle.seconds > 60 * minutes * 20)
-    assert counts[0] == len(plan.cells)
-    assert counts[0] > counts[1] > counts[2]
-    searched = any(artefact.view == "search" for artefact in plan.artefacts.values())
+        assert len(bundles) >= 2 * places
+        assert all(one.seconds <= 60 * LENGTHS[0] for one in bundles.values() if len(one.runs) > 1)
+    assert counts == sorted(counts)
+    assert counts[-1] > 3 * counts[0]
+
+
+def test_longer_cells_stand_alone(plan):
+    for bundle in bundles_for(plan, 10_000).values():
+        assert len(bundle.runs) == 1 or bundle.seconds <= 60 * LENGTHS[-1]
+
+
+def test_few_more_places_regroup_nothing(plan):
+    four = bundles_for(plan, 4).keys()
+    assert bundles_for(plan, 3).keys() == four
+    assert bundles_for(plan, 5).keys() == bundles_for(plan, 8).keys() != four
+
+
+def test_without_a_number_of_places_jobs_are_no_shorter_than_two_minutes(plan):
+    bundles = training_bundles(plan)
     tasks = {cell.task for cell in plan.cells.values()}
-    assert counts[2] <= len(tasks) * (2 if searched else 1)
-
-
-def test_a_suite_says_how_long_jobs_are_and_the_config_overrides_it(plan):
-    shorter = replace(plan, suite=plan.suite.model_copy(update={"minutes_per_job": 1e-3}))
-    assert len(training_bundles(shorter)) == len(plan.cells) > len(training_bundles(plan))
-    config = plan.config.model_copy(update={"minutes_per_job": plan.suite.minutes_per_job})
-    assert training_bundles(replace(shorter, config=config)).keys() == training_bundles(plan).keys()
+    assert len(tasks) <= len(bundles) <= len(tasks) + 3  # the suite takes few minutes in all
+    assert len(bundles) < len(bundles_for(plan, 16))
 
 
 @given(names=st.sets(st.text("abcdef", min_size=1, max_size=6), min_size=1, max_size=40), seconds=st.floats(0.1, 50))
-def test_one_more_cell_changes_one_bundle_unless_their_number_doubles(names, seconds):
-    def bundled(chosen):
-        return {b.name: b for b in _bundled(((n, RUN, seconds) for n in chosen), 1.0, lambda name, _: name)}
+def test_one_more_cell_changes_one_group(names, seconds):
+    def grouped(chosen):
+        return {frozenset(name for name, *_ in group) for group in _grouped([(n, RUN, seconds) for n in chosen], 1.0)}
 
-    before, after = bundled(sorted(names)), bundled([*sorted(names), "z"])
-    assert sorted(m for b in after.values() for m in b.runs) == sorted([*names, "z"])
-    shares = [1 << max((int(seconds * n / 60.0 - 1e-12)).bit_length(), 0) for n in (len(names), len(names) + 1)]
-    if shares[0] == shares[1]:
-        assert len(set(after) - set(before)) == 1
-        assert len(set(before) - set(after)) <= 1
-    assert bundled(sorted(names, reverse=True)).keys() == before.keys()
+    before, after = grouped(sorted(names)), grouped([*sorted(names), "z"])
+    assert sorted(name for group in after for name in group) == sorted([*names, "z"])
+    assert all(len(group) * seconds <= 60 for group in after)
+    assert len(before - after) <= 1
+    assert grouped(sorted(names, reverse=True)) == before
 
 
 def test_names_say_the_seeds_too():
     more = CELL.model_copy(update={"seeds": (*CELL.seeds, 99)})
-    plain, longer = (
-        next(iter(_bundled([(c.slug, Run.resolve(c), 1.0)], 1.0, lambda s, c: f"{s}{c.seeds}"))).name
-        for c in (CELL, more)
-    )
-    assert plain != longer
+    assert name_of({CELL.slug: CELL}, trained) != name_of({more.slug: more}, trained)
 
 
 def test_estimates_grow_with_the_work():
@@ -155,7 +158,6 @@ def test_a_touched_member_is_no_other_member(tmp_path):
         write_text(path, member)
     marker = paths.trained(name)
     write_json(marker, {member: content(path) for member, path in results.items()})
-    write_text(last_request(marker), "asked")
     later = marker.stat().st_mtime + 10
     first, *others = results.values()
 
@@ -172,46 +174,15 @@ def test_a_touched_member_is_no_other_member(tmp_path):
         os.utime(path, (-1, -1))
     write_text(first, "cut off")
     assert not stands()
-    assert not last_request(marker).exists()  # the next job is no forced rerun
     for text in ("{", "[]", "{}"):
         write_text(marker, text)
         os.utime(marker, (0, 0))
         assert not stands()
 
 
-def test_a_forced_rerun_is_one_of_a_bundle_that_ended_before_the_plan(tmp_path, monkeypatch):
-    """A job that outlives its Snakemake ends later, or leaves Snakemake's note that it had begun."""
-    monkeypatch.chdir(tmp_path)
-    plan = load_plan(Config(suite="demo"), WORKFLOW)
-    paths = Paths(plan.config)
-    name, bundle = next(iter(training_bundles(plan).items()))
-    marker, last = paths.trained(name), last_request(paths.trained(name))
-
-    def end():
-        for run in bundle.runs.values():
-            write_text(paths.result(run.cell), "{}")
-        write_text(marker, "{}")
-        write_text(last, "asked")
-
-    assert not is_forced(marker, "asked")
-    end()
-    assert is_forced(marker, "asked")
-    assert not is_forced(marker, "something else")
-    forget_unfinished(plan, [bundle], [])
-    assert is_forced(marker, "asked")
-    os.utime(last, (time.time() + 10,) * 2)
-    assert not is_forced(marker, "asked")
-    end()
-    begun = Path(".snakemake/incomplete") / urlsafe_b64encode(str(marker).encode()).decode()
-    write_text(begun, "{}")
-    forget_unfinished(plan, [bundle], [])
-    assert marker.exists()
-    assert not is_forced(marker, "asked")
-
-
 def test_a_marker_that_may_not_be_removed_is_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    plan = plan_of("demo")
     name, bundle = next(iter(training_bundles(plan).items()))
 
     def refuse(self, missing_ok=False):

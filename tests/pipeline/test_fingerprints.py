@@ -100,27 +100,16 @@ def test_what_an_epsilon_is_computed_with_calibrates_anew():
     assert not {path for path in rows if "trees/mechanism" in path or "lots/mechanism" in path}
 
 
-EDITED = [
+EDITED = [  # read by the training of one family, of all, by calibrations, of a problem, and by no job
     "families/trees/train.py",
     "families/pagerank/prepared.py",
-    "families/subgraphs/train.py",
+    "families/subgraphs/steps.py",
     "engine/methods/base.py",
-    "engine/methods/request.py",
-    "families/trees/published.py",
-    "families/lots/prepared.py",
-    "engine/preparation/base.py",
     "families/lots/mechanism.py",
     "privacy/accountants/double_mixture.py",
-    "families/pate/accountant.py",
-    "problems/node_classification/work.py",
     "problems/images/work.py",
-    "problems/classification.py",
     "data/splits.py",
-    "pipeline/collect.py",
-    "pipeline/stages.py",
-    "families/subgraphs/steps.py",
     "reporting/tables.py",
-    "errors.py",
 ]
 
 
@@ -179,7 +168,6 @@ HARMLESS = {
     "config.imports": ('"""', '"""Edited. '),
     "config.paths": ('f"seed={seed}.predictions.npy"', 'f"seed={seed}.classes.npy"'),
     "config.sources": ("hashlib.sha256()", 'hashlib.sha256(b"edited")'),
-    "config.summary": ("    failed_seeds: int", "    extra: int = 0\n    failed_seeds: int"),
     "core.outside": ("    return hashed.hexdigest()[:16]", "    return hashed.hexdigest()[:12]"),
     "families.registry": ("def trainer_of(", "def unused() -> None:\n    pass\n\n\ndef trainer_of("),
     "planning.run": ("    device: str", "    device: str\n    extra: int = 0"),

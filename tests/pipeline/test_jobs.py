@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from dpgraph.pipeline import jobs
 from dpgraph.pipeline.bundles import calibration_bundles, training_bundles, write_runs
 from dpgraph.pipeline.fingerprints import bundle_digest
 from dpgraph.pipeline.jobs import calibrate_bundle, train_bundle
-from dpgraph.pipeline.run_files import read_runs
+from dpgraph.pipeline.run_files import AGAIN, read_runs
 from dpgraph.planning import resolve as resolve_module
 from dpgraph.planning.plan import load_plan
 from tests.contract.conftest import toy_graph
@@ -114,15 +115,28 @@ def test_only_what_is_gone_is_trained_and_a_forced_rerun_trains_all(plan, monkey
     folder = Paths(plan.config).cell(plan.cells[slug])
     (folder / "seed=1.json").unlink()
     (folder / "result.json").unlink()
-    run(plan)  # the same was requested of the last job, but its result is gone: no forced rerun
+    run(plan)
     after = stamps(plan)
     seeds = [path for path in before if path.name.startswith("seed=") and path.suffix == ".json"]
     assert {path for path in seeds if after[path] != before[path]} == {folder / "seed=1.json"}
-    run(plan)  # the same is requested once more
+    monkeypatch.setenv(AGAIN, "1")
+    run(plan)
     forced = stamps(plan)
     assert all(forced[path] > after[path] for path in seeds)
     metrics = [[seed["metrics"] for seed in record["seeds"]] for record in records(plan).values()]
     assert metrics == [[seed["metrics"] for seed in record["seeds"]] for record in content.values()]
+
+
+def test_cells_that_are_there_are_not_trained_again_in_other_bundles(plan, monkeypatch):
+    run(plan)
+    before, names = stamps(plan), set(training_bundles(plan))
+    plan = replace(plan, config=plan.config.model_copy(update={"parallel_jobs": 8}))
+    monkeypatch.setattr("dpgraph.pipeline.bundles.LENGTHS", (1e-3,))
+    assert not names & set(alone := training_bundles(plan))
+    assert all(len(bundle.runs) == 1 for bundle in alone.values())
+    run(plan)
+    results = [path for path in before if path.name != "cell.json" and path.suffix == ".json"]
+    assert {path: before[path] for path in results} == {path: stamps(plan)[path] for path in results}
 
 
 def test_one_failing_cell_does_not_keep_the_others_from_training(plan, monkeypatch):

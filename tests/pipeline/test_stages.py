@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from dpgraph.config.cell import Cell
-from dpgraph.config.summary import SUMMARY, stored_summary
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_json
 from dpgraph.data.adjacency import apply_setting
@@ -96,12 +95,6 @@ def test_a_rerun_trains_what_is_not_there_and_everything_on_demand(folder, tmp_p
     train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
     assert stamps(out) == before
     assert (out / "result.json").read_bytes() == result
-    summary = stored_summary(out)
-    assert (summary.status, summary.seeds, summary.failed_seeds) == ("ok", (0, 1), 0)
-    assert summary.seconds == pytest.approx(sum(seed.seconds for seed in first.seeds))
-    (out / SUMMARY).unlink()  # as of an earlier version
-    train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu")
-    assert stored_summary(out) == summary
     again = train_cell(with_seeds(CELL, 0, 1), out, folder, device="cpu", again=True)
     after = stamps(out)
     assert all(after[name] > before[name] for name in before)

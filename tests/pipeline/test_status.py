@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +12,6 @@ import pytest
 
 from dpgraph.cli import main
 from dpgraph.config.paths import Paths
-from dpgraph.config.summary import SUMMARY
 from dpgraph.core.files import read_json, write_text
 from dpgraph.pipeline.status import Status
 from tests.synthetic_suite import synthetic_plan, write_records
@@ -36,10 +34,8 @@ class Suite:
     def change(self, of, **changed):
         path = self.paths.result(of)
         write_text(path, json.dumps(read_json(path) | changed, indent=1))
-        path.with_name(SUMMARY).unlink(missing_ok=True)
 
     def remove(self, cell):
-        """The summary stays."""
         self.paths.result(cell).unlink()
 
 
@@ -110,25 +106,6 @@ def test_a_damaged_record_is_a_failure(finished):
     write_text(finished.paths.result(cell), finished.paths.result(cell).read_text()[:100])
     state = finished.status().cells[cell.slug]
     assert (state.state, state.reason) == ("failed", "the record is damaged: delete it and run again")
-
-
-def test_records_without_a_summary_are_read(finished):
-    finished.change(finished.cells[0], status="failed", reason="diverged")
-    before = finished.status()
-    for cell in finished.cells:
-        (finished.paths.cell(cell) / SUMMARY).unlink(missing_ok=True)
-    assert finished.status() == before
-    assert finished.last_line() == "50 cells: 49 ok, 1 failed"
-
-
-def test_where_there_are_summaries_no_record_is_read(finished):
-    """Only its size and time are."""
-    for cell in finished.cells:
-        path = finished.paths.result(cell)
-        stat = path.stat()
-        path.write_bytes(b"x" * stat.st_size)
-        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert finished.last_line() == "50 cells: 50 ok"
 
 
 def test_command_line(finished, capsys):

@@ -7,11 +7,12 @@ from dpgraph.config.config import Config
 from dpgraph.core.errors import UserError
 from dpgraph.planning.explain import explain
 from dpgraph.planning.plan import load_plan
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def plan():
-    return load_plan(Config(suite="demo"))
+    return plan_of("demo")
 
 
 def rows_of(plan, name):

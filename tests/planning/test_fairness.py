@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from dpgraph.config.config import Config
 from dpgraph.planning.fairness import settings_of, unequal
-from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.planning.plan import Plan
 from dpgraph.problems.registry import size_of
+from tests.plans import plan_of
 
 SUITES = sorted(path.stem for path in Path("workflow/suites").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_every_suite_compares_like_with_like(suite: str) -> None:
-    assert unequal(load_plan(Config(suite=suite))) == []
+    assert unequal(plan_of(suite)) == []
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return load_plan(Config(suite="cpu"))
+    return plan_of("cpu")
 
 
 def changed(plan: Plan, artefact: str, method: str, value: str | None, **settings: dict[str, object]) -> list[str]:

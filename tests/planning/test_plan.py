@@ -12,6 +12,7 @@ from dpgraph.config.suite import Suite
 from dpgraph.core.errors import UserError
 from dpgraph.planning.explain import settings as explained
 from dpgraph.planning.plan import load_plan
+from tests.plans import plan_of
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOW = ROOT / "workflow"
@@ -20,7 +21,7 @@ SUITES = sorted(path.stem for path in (WORKFLOW / "suites").glob("*.yaml"))
 
 @pytest.mark.parametrize("suite", SUITES)
 def test_every_suite_expands(suite):
-    plan = load_plan(Config(suite=suite), WORKFLOW)
+    plan = plan_of(suite)
     assert plan.cells
     assert len({cell.identity for cell in plan.cells.values()}) == len(plan.cells)
     for entry in plan.entries:
@@ -34,7 +35,7 @@ def test_every_suite_expands(suite):
 
 
 def test_a_place_that_one_grid_runs_is_not_left_out_by_a_later_one():
-    plan = load_plan(Config(suite="text-cpu"), WORKFLOW)
+    plan = plan_of("text-cpu")
     places = {
         (entry.method_id, entry.task_id, entry.target_epsilon): entry for entry in plan.entries_of("huang/table1")
     }
@@ -47,7 +48,7 @@ def test_a_place_that_one_grid_runs_is_not_left_out_by_a_later_one():
 
 
 def test_equal_cells_are_shared_between_artefacts():
-    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    plan = plan_of("demo")
     users = {}
     for entry in plan.entries:
         users.setdefault(entry.cell.slug, set()).add(entry.artefact)
@@ -55,8 +56,8 @@ def test_equal_cells_are_shared_between_artefacts():
 
 
 def test_more_seeds_keep_the_cells():
-    few = load_plan(Config(suite="demo", seeds=2), WORKFLOW)
-    many = load_plan(Config(suite="demo", seeds=7), WORKFLOW)
+    few = plan_of("demo", seeds=2)
+    many = plan_of("demo", seeds=7)
     assert list(few.cells) == list(many.cells)
     assert {len(cell.seeds) for cell in many.cells.values()} == {7}
 
@@ -97,14 +98,14 @@ def test_a_rule_may_be_for_some_target_epsilons_only(tmp_path):
 
 
 def test_rules_do_not_override_what_makes_a_row():
-    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    plan = plan_of("demo")
     optimizers = {entry.method_id: entry.cell.training.optimizer for entry in plan.entries}
     assert optimizers["dp-gcn-1-sgd"] == optimizers["dp-gcn-1-sgd-published"] == "sgd"
     assert optimizers["dp-gcn-1"] == "adam"
 
 
 def test_artefacts_can_be_chosen():
-    plan = load_plan(Config(suite="demo", artefacts=("daigavane/fig2",)), WORKFLOW)
+    plan = plan_of("demo", artefacts=("daigavane/fig2",))
     assert list(plan.artefacts) == ["daigavane/fig2"]
     assert {entry.artefact for entry in plan.entries} == {"daigavane/fig2"}
 
@@ -207,7 +208,7 @@ def test_hyperparameters_come_from_the_paper():
 
 def test_every_row_of_daigavane_s_hyperparameters_is_trained():
     """Tables 9 to 12: each row is a cell of suite `paper`, with its architecture, on its data set, private or not."""
-    plan = load_plan(Config(suite="paper"), WORKFLOW)
+    plan = plan_of("paper")
     called = {plan.task(name).folder: task.published for name, task in plan.suite.tasks.items()}
 
     def fits(cell, row, part):
@@ -246,7 +247,7 @@ def test_a_sweep_must_change_the_cell(tmp_path):
 def test_predictions_on_the_raw_graph_have_the_settings_of_own_records():
     """They differ in what predictions read, so that their difference is what neighbours are worth."""
     rows: dict[tuple, dict[str, dict]] = {}
-    for entry in load_plan(Config(suite="votes"), WORKFLOW).entries:
+    for entry in plan_of("votes").entries:
         if entry.method_id in ("own", "raw-graph") and entry.artefact.endswith(("accuracy", "membership")):
             told = entry.cell.model_dump(exclude={"seeds"})
             read = told["privacy"].pop("raw_inference")

@@ -7,18 +7,14 @@ from pathlib import Path
 import pytest
 
 from dpgraph.config.claim_tests import uses
-from dpgraph.config.config import Config
 from dpgraph.config.experiment import Experiment
 from dpgraph.config.published import hyperparameters
-from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.planning.plan import Plan
+from tests.plans import plan_of
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 # a search of the released code's rate, and one figure of 100 parts that the paper names a rate for
 ONE_READING = {"igamberdiev/search", "igamberdiev/learning-rate-split"}
-
-
-def plan_of(suite: str) -> Plan:
-    return load_plan(Config(suite=suite), WORKFLOW)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from dpgraph.data.registry import entry, registry
 from dpgraph.engine.methods.assembly import set_up
 from dpgraph.families.jobs import make_jobs
 from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.cache import default_cache
 from dpgraph.problems.registry import problem, problem_of, problems, size_of
 from dpgraph.problems.relations.evaluate import evaluate, full_ranks, ranks, rare_tails
 from tests.contract.values import prepared
@@ -112,7 +113,7 @@ def test_crossed_seeds_share_the_nodes_of_their_split_and_the_parameters_of_thei
 def initial(cell, seed):
     """All parameters of a seed before its first step, in one row."""
     value = prepared(cell.task, split_number(cell, seed))
-    calibration = calibrate(cell, len(value.train_nodes))
+    calibration = calibrate(cell, len(value.train_nodes), default_cache())
     (job,) = make_jobs(value, cell, [seed], calibration, torch.device("cpu"))
     return torch.cat([one.detach().flatten() for one in set_up(job).network.parameters()])
 

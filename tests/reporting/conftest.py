@@ -27,6 +27,7 @@ from dpgraph.reporting.claims.registry import COMPUTED
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.protection import MODES
 from dpgraph.reporting.views.registry import derived_metrics
+from tests.plans import plan_of
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 REASON = "Lemma 2 is false for Algorithm 1; the percentile threshold is data-dependent & not charged"
@@ -179,7 +180,7 @@ def computed_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def plan() -> Plan:
-    return load_plan(Config(seeds=3), WORKFLOW)
+    return plan_of(seeds=3)
 
 
 @pytest.fixture(scope="session")

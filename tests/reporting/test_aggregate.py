@@ -14,7 +14,7 @@ from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.reporting.aggregate import COLUMNS, aggregate, blocks, rows_of
 from dpgraph.reporting.dictionary import calibrated, settings
 from dpgraph.reporting.guarantee import NO_BUDGET
-from dpgraph.reporting.records import Metrics, ParsedRecord, read_record
+from dpgraph.reporting.records import ParsedRecord, read_record
 from dpgraph.reporting.results import Results, read_results
 
 KINDS = {
@@ -58,8 +58,7 @@ def cells(views_plan):
 
 
 def table(record):
-    metrics = tuple(Metrics.from_rows(metric.model_dump() for metric in seed.metrics) for seed in record.seeds)
-    rows = rows_of(("daigavane", block) for block in blocks(ParsedRecord(record, metrics, resolve(record.cell))))
+    rows = rows_of(("daigavane", block) for block in blocks(ParsedRecord(record, resolve(record.cell))))
     return rows.to_pandas().astype(COLUMNS)
 
 

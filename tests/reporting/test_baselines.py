@@ -30,6 +30,7 @@ from dpgraph.reporting.references import LOGISTIC, MEAN_LOGISTIC, write_referenc
 from dpgraph.reporting.results import read_results
 from tests.contract.conftest import toy_graph
 from tests.data.offline import fetch_offline
+from tests.plans import plan_of
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 KNOWN = read_baselines(WORKFLOW)
@@ -151,16 +152,15 @@ def test_the_command_writes_the_file_and_ends_with_1(suite, rows_of, as_frame, c
 
 
 def test_private_methods_and_trials_are_not_compared():
-    assert compared(load_plan(Config(suite="search"), WORKFLOW)) == []
-    found = {entry.method_id for entry in compared(load_plan(Config(suite="demo"), WORKFLOW))}
+    assert compared(plan_of("search")) == []
+    found = {entry.method_id for entry in compared(plan_of("demo"))}
     assert "mlp" in found
     assert not {name for name in found if name.startswith("dp-") or name in ("random", "majority")}
 
 
 def test_a_printed_number_stands_once():
-    row = KNOWN.literature[0].model_dump()
-    with pytest.raises(UserError, match=r"literature: kipf, hops 2, cora, public: twice"):
-        parse(Baselines, {"literature": [row, row]}, "toy")
+    places = [(name, row.hops, row.dataset, row.split) for row in KNOWN.literature for name in row.architectures]
+    assert len(set(places)) == len(places)
 
 
 @pytest.mark.parametrize("steps", [1, 2])
@@ -253,6 +253,6 @@ def test_cora_reaches_the_literature(tmp_path):
 @pytest.mark.parametrize("name", ["cpu", "votes", "text-cpu", "images-cpu", "pate-graphs"])
 def test_every_suite_has_its_comparisons(name):
     """Before anything ran: a row for each method without privacy, whatever kind of model it is."""
-    plan = load_plan(Config(suite=name), WORKFLOW)
+    plan = plan_of(name)
     rows = baselines(plan, read_baselines(WORKFLOW), None)
     assert len(rows) >= len(compared(plan))

@@ -8,13 +8,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dpgraph.config.config import Config
 from dpgraph.config.record import CellRecord, Metric, SeedRecord
-from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.aggregate import COLUMNS, STORED, blocks, rows_of, write_dictionary
 from dpgraph.reporting.dictionary import calibrated, dictionary, mechanism_values, setting_values, settings
-from dpgraph.reporting.records import Metrics, ParsedRecord
+from dpgraph.reporting.records import ParsedRecord
 from tests.contract.cells import CELLS
+from tests.plans import plan_of
 from tests.reporting.conftest import WORKFLOW
 
 
@@ -30,7 +29,7 @@ def test_every_column_is_described_once(tmp_path: Path) -> None:
 def test_no_two_cells_of_a_suite_have_the_same_columns(suite: str) -> None:
     """Without the cell's name, which is a hash of them."""
     seen: dict[tuple, str] = {}
-    for slug, cell in load_plan(Config(suite=suite)).cells.items():
+    for slug, cell in plan_of(suite).cells.items():
         values = tuple(str(value) for value in setting_values(cell).values())
         described = (cell.task.dataset, cell.task.setting, cell.task.split, cell.task.features, cell.method, *values)
         assert seen.setdefault(described, slug) == slug
@@ -83,10 +82,10 @@ def test_what_a_column_cannot_hold_is_refused(value: object) -> None:
 def test_a_record_gives_its_mechanism_to_every_row() -> None:
     cell = CELLS["dp-gnn-1-rigorous"]
     metrics = tuple(Metric(step=1, final=True, metric=name, value=0.5) for name in ("accuracy/test", "accuracy/val"))
-    seed = SeedRecord(seed=0, status="ok", seconds=1.0)
+    seed = SeedRecord(seed=0, status="ok", seconds=1.0, metrics=metrics)
     statement = {"mechanism": {"kind": "poisson-trees", "num_roots": 77, "noise_multiplier": 2.5}, "steps": 1}
     record = CellRecord(cell=cell, status="ok", statement=statement, seeds=(seed,))
-    read = ParsedRecord(record, (Metrics.from_rows(one.model_dump() for one in metrics),), cell)
+    read = ParsedRecord(record, cell)
     frame = rows_of(("p", block) for block in blocks(read)).to_pandas()
     assert frame["mechanism.num_roots"].tolist() == [77, 77]
     assert frame["mechanism.kind"].tolist() == ["poisson-trees"] * 2

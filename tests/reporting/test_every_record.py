@@ -81,9 +81,9 @@ def test_every_metric_of_every_record_is_a_row(plan, tmp_path, monkeypatch):
     ("damage", "reason"),
     [
         (lambda text: text[: len(text) // 2], "EOF"),
-        (lambda text: text.replace('"class_id": -1,', "", 1), "a metric without class_id"),
-        (lambda text: text.replace('"step": 120', '"step": "soon"', 1), "step of a metric"),
-        (lambda text: "[]", "list"),
+        (lambda text: text.replace('"step": 120,', "", 1), "metrics.0.step: missing"),
+        (lambda text: text.replace('"step": 120', '"step": "soon"', 1), "step=soon: expected a valid integer"),
+        (lambda text: "[]", "expected a valid dictionary"),
         (lambda text: text.replace('"status": "ok"', '"status": "good"', 1), "status=good"),
         (lambda text: re.sub('"method":"[a-z-]+"', '"method":"magic"', text, count=1), "method=magic: expected one of"),
         (lambda text: text.replace('"steps":', '"num_splits":3,"steps":', 1), "training.num_splits=3: unknown key"),

@@ -7,19 +7,19 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from dpgraph.config.config import Config
-from dpgraph.config.record import CellRecord, SeedRecord
-from dpgraph.planning.plan import Entry, Plan, load_plan
+from dpgraph.config.record import CellRecord, Metric, SeedRecord
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.aggregate import blocks, rows_of
 from dpgraph.reporting.leaderboard.page import FALLS_BACK, Links, page
 from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.records import Metrics, ParsedRecord
+from dpgraph.reporting.records import ParsedRecord
 from dpgraph.reporting.results import read_results
 from dpgraph.reporting.views.accuracy.table import accuracy_display, accuracy_table
-from dpgraph.reporting.views.accuracy.wide import forms
+from dpgraph.reporting.views.accuracy.wide import make
 from tests.contract.cells import CELLS
-from tests.reporting.conftest import WORKFLOW, frame_of, result_rows
+from tests.plans import plan_of
+from tests.reporting.conftest import frame_of, result_rows
 
 TEXT = "falls back to own records here: nobody votes"
 ACCURACY = "votes/accuracy"
@@ -27,12 +27,10 @@ ACCURACY = "votes/accuracy"
 
 def recorded(name: str, mechanism: dict[str, Any]) -> pd.DataFrame:
     statement = {"mechanism": mechanism, "steps": 1}
-    record = CellRecord(
-        cell=CELLS[name], status="ok", statement=statement, seeds=(SeedRecord(seed=0, status="ok", seconds=1.0),)
-    )
-    metric = {"step": 1, "final": True, "metric": "accuracy/test", "class_id": -1, "value": 0.5}
-    read = ParsedRecord(record, (Metrics.from_rows([metric]),), CELLS[name])
-    return rows_of(("p", block) for block in blocks(read)).to_pandas()
+    metric = Metric(step=1, final=True, metric="accuracy/test", value=0.5)
+    seed = SeedRecord(seed=0, status="ok", seconds=1.0, metrics=(metric,))
+    record = CellRecord(cell=CELLS[name], status="ok", statement=statement, seeds=(seed,))
+    return rows_of(("p", block) for block in blocks(ParsedRecord(record, CELLS[name]))).to_pandas()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +49,7 @@ def test_the_fact_is_in_the_record(name: str, kind: str, ratio: float | None, te
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return load_plan(Config(suite="votes", artefacts=(ACCURACY,), seeds=2), WORKFLOW)
+    return plan_of("votes", artefacts=(ACCURACY,), seeds=2)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +75,7 @@ def test_tables_number_it_as_a_note(plan: Plan, results: pd.DataFrame, shown: li
     marked = [row for block in table.blocks for row in block.rows if row[0].notes]
     assert [[row[0].value, row[1].value] for row in marked] == [["Votes (node-remove)", "1"]]
     assert table.footnotes[marked[0][0].notes[0] - 1] == TEXT
-    _, wide = forms(plan, ACCURACY, long)
+    wide = make(plan, ACCURACY, long)
     values = [cell for block in wide.blocks for row in block.rows for cell in row[3:] if cell.value[:1].isdigit()]
     noted = [cell for cell in values if any(wide.footnotes[number - 1] == TEXT for number in cell.notes)]
     assert len(values) == len(shown)

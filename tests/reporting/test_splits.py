@@ -7,6 +7,7 @@ from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.tables import write_table
+from tests.plans import plan_of
 from tests.reporting.conftest import WORKFLOW
 
 SUITE = """
@@ -63,6 +64,6 @@ def test_tables_and_figures_carry_them(parts_plan, tmp_path):
 
 @pytest.mark.parametrize("suite", sorted(path.stem for path in (WORKFLOW / "suites").glob("*.yaml")))
 def test_every_split_of_the_suites_has_a_name(suite):
-    plan = load_plan(Config(suite=suite), WORKFLOW)
+    plan = plan_of(suite)
     for artefact in plan.artefacts:
         splits.remarks(plan, artefact)

@@ -5,18 +5,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpgraph.config.config import Config
 from dpgraph.config.literature import Baselines
-from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.baselines import baselines, complaints
 from dpgraph.reporting.inputs import compared, seeds_by_task
+from tests.plans import plan_of
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
 
 
 @pytest.fixture(scope="module")
 def plan():
-    return load_plan(Config(suite="text-cpu"), WORKFLOW)
+    return plan_of("text-cpu")
 
 
 def rows(plan, as_frame, rows_of, scores):

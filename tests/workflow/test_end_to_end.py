@@ -54,8 +54,9 @@ def test_tables_say_what_did_not_run_and_show_published_values(finished):
     assert "none" in text
 
 
-def test_a_second_run_does_nothing(finished):
-    assert finished.jobs() == {}
+def test_a_second_run_does_nothing_and_knows_its_named_targets(finished):
+    named = ("tables", "figures", "claims", "report", "data", "cells", "audits")
+    assert finished.jobs(targets=("all", *named)) == {}
 
 
 def test_forcing_a_stage_reruns_what_depends_on_it_and_nothing_else(finished):
@@ -79,10 +80,6 @@ def test_deleted_artefacts_are_made_again_without_training(finished):
     run = finished.snakemake(targets=targets[:1])
     assert run.returncode == 0, run.stderr
     assert table.read_bytes() == before
-
-
-def test_named_targets_are_known(finished):
-    assert finished.jobs(targets=("tables", "figures", "claims", "report", "data", "cells", "audits")) == {}
 
 
 def test_forcing_an_early_stage_reruns_the_later_ones(finished):
@@ -119,7 +116,7 @@ def test_a_bad_config_or_suite_is_one_line_and_status_2(workflow):
     assert not (workflow.folder / "results").exists()
 
 
-@pytest.mark.parametrize("suite", ["demo", "cpu", "paper"])
+@pytest.mark.parametrize("suite", ["demo", "paper"])
 def test_the_real_suites_expand(workflow, suite):
     jobs = workflow.jobs(suite=suite)
     assert jobs["train"] >= 8
@@ -144,7 +141,10 @@ def test_real_data_from_a_mirror(workflow):
 
 
 def test_the_catalogue_s_entry_is_the_same_workflow(workflow):
-    assert workflow.jobs("--snakefile", "workflow/Snakefile") == workflow.jobs()
+    once = ("audit", "audits", "calibrate", "table_daigavane_table7", "aggregate", "artefacts_daigavane", "claims")
+    once += ("runtimes", "index", "report", "all")
+    jobs = {**dict.fromkeys(once, 1), "fetch": 2, "preprocess": 3, "train": 2, "total": 18}
+    assert workflow.jobs("--snakefile", "workflow/Snakefile") == jobs
 
 
 def test_unknown_artefacts_have_no_rule(workflow):

@@ -53,7 +53,7 @@ def test_the_method_without_privacy_is_short():
 
 def test_the_method_without_privacy_passes_its_contract(tmp_path):
     (tmp_path / "src").mkdir()
-    shutil.copytree(ROOT / "src/dpgraph", tmp_path / "src/dpgraph", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "src/dpgraph", tmp_path / "src/dpgraph")  # compiled as it is
     add_methods(tmp_path)
     arguments = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "nearest-mean", "tests/contract")
     run = python(tmp_path, *arguments, cwd=ROOT)

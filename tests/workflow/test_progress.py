@@ -344,7 +344,7 @@ def snakemake(folder, *options):
 def test_a_run_in_a_log(tmp_path):
     (tmp_path / "Snakefile").write_text(SNAKEFILE)
     command, folder = snakemake(tmp_path)
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
     assert run.returncode == 1
     said = run.stderr.splitlines()
     assert said[0] == "4 jobs: 2 part, 1 end, 1 all"
@@ -373,7 +373,7 @@ def test_a_run_on_a_terminal(tmp_path):
             break
         said += part
     os.close(terminal)
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=600) == 0
     text = said.decode()
     assert text.startswith("4 jobs: 2 part, 1 end, 1 all\r\n\r\x1b[K0 of 4 jobs (0 %)")
     assert "\r\x1b[K1 of 4 jobs (25 %)" in text

@@ -23,7 +23,7 @@ document.getElementById("f").addEventListener("load", async () => {
   frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
   const program = "typeof app !== 'undefined' && Boolean(app && app.setView)";
   const ready = () => frame.eval(program) && frame.document.body.innerText;
-  for (let asked = 0; asked < 100 && !ready(); asked++) await fetch("pause");
+  for (let asked = 0; asked < 1000 && !ready(); asked++) await fetch("pause");
   found.text = frame.document.body.innerText;
   const app = frame.eval("app"), results = frame.eval("results");
   for (const view of [{content: "rulegraph"}, {content: "stats"}]) {

@@ -34,26 +34,41 @@ def dpgraph(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment())
 
 
+def until(condition, process) -> None:
+    """Wait for a condition; fail where the process ends before, or after five minutes."""
+    end = time.monotonic() + 300
+    while not condition():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def waits(log: Path) -> bool:
+    return log.is_file() and "waiting for process" in log.read_text()
+
+
 def test_an_artefact_alone_makes_nothing_that_it_does_not_need(workflow):
     """Ctrl-C first: status 130, as a shell expects of a program that it ended; then the run resumes."""
-    results = workflow.folder / "results/tiny"
-    command = [sys.executable, "-m", "dpgraph", "run", "daigavane/table1", "--suite", "tiny", "--cores", "2"]
-    run = subprocess.Popen(
-        command, cwd=workflow.folder, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
-        while not list((workflow.folder / "data").glob("graphs/**/graph.json")) and run.poll() is None:
-            time.sleep(0.1)
-        os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to Snakemake and its jobs
-        said = run.communicate(timeout=60)[1]
-    finally:
-        run.kill()
+    results, raw = workflow.folder / "results/tiny", workflow.folder / "data/raw/demo-sbm/manifest.json"
+    command = [sys.executable, "-m", "dpgraph", "run", "daigavane/table1", "--suite", "tiny", "--cores", "1"]
+    with locked(workflow.folder / "data/graphs/demo-sbm/transductive.public"):  # a job of the run waits for it
+        run = subprocess.Popen(
+            command, cwd=workflow.folder, env=environment(), stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        try:
+            until(lambda: waits(workflow.folder / "logs/preprocess/demo-sbm.transductive.public.log"), run)
+            os.killpg(run.pid, signal.SIGINT)  # as a terminal does: to Snakemake and its jobs
+            said = run.communicate(timeout=300)[1]
+        finally:
+            run.kill()
+    fetched = raw.stat().st_mtime_ns
     assert run.returncode == 130, said
     assert "ended by Ctrl-C: finished work is kept, run again to resume" in said
     assert "failed" not in said
 
     run = dpgraph(workflow.folder, *command[3:])
     assert run.returncode == 0, run.stdout + run.stderr
+    assert raw.stat().st_mtime_ns == fetched
     assert "makes:\n  results/tiny/tables/daigavane/table1.md\n" in run.stderr
     assert re.search(r"finished: \d+ of \d+ jobs in ", run.stderr)  # the live line's last
     assert "rule " not in run.stderr  # and nothing of Snakemake's own
@@ -178,10 +193,7 @@ def test_a_second_run_is_one_line_and_the_lock_of_a_killed_one_goes(workflow):
             [sys.executable, "-m", "dpgraph", *command], cwd=folder, env=environment(), stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
-        end = time.monotonic() + 120
-        while not (log.is_file() and "waiting for process" in log.read_text()):
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        until(lambda: waits(log), first)
         second = dpgraph(folder, *command)
         assert second.returncode == 1
         said = f"error: another run uses these files: process {first.pid} on [^ ]+, since .*: kill -INT {first.pid}\n"

@@ -7,7 +7,7 @@ require (engine/methods/spec.py), `theory` what has to be found there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -36,6 +36,7 @@ CPU = torch.device("cpu")
 P = TypeVar("P", bound=PreparedStep)
 R = TypeVar("R")
 CLIP_NORM = 0.5
+OF_ROWS = ("num_rows", "top_k", "column_cap", "own_weight", "teleport")  # settings of rows of PageRank
 RELEASED = ("gaussian", "exponential", "exponential-values")
 
 
@@ -135,14 +136,15 @@ def kinds(specifications: Collection[MethodSpec]) -> dict[str, Kind]:
 ALL_KINDS = kinds(specs().values())
 OTHERS = ("tuples", "teachers", "node teachers", "sums", "lists", "units")
 KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads not in OTHERS}
-TUPLE_KINDS = {
-    name: kind for name, kind in ALL_KINDS.items() if kind.reads == "tuples"
-}  # attacked by families/tuples/audit.py
-TEACHER_KINDS = {
-    name: kind for name, kind in ALL_KINDS.items() if kind.reads == "teachers"
-}  # by families/pate/audit.py
-NODE_TEACHER_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "node teachers"}
-UNIT_KINDS = {name: kind for name, kind in ALL_KINDS.items() if kind.reads == "units"}  # by families/units/audit.py
+
+
+def _reading(what: str) -> dict[str, Kind]:
+    return {name: kind for name, kind in ALL_KINDS.items() if kind.reads == what}
+
+
+# attacked by the audits of their families
+TUPLE_KINDS, UNIT_KINDS = _reading("tuples"), _reading("units")
+TEACHER_KINDS, NODE_TEACHER_KINDS = _reading("teachers"), _reading("node teachers")
 
 
 def of_each(attack: Callable[[Kind], R]) -> dict[str, R]:
@@ -217,15 +219,7 @@ def cell_of(kind: Kind, settings: Settings, num_train: int) -> Cell:
         privacy |= {"degree_bound": 1000}
     if kind.release is not None:
         budget = {"clip": settings.clip, "epsilon_share": 0.5} if private_rows else {}
-        value["pagerank"] = {
-            "release": kind.release,
-            "num_rows": settings.num_rows,
-            "top_k": settings.top_k,
-            "column_cap": settings.column_cap,
-            "own_weight": settings.own_weight,
-            "teleport": settings.teleport,
-            **budget,
-        }
+        value["pagerank"] = {"release": kind.release, **{name: getattr(settings, name) for name in OF_ROWS}, **budget}
     return resolve(value)
 
 
@@ -289,10 +283,14 @@ def jobs_of(data: Any, cell: Cell, mechanism: Mechanism, seeds: Sequence[int] = 
     return make_jobs(data, cell, seeds, calibration, CPU, preparing=_PREPARING.get())
 
 
-def prepared_of(kind: type[P], data: Any, cell: Cell, *counts: int, seed: int = 0) -> P:
-    """Return what the method would get for a cell; `counts` are the numbers of records that its mechanism reads."""
+def prepared_of(expects: type[P], data: Any, settings: Mapping[str, Any], *counts: int, seed: int = 0) -> P:
+    """Return what the method would get for a cell of these settings.
+
+    `counts` are the numbers of records that its mechanism reads.
+    """
+    cell = resolve({"task": {"dataset": "audit"}, "seeds": (0,), **settings})
     (job,) = jobs_of(data, cell, mechanism_for(cell, *counts), [seed])
-    return expected(job.prepared, kind)
+    return expected(job.prepared, expects)
 
 
 def prepared_steps(kind: Kind, settings: Settings, graph: Graph, seeds: Sequence[int] = (0,)) -> list[PreparedStep]:
@@ -313,3 +311,9 @@ def prepared_steps(kind: Kind, settings: Settings, graph: Graph, seeds: Sequence
             job.prepared.data = replace(job.prepared.data, features=records)
         steps.append(job.prepared)
     return steps
+
+
+def prepared_step(expects: type[P], kind: Kind, settings: Settings, graph: Graph) -> P:
+    """Return what the method would get for seed 0."""
+    (step,) = prepared_steps(kind, settings, graph)
+    return expected(step, expects)

@@ -19,7 +19,6 @@ from dpgraph.audits import cases
 from dpgraph.audits.graphs import directed_graph
 from dpgraph.audits.probes import Seen, observe, probe_graph
 from dpgraph.audits.result import Audit, AuditResult
-from dpgraph.engine.preparation.base import expected
 from dpgraph.families.lots.prepared import PreparedComponents
 from dpgraph.families.pagerank.prepared import PreparedRows
 
@@ -160,8 +159,7 @@ def release_facts(kind: cases.Kind) -> Iterator[Fact]:
 
     def rows(**changed: Any) -> tuple[np.ndarray, np.ndarray]:
         settings = replace(SETTINGS, **({"own_weight": 0.0, "num_rows": None, "column_cap": size} | changed))
-        (one,) = cases.prepared_steps(kind, settings, graph)
-        prepared = expected(one, PreparedRows)
+        prepared = cases.prepared_step(PreparedRows, kind, settings, graph)
         return np.asarray(prepared.weights.todense()), prepared.rows.roots
 
     if kind.variant == "rigorous" and kind.release != "identity":
@@ -202,8 +200,8 @@ def component_facts(kind: cases.Kind) -> Iterator[Fact]:
     graph = directed_graph([], [], records, np.arange(size) % 2)
     seen = []
     for step in (SETTINGS, _slower(SETTINGS)):
-        (one,) = cases.prepared_steps(kind, step, graph)
-        noise = (expected(one, PreparedComponents).matrix - 3 * np.eye(100)) / SETTINGS.components_noise
+        matrix = cases.prepared_step(PreparedComponents, kind, step, graph).matrix
+        noise = (matrix - 3 * np.eye(100)) / SETTINGS.components_noise
         off = noise[np.triu_indices(100, 1)] * math.sqrt(2)
         seen.append(np.concatenate([off, np.diag(noise)]).reshape(50, -1))
         yield Fact("components: symmetric", 0.0 if (noise == noise.T).all() else np.inf)

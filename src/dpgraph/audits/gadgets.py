@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.audits.cases import Kind, Settings, prepared_steps
+from dpgraph.audits.cases import Kind, Settings, prepared_step
 from dpgraph.audits.exact import changed_mask
 from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.probes import STRENGTH, pushed_units
@@ -28,7 +28,6 @@ from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.engine.models.network import Network
-from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.sampling.edge_lists import EdgeLists
 from dpgraph.engine.sampling.ego import EgoBatch
 from dpgraph.engine.training.ghost import Recorder
@@ -85,8 +84,7 @@ class Gadgets:
         """Find the (N,) roots whose trees hold v or differ without v's record, by the lists of the prepared step."""
 
         def lists(graph: Graph) -> EdgeLists:
-            (prepared,) = prepared_steps(kind, settings, graph)
-            return expected(prepared, PreparedTrees).terms[-1].trees.lists
+            return prepared_step(PreparedTrees, kind, settings, graph).terms[-1].trees.lists
 
         nulled = null_records(self.graph, np.flatnonzero(self.roles == V))
         return changed_mask(lists(self.graph), lists(nulled), self.roles == V, kind.hops) & (self.roles != HUB)
@@ -137,8 +135,7 @@ class Worst:
         """Return the run in which the copies `present` (count,) have v's record."""
         place = self.place[self.gadgets.copy]
         gone = np.flatnonzero((self.gadgets.roles == V) & (place >= 0) & ~present[place])
-        (step,) = prepared_steps(kind, settings, null_records(self.graph, gone))
-        return WorstRun(expected(step, PreparedTrees), self)
+        return WorstRun(prepared_step(PreparedTrees, kind, settings, null_records(self.graph, gone)), self)
 
 
 class WorstRun:

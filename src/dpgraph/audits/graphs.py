@@ -41,6 +41,12 @@ def directed_graph(
     )
 
 
+def random_edges(random: np.random.Generator, size: int, chance: float | np.ndarray) -> np.ndarray:
+    """Draw the (N, N) bool adjacency of an undirected graph, each pair of nodes joined with this chance."""
+    upper = np.triu(random.random((size, size)) < chance, 1)
+    return np.asarray(upper | upper.T)
+
+
 def edges_of(graph: Graph) -> tuple[np.ndarray, np.ndarray]:
     """Return the owners and the members of all lists."""
     return np.repeat(np.arange(graph.num_nodes), np.diff(graph.out_ptr)), np.asarray(graph.out_idx, dtype=np.int64)

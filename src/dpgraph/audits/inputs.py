@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from dpgraph.audits.cases import Kind, Settings, cell_of, jobs_of, mechanism_of, of_each
-from dpgraph.audits.graphs import directed_graph, edges_of, with_edges
+from dpgraph.audits.graphs import directed_graph, edges_of, random_edges, with_edges
 from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
@@ -40,10 +40,10 @@ def _graph(index: int, apart: bool) -> Graph:
     graph = directed_graph(
         [], [], random.standard_normal((size, FEATURES)), random.integers(0, CLASSES, size), split, CLASSES
     )
-    among = np.triu(random.random((size, size)) < 0.15, 1)
+    among = random_edges(random, size, 0.15)
     if apart:
-        among[:TRAINING, TRAINING:] = False
-    return with_edges(graph, *np.nonzero(among | among.T))
+        among[:TRAINING, TRAINING:] = among[TRAINING:, :TRAINING] = False
+    return with_edges(graph, *np.nonzero(among))
 
 
 def _others(graph: Graph) -> np.ndarray:
@@ -65,17 +65,16 @@ def _features(graph: Graph, random: np.random.Generator) -> Graph:
 
 def _edges(graph: Graph, random: np.random.Generator) -> Graph:
     """Draw all edges anew."""
-    among = np.triu(random.random((graph.num_nodes,) * 2) < 0.3, 1)
-    return with_edges(graph, *np.nonzero(among | among.T))
+    return with_edges(graph, *np.nonzero(random_edges(random, graph.num_nodes, 0.3)))
 
 
 def _edges_outside(graph: Graph, random: np.random.Generator) -> Graph:
     """Draw all edges anew except those among training nodes."""
     owners, members = edges_of(graph)
     kept = ~_others(graph)[owners] & ~_others(graph)[members]
-    among = np.triu(random.random((graph.num_nodes,) * 2) < 0.3, 1)
+    among = random_edges(random, graph.num_nodes, 0.3)
     among[:TRAINING, :TRAINING] = False
-    more = np.nonzero(among | among.T)
+    more = np.nonzero(among)
     return with_edges(graph, np.concatenate([owners[kept], more[0]]), np.concatenate([members[kept], more[1]]))
 
 
@@ -83,8 +82,7 @@ def _beyond(graph: Graph, random: np.random.Generator) -> Graph:
     """Change all records of the nodes outside the training set: features, labels, edges among them."""
     owners, members = edges_of(graph)
     inside = ~_others(graph)[owners]
-    among = np.triu(random.random((OTHERS, OTHERS)) < 0.4, 1)
-    more = np.nonzero(among | among.T)
+    more = np.nonzero(random_edges(random, OTHERS, 0.4))
     changed = with_edges(
         graph,
         np.concatenate([owners[inside], TRAINING + more[0]]),

@@ -23,7 +23,7 @@ import torch
 from scipy.special import log_softmax, ndtri
 
 from dpgraph.audits import theory
-from dpgraph.audits.cases import KINDS, Kind, Settings, cell_of, jobs_of, mechanism_of, prepared_steps
+from dpgraph.audits.cases import KINDS, Kind, Settings, cell_of, jobs_of, mechanism_of, prepared_step
 from dpgraph.audits.graphs import directed_graph, null_records
 from dpgraph.audits.result import Audit, AuditResult, Point
 from dpgraph.config.cell import Model
@@ -38,15 +38,7 @@ from dpgraph.families.registry import method
 from dpgraph.families.trees.prepared import PreparedTrees
 from dpgraph.families.votes.prepared import PreparedVotes
 from dpgraph.families.votes.sensitivity import vote_norm
-from dpgraph.privacy.auditing import (
-    guesses_either_way,
-    inverse_of,
-    measured_errors,
-    one_run_refutes,
-    one_run_tail,
-    planned_guesses,
-    profile_test,
-)
+from dpgraph.privacy import auditing
 
 TITLE = "one run, canaries in by coin flips"
 LENGTH = 10.0  # of a canary's record; that of the records that votes train on
@@ -79,18 +71,18 @@ class CanaryRun:
     def shown(self, alarm: float) -> dict[str, float]:
         """Return for each bound the largest of SHARES at which the claim is refuted; `alarm` may fail for each."""
         size = len(self.scores)
-        guesses = planned_guesses(mu=self.mu, canaries=size, confidence=1 - SHOWN / 2)
-        correct = guesses_either_way(self.scores, self.present, guesses)
-        errors = measured_errors(self.scores[self.present], self.scores[~self.present], 1 - alarm)
+        guesses = auditing.planned_guesses(mu=self.mu, canaries=size, confidence=1 - SHOWN / 2)
+        correct = auditing.guesses_either_way(self.scores, self.present, guesses)
+        errors = auditing.measured_errors(self.scores[self.present], self.scores[~self.present], 1 - alarm)
         known = {"correct": correct, "guesses": guesses, "canaries": size}
-        beta, slope = one_run_tail(**known, epsilon=EPSILONS)
+        beta, slope = auditing.one_run_tail(**known, epsilon=EPSILONS)
 
         def refuted(deltas: np.ndarray) -> tuple[bool, bool, bool]:
-            curve = inverse_of(EPSILONS, deltas)
+            curve = auditing.inverse_of(EPSILONS, deltas)
             return (
-                one_run_refutes(**known, inverse=curve, confidence=1 - alarm / 2),
+                auditing.one_run_refutes(**known, inverse=curve, confidence=1 - alarm / 2),
                 bool((beta + deltas * slope < alarm / 2).any()),
-                profile_test(errors, lambda epsilons: deltas, EPSILONS).refuted,
+                auditing.profile_test(errors, lambda epsilons: deltas, EPSILONS).refuted,
             )
 
         return {name: _largest(lambda share, at=at: refuted(self.claim(share))[at]) for at, name in enumerate(BOUNDS)}  # type: ignore[misc]
@@ -140,9 +132,8 @@ def attack(name: str, size: int) -> dict[str, CanaryRun]:
     """
     kind, settings, present = KINDS[name], RUNS[name], coins(size, name)
     graph = canary_graph(size, buckets_of_a_vote(kind, settings) - 1)
-    (step,) = prepared_steps(kind, settings, null_records(graph, np.flatnonzero(~present)))
-    prepared = expected(step, PreparedTrees)
-    scores = _trained(prepared, settings, size, graph.num_classes)
+    step = prepared_step(PreparedTrees, kind, settings, null_records(graph, np.flatnonzero(~present)))
+    scores = _trained(step, settings, size, graph.num_classes)
     whole = cache(partial(claim_of, kind, settings))
     if not kind.votes:
         return {name: CanaryRun(scores, present, whole)}

@@ -8,7 +8,7 @@ seen for certain. Parameters are reset before every step; moves are undone with 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,18 +117,22 @@ def _trees(prepared: PreparedTrees, settings: Settings, undo: float) -> Seen:
     for cells in where:
         used[cells] = True
     weight: Tensor = network.encoder.layers[0].weight  # type: ignore[assignment, union-attr]
-    moves = []
-    for _ in range(settings.steps):
-        with torch.no_grad():
-            weight.zero_()
-        step()
-        moves.append(weight.detach().double().numpy() * undo)
-    sums = np.stack(moves)
+    sums = undo * _moved(weight, settings.steps, weight.data.zero_, step)
     tall = [sums[:, rows, columns] for rows, columns in where]
     drawn = [part > 0.5 * part.max() for part in tall]
     heights = [_means(part, mask) for part, mask in zip(tall, drawn)]
     rest = tall[0] - np.where(drawn[0], heights[0][:, None], 0.0)
     return Seen(drawn, heights, sums[:, ~used], rest)
+
+
+def _moved(weight: Tensor, steps: int, reset: Callable[[], object], step: Callable[[], int]) -> np.ndarray:
+    """Return the (T, ...) values of `weight` after each step, all from the parameters that `reset` makes."""
+    values = []
+    for _ in range(steps):
+        reset()
+        step()
+        values.append(weight.detach().double().numpy().copy())
+    return np.stack(values)
 
 
 def _means(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -153,12 +157,8 @@ def _lots(prepared: PreparedLots, settings: Settings, undo: float) -> Seen:
     model = Model(architecture="mlp", hops=0, width=UNITS)
     network = Network(model, graph.num_features, 2, torch_generator("audits", "probe"))
     step = prepared.step(network, _sgd(list(network.parameters()), settings))
-    weight, moves = next(network.parameters()), []
-    for _ in range(settings.steps):
-        flat(list(network.parameters()))
-        step()
-        moves.append(weight.detach().double().numpy() * undo)
-    sums = np.stack(moves)
+    parts = list(network.parameters())
+    sums = undo * _moved(parts[0], settings.steps, lambda: flat(parts), step)
     return _of_directions(sums[:, 0] * _signs(graph), sums[:, 1:].reshape(len(sums), -1))
 
 
@@ -195,12 +195,8 @@ def _part_sums(prepared: PreparedParts, settings: Settings) -> np.ndarray:
     network = KipfNetwork(graph.num_features, UNITS, 2, torch_generator("audits", "probe"), CPU)
     source, privatizer = source_of(prepared, GraphBlocks(graph, CPU)), privatizer_of(prepared, network)
     step = KipfStep(network, _sgd([network.theta], settings), source, privatizer=privatizer)
-    moves = []
-    for _ in range(settings.steps):
-        open_first_unit(network)
-        step()
-        moves.append(network.layers(network.theta.data)[0].double().numpy().copy())
-    return np.array(moves)
+    first = network.layers(network.theta.data)[0]
+    return _moved(first, settings.steps, lambda: open_first_unit(network), step)
 
 
 def _rows(prepared: list[PreparedRows], settings: Settings, undo: float) -> list[Seen]:
@@ -213,12 +209,8 @@ def _row_sums(prepared: PreparedRows, settings: Settings) -> np.ndarray:
     network = Network(model, prepared.data.graph.num_features, 2, torch_generator("audits", "probe"))
     trained = RowNetwork(network, model.activation)
     step = prepared.closed(trained, _sgd([trained.theta], settings))
-    moves = []
-    for _ in range(settings.steps):
-        flat(trained.parts(trained.theta.data))
-        step()
-        moves.append(trained.parts(trained.theta.data)[0].double().numpy().copy())
-    return np.array(moves)
+    parts = trained.parts(trained.theta.data)
+    return _moved(parts[0], settings.steps, lambda: flat(parts), step)
 
 
 def _rows_seen(prepared: PreparedRows, sums: np.ndarray) -> Seen:

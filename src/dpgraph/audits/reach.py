@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from dpgraph.audits import theory
-from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Kind, Settings, of_each, prepared_steps
+from dpgraph.audits.cases import CLIP_NORM, CPU, KINDS, Kind, Settings, of_each, prepared_step
 from dpgraph.audits.gadgets import Gadgets, Worst
 from dpgraph.audits.graphs import directed_graph, null_records, without_node
 from dpgraph.audits.probes import HUGE, flat, open_first_unit, public_divisor
@@ -24,7 +24,6 @@ from dpgraph.data.graph import Graph
 from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.weighted_rows import RowNetwork
-from dpgraph.engine.preparation.base import expected
 from dpgraph.families.lots.prepared import PreparedComponents, PreparedLots
 from dpgraph.families.pagerank.prepared import PreparedRows
 from dpgraph.families.subgraphs.audit import KEY, OTHERS, WIDTH, crowd
@@ -113,10 +112,9 @@ def _nodes(kind: Kind) -> Reach:
 
 
 def _lot(kind: Kind, settings: Settings, graph: Graph) -> torch.Tensor:
-    (prepared,) = prepared_steps(kind, settings, graph)
     network = Network(Model(architecture="mlp", hops=0, width=1), 1, 2, torch_generator("audits", "lot"))
     optimizer = torch.optim.SGD(network.parameters(), lr=settings.learning_rate)
-    step = expected(prepared, PreparedLots).step(network, optimizer)
+    step = prepared_step(PreparedLots, kind, settings, graph).step(network, optimizer)
     flat(list(network.parameters()))
     before = [parameter.detach().clone() for parameter in network.parameters()]
     step()
@@ -125,8 +123,7 @@ def _lot(kind: Kind, settings: Settings, graph: Graph) -> torch.Tensor:
 
 
 def _subgraph(kind: Kind, settings: Settings, graph: Graph) -> torch.Tensor:
-    (one,) = prepared_steps(kind, settings, graph)
-    prepared = expected(one, PreparedParts)
+    prepared = prepared_step(PreparedParts, kind, settings, graph)
     network = KipfNetwork(2, WIDTH, 2, torch_generator("audits", "kipf", KEY), CPU)
     source = source_of(prepared, GraphBlocks(graph, CPU))
     if kind.each_node:
@@ -149,8 +146,7 @@ def _rows(kind: Kind) -> Reach:
         release_noise=1.0, values_epsilon=1.0,
     )  # fmt: skip
     blank = directed_graph([], [], np.zeros((ROWS, 1)), np.full(ROWS, -1))
-    (step,) = prepared_steps(kind, settings, blank)
-    prepared = expected(step, PreparedRows)
+    prepared = prepared_step(PreparedRows, kind, settings, blank)
     roots, weights = prepared.rows.roots, np.asarray(prepared.weights.todense())
     named = weights.copy()
     named[np.arange(ROWS), roots] = 0
@@ -180,11 +176,8 @@ def release_reach(kind: Kind) -> Reach:
         values_epsilon=1e9,
     )  # fmt: skip
     star = directed_graph(np.zeros(size - 1, dtype=int), np.arange(1, size), np.ones((size, 1)), np.zeros(size))
-    sides = []
-    for graph in (star, null_records(star, [0])):
-        (step,) = prepared_steps(kind, settings, graph)
-        sides.append(np.asarray(expected(step, PreparedRows).weights.todense()))
-    gap = np.abs(sides[0] - sides[1])
+    sides = [prepared_step(PreparedRows, kind, settings, one) for one in (star, null_records(star, [0]))]
+    gap = np.abs(np.subtract(*(side.weights.toarray() for side in sides)))
     if gaussian:
         return Reach(float(np.linalg.norm(gap)), float(np.sqrt(2 * size)) * clip)
     return Reach(float(gap.max()), clip)
@@ -195,19 +188,17 @@ def component_reach(kind: Kind) -> Reach:
     records = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
     records[0] *= 1e6
     graph = directed_graph([], [], records, np.zeros(40))
-    settings, sides = Settings(components_noise=1e-6), []
-    for one in (graph, null_records(graph, [0])):
-        (step,) = prepared_steps(kind, settings, one)
-        sides.append(expected(step, PreparedComponents).matrix)
-    return Reach(float(np.linalg.norm(sides[0] - sides[1])), 1.0)
+    settings = Settings(components_noise=1e-6)
+    sides = [prepared_step(PreparedComponents, kind, settings, one) for one in (graph, null_records(graph, [0]))]
+    return Reach(float(np.linalg.norm(sides[0].matrix - sides[1].matrix)), 1.0)
 
 
 def _row_sum(kind: Kind, settings: Settings, graph: Graph) -> np.ndarray:
-    (one,) = prepared_steps(kind, settings, graph)
     model = Model(architecture="mlp", hops=0, width=1)
     initial = Network(model, graph.num_features, 2, torch_generator("audits", "rows"))
     network = RowNetwork(initial, model.activation)
-    step = expected(one, PreparedRows).closed(network, torch.optim.SGD([network.theta], lr=settings.learning_rate))
+    optimizer = torch.optim.SGD([network.theta], lr=settings.learning_rate)
+    step = prepared_step(PreparedRows, kind, settings, graph).closed(network, optimizer)
     flat(network.parts(network.theta.data))
     before = network.theta.data.clone()
     step()

@@ -20,7 +20,7 @@ from scipy.stats import chi2
 from torch import Tensor
 
 from dpgraph.audits.cases import jobs_of, prepared_by
-from dpgraph.audits.graphs import directed_graph, with_edges
+from dpgraph.audits.graphs import directed_graph, random_edges, with_edges
 from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.config.cell import Cell
 from dpgraph.config.expansion import merged
@@ -224,10 +224,10 @@ def toy_graph(nodes: int = NODES, features: int = FEATURES, *names: str) -> Grap
     """Return a graph of three communities, two thirds of which train; many features let a step draw many numbers."""
     random = numpy_generator("audits", *(names or ("scale",)))
     place, labels = np.arange(nodes), np.arange(nodes) % CLASSES
-    among = np.triu(random.random((nodes, nodes)) < np.where(labels[:, None] == labels, 0.2, 0.02), 1)
+    among = random_edges(random, nodes, np.where(labels[:, None] == labels, 0.2, 0.02))
     split = np.where(place < 2 * nodes // 3, TRAIN, np.where(place % 2, VALIDATION, TEST)).astype(np.uint8)
     records = random.normal(size=(nodes, features)) + 0.5 * np.eye(features)[labels]
-    return with_edges(directed_graph([], [], records, labels, split, CLASSES), *np.nonzero(among | among.T))
+    return with_edges(directed_graph([], [], records, labels, split, CLASSES), *np.nonzero(among))
 
 
 def closed_mechanism(cell: Cell, graph: Graph) -> NoisySteps:

@@ -10,17 +10,16 @@ folder) one line with the file and status 1.
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple
 
 from dpgraph import __version__
-from dpgraph.core.errors import Invalid, UserError, invalid, meant, one_line, shown
+from dpgraph.core.errors import Invalid, UserError, meant, one_line, shown
 
 if TYPE_CHECKING:
     from cyclopts import App
@@ -48,7 +47,6 @@ GROUPS = {  # by the module that has the commands
 }
 COMMANDS = {name: module for module, group in GROUPS.items() for name in group.commands}
 HELP = ("--help", "-h")
-KINDS: dict[Any, str] = {int: "an integer", float: "a number", bool: "no value"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -108,7 +106,8 @@ def call(name: str, words: Sequence[str]) -> int:
     try:
         function, bound, _ = app.parse_args(words)
     except CycloptsError as error:
-        raise UserError(f"{_line(error, app, words)} (dpgraph {name} --help)") from None
+        line = _slip(app, words) or one_line(str(error)).rstrip(".")
+        raise UserError(f"{line} (dpgraph {name} --help)") from None
     if not any(word.startswith("--config") for word in words):
         _name_outside()
     try:
@@ -158,36 +157,13 @@ def _refuse(line: str, status: int = 2) -> int:
     return status
 
 
-def _line(error: Any, app: Any, words: Sequence[str]) -> str:
-    """Return what cyclopts refuses in one line: the user's own word, its value, the allowed ones, the nearest one."""
-    from cyclopts import exceptions
-
-    known = [name for argument in app.assemble_argument_collection() for name in argument.names if name[0] == "-"]
-    if isinstance(error, exceptions.UnknownOptionError):
-        option = (error.token.keyword or error.token.value).partition("=")[0]
-        return f"{one_line(option)}: no such option{meant(option, known)}"
-    if isinstance(error, exceptions.UnusedCliTokensError):
-        return f"{' '.join(map(shown, error.unused_tokens or ()))}: expected no more words"
-    if isinstance(error, exceptions.MissingArgumentError) and error.argument is not None:
-        name = error.keyword or _name(error.argument)
-        options = (word.partition("=")[0] for word in words if re.match(r"--[a-z]", word))
-        for option in options:  # --datset is a slip of --dataset, and no lack of it
-            if option not in known and meant(option, known):
-                return f"{option}: no such option{meant(option, known)}"
-        return (
-            f"{name}: expected {'a value' if error.keyword else 'this option' if name[0] == '-' else 'this argument'}"
-        )
-    if isinstance(error, exceptions.CoercionError) and error.token is not None and error.argument is not None:
-        found = [one for one in get_args(error.target_type) if one is not type(None)]  # choices, or `int | None`
-        kind = found[0] if found and isinstance(found[0], type) else error.target_type
-        allowed = KINDS.get(kind) or (f"one of {', '.join(map(str, found))}" if found else "another value")
-        return str(invalid(error.token.keyword or _name(error.argument), error.token.value, allowed))
-    return one_line(str(error))
-
-
-def _name(argument: Any) -> str:
-    """Return an option as it is given, or the name of a positional argument."""
-    return str(argument.name if argument.name.startswith("-") else argument.name.lower())
+def _slip(app: App, words: Sequence[str]) -> str:
+    """Name an option that is nearly one: cyclopts misses the option that was meant instead."""
+    known = [name for argument in app.assemble_argument_collection() for name in argument.names]
+    options = (word.partition("=")[0] for word in words if word.startswith("--"))
+    return next(
+        (f"{one}: no such option{meant(one, known)}" for one in options if one not in known and meant(one, known)), ""
+    )
 
 
 def _name_outside() -> None:

@@ -1,7 +1,5 @@
 """Listings for `dpgraph list` and `explain`, as a table or as JSON."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Commands on a user's own graph."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """Options that the commands on a user's own graph share."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Commands that write a project, a data set or a method of one's own, which runs as it is."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Snakemake's command line for `dpgraph run`: targets by name, and only what they need."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil
@@ -43,6 +41,7 @@ def snakemake_command(
     """
     from dpgraph.config.paths import no_project
     from dpgraph.config.suite import suite_artefacts
+    from dpgraph.pipeline.places import jobs_of_profile, jobs_on_gpus
     from dpgraph.planning.plan import WORKFLOW, load_plan
     from dpgraph.reporting.inputs import artefact_outputs
 
@@ -68,13 +67,22 @@ def snakemake_command(
         more = shlex.split(further)
     except ValueError as error:
         raise UserError(f"--snakemake={shown(further)}: {error}") from None
-    command = [sys.executable, "-m", "dpgraph.pipeline.interruptible", *ALWAYS]
+    options = [*ALWAYS]
     if profile is not None:
-        command += ["--profile", profile]
-    if cores is not None or profile is None:
-        command += ["--cores", str(cores or os.cpu_count() or 1)]
-    command += ["--dry-run"] * dry_run + ["--keep-going"] * keep_going
-    return [*command, *more, "--config", *config.items(), "--", *files, *others]
+        options += ["--profile", profile]
+        places = jobs_of_profile([*options, *more])
+    else:
+        places = cores = cores or os.cpu_count() or 1
+        if config.device == "cuda":
+            slots = jobs_on_gpus(load_plan(config))
+            options += ["--resources", f"gpu={slots}"]
+            places = min(cores, slots)
+    if cores is not None:
+        options += ["--cores", str(cores)]
+    options += ["--dry-run"] * dry_run + ["--keep-going"] * keep_going + more
+    config = config.model_copy(update={"parallel_jobs": config.parallel_jobs or places})
+    command = [sys.executable, "-m", "dpgraph.pipeline.interruptible", *options]
+    return [*command, "--config", *config.items(), "--", *files, *others]
 
 
 def _check_writable(folder: Path) -> None:

@@ -107,12 +107,15 @@ def train(
         workers: Seeds at a time, one single-threaded process each.
     """
     from dpgraph.pipeline.jobs import train_bundle
+    from dpgraph.pipeline.places import choose_gpu
     from dpgraph.pipeline.run_files import read_runs
     from dpgraph.pipeline.stages import train_cell
 
     only_one({"RUNS": runs, "--cell": cell})
     if runs is not None:
-        return train_bundle(read_runs(runs, "train"), device, workers)
+        bundle = read_runs(runs, "train")
+        choose_gpu(bundle.name, device)
+        return train_bundle(bundle, device, workers)
     read, folder, out = _cell(cell, graph, out)
     record = train_cell(read, out, graph_folder=folder, calibration_path=calibration, device=device, workers=workers)
     print(outcome_in_words(read, record))

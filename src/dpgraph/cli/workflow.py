@@ -1,9 +1,8 @@
 """Commands of the workflow: what a suite holds, costs and has done, and Snakemake that makes it."""
 
-from __future__ import annotations
-
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -115,49 +114,53 @@ def cost(
     out: Path | None = None,
     suite: PlanOptions = ANY_SUITE,
 ) -> None:
-    """Estimate hours, memory and wall time of each artefact before it runs.
+    """Estimate hours of cores and of GPUs, memory and wall time of each artefact before it runs.
 
     Example: dpgraph cost --suite demo
 
     Args:
-        jobs: Cells that are trained side by side (default: the cores of this machine; 1 with device=cuda).
+        jobs: Jobs that run side by side (default: the cores of this machine; with device=cuda what its GPUs hold).
         learn: Note what training took in the suite's run, for later estimates.
         out: With --learn: CSV file (default: workflow/throughputs.csv), in which the suite's rows of the device are
             replaced.
     """
+    from dpgraph.config.config import MOST_JOBS
+    from dpgraph.pipeline.bundles import training_bundles
+    from dpgraph.pipeline.places import jobs_on_gpus
     from dpgraph.planning import cost as costing
+    from dpgraph.planning import throughputs
 
     plan = suite.plan()
     if learn:
         from dpgraph.reporting.results import read_results
 
-        rows = costing.measured(plan, read_results(plan.paths.results))
-        file = out or suite.workflow / costing.FILE
-        kept = costing.read_throughputs(file) if file.is_file() else []
-        again = {(row.suite, row.device) for row in rows}
-        costing.write_throughputs([*(row for row in kept if (row.suite, row.device) not in again), *rows], file)
-        print(f"{file}: {len(rows)} rows of suite {plan.suite.name}, one for each method, data set and device")
+        learnt = costing.measured(plan, read_results(plan.paths.results))
+        file = out or suite.workflow / throughputs.FILE
+        kept = throughputs.read_throughputs(file) if file.is_file() else []
+        again = {(row.suite, row.device) for row in learnt}
+        throughputs.write_throughputs([*(row for row in kept if (row.suite, row.device) not in again), *learnt], file)
+        print(f"{file}: {len(learnt)} rows of suite {plan.suite.name}, one for each method, data set and device")
         return
-    known = costing.known_of(plan)
-    if not known.rows:
-        raise UserError(f"device={plan.config.device}: no throughput was measured: run a suite, then `cost --learn`")
     on_gpu = plan.config.device == "cuda"
     if jobs is None:
-        jobs = 1 if on_gpu else os.cpu_count() or 1
-    if jobs < 1:
-        raise invalid("--jobs", jobs, "an integer >= 1")
-    costs = costing.costs(plan, known, jobs)
-    print(costing.table_of(costs))
-    named = [", ".join(dict.fromkeys(getattr(row, name) for row in known.rows)) for name in ("processor", "suite")]
+        jobs = plan.config.parallel_jobs or (jobs_on_gpus(plan) if on_gpu else os.cpu_count() or 1)
+    if not 1 <= jobs <= MOST_JOBS:
+        raise invalid("--jobs", jobs, f"an integer from 1 to {MOST_JOBS}")
+    rows = costing.costs(plan, jobs)
+    if not rows[-1].gpu and on_gpu:
+        raise UserError("device=cuda: no throughput was measured: run a suite, then `cost --learn`")
+    print(costing.table_of(rows))
+    plan = replace(plan, config=plan.config.model_copy(update={"parallel_jobs": jobs}))
+    print(f"\nEstimates, of one core and of one GPU. {costing.measured_on(plan)}")
     print(
-        f"\nEstimates. Hours of one {'GPU' if on_gpu else 'core'}, measured on {named[0]} in "
-        f"{sum(row.cells for row in known.rows):,} cells of suites {named[1]}.\n"
         "Range: a tenth of a method's cells on a data set took less than the lower end in one suite, a tenth more\n"
-        f"than the upper. Wall hours: with {jobs} job{'s' * (jobs > 1)} side by side, an upper bound without data "
-        "stages.\n"
-        "Rows share cells; the last row has each once."
-        + ("\n* with cells of methods that were not measured: the law of all methods." if costs[-1].unmeasured else "")
+        "than the upper; for a GPU's rates, the least and the most that was measured. Wall hours: of "
+        f"{len(training_bundles(plan)):,} training jobs,\n{jobs} side by side, each with a "
+        f"{'GPU' if on_gpu else 'core'} of its own; an upper bound without data stages. Rows share cells; the last row "
+        "has each once."
     )
+    if any(one.unmeasured for row in rows for one in (row.core, row.gpu) if one):
+        print("* with cells that were not measured: the law of all methods, or the rate of other work.")
 
 
 def ship(*, rows: Path | None = None, out: Path = Path("docs/results"), suite: PlanOptions = ANY_SUITE) -> None:

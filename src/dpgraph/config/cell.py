@@ -33,21 +33,15 @@ class Task(Finite):
     """A learning task: a data set, its setting, its split and a public transformation of its features."""
 
     dataset: TaskName = Field(description="Name in the data set registry")
-    setting: Literal["transductive", "disjoint", "clustered"] = Field(
-        default="transductive",
-        description="Which edges training and inference see: all; none between splits; none between clusters' splits",
-    )
-    split: str = Field(
-        default="public",
-        description="public (official), train-rest (public validation and test nodes, all others train: Igamberdiev), "
-        "random-A-B-C (percent, keyed by the data set's name), per-class-A-B (training and validation nodes of each "
-        "class, drawn by the labels), ratio-A-B-C (percent; only with setting clustered)",
-    )
-    features: str = Field(
-        default="raw",
-        description="raw, l1 (rows that sum to 1), l2 (rows of norm 1) or project-D (rows of norm 1, then a public "
-        "random projection to D dimensions): record by record, so it costs no privacy",
-    )
+    setting: Literal["transductive", "disjoint", "clustered"] = "transductive"
+    """Which edges training and inference see: all; none between splits; none between clusters' splits"""
+    split: str = "public"
+    """public (official), train-rest (public validation and test nodes, all others train: Igamberdiev), random-A-B-C
+    (percent, keyed by the data set's name), per-class-A-B (training and validation nodes of each class, drawn by the
+    labels), ratio-A-B-C (percent; only with setting clustered)"""
+    features: str = "raw"
+    """raw, l1 (rows that sum to 1), l2 (rows of norm 1) or project-D (rows of norm 1, then a public random projection
+    to D dimensions): record by record, so it costs no privacy"""
 
     @field_validator("split")
     @classmethod
@@ -104,22 +98,16 @@ class Model(Finite):
 
     architecture: Literal["mlp", "gcn", "gin", "gat", "kipf"] = "gcn"
     hops: int = Field(default=1, ge=0, le=2, description="r, layers of message passing; 0 for an MLP")
-    encoder_layers: int = Field(
-        default=1,
-        ge=0,
-        le=1000,
-        description="n_enc; 0 (mlp only): the decoder reads records, with n_dec = 1 softmax regression",
-    )
+    encoder_layers: int = Field(default=1, ge=0, le=1000)
+    """n_enc; 0 (mlp only): the decoder reads records, with n_dec = 1 softmax regression"""
     decoder_layers: int = Field(default=1, ge=1, le=1000, description="n_dec, its last layer gives the logits")
     width: int = Field(default=256, ge=1, le=100_000, description="Latent size of encoder, message passing and decoder")
     activation: Literal["relu", "tanh"] = "tanh"
     heads: int = Field(default=10, ge=1, le=1000, description="Attention heads (gat only)")
     dropout: float = Field(default=0.0, ge=0, lt=1, description="After each hidden layer, in training")
-    inference_own_weight: float = Field(
-        default=0.0, ge=0, le=1,
-        description="alpha of predictions: alpha times a node's logits without neighbours plus 1 - alpha times those "
-        "with them (a step of power iteration with teleport alpha); gcn, gin and gat",
-    )  # fmt: skip
+    inference_own_weight: float = Field(default=0.0, ge=0, le=1)
+    """alpha of predictions: alpha times a node's logits without neighbours plus 1 - alpha times those with them (a step
+    of power iteration with teleport alpha); gcn, gin and gat"""
 
     @model_validator(mode="after")
     def _hops(self) -> Self:
@@ -159,17 +147,13 @@ class Training(Finite):
     optimizer: Literal["adam", "sgd"] = "adam"
     learning_rate: float = Field(gt=0)
     momentum: float = Field(default=0.0, ge=0, lt=1, description="SGD only")
-    steps: Annotated[int, Field(ge=1, le=LARGE)] | Literal["max"] = Field(
-        description="T, or max: as many as the privacy target allows at the given noise multiplier"
-    )
-    evaluations: int = Field(
-        default=1, ge=1, le=100_000, description="Points of the learning curve, the last step included"
-    )
-    precision: Literal["float32", "tf32", "bf16"] = Field(
-        default="float32",
-        description="Operands of products of matrices: tf32 (10 bits, on a GPU), bf16 (7 bits, on a CPU that has it; "
-        "on a GPU tf32); clipping allows for the rounding",
-    )
+    steps: Annotated[int, Field(ge=1, le=LARGE)] | Literal["max"]
+    """T, or max: as many as the privacy target allows at the given noise multiplier"""
+    evaluations: int = Field(default=1, ge=1, le=100_000)
+    """Points of the learning curve, the last step included"""
+    precision: Literal["float32", "tf32", "bf16"] = "float32"
+    """Operands of products of matrices: tf32 (10 bits, on a GPU), bf16 (7 bits, on a CPU that has it; on a GPU tf32);
+    clipping allows for the rounding"""
 
     def roots_per_step(self, num_train: int) -> float:
         """Return how many nodes a step has a loss of, to estimate what it costs."""
@@ -179,9 +163,8 @@ class Training(Finite):
 class RootBatches(Training):
     """Batches of roots. Exactly one of `batch_size` and `sampling_rate` is given."""
 
-    batch_size: int | None = Field(
-        default=None, ge=1, le=LARGE, description="m; its expectation under Poisson sampling"
-    )
+    batch_size: int | None = Field(default=None, ge=1, le=LARGE)
+    """m; its expectation under Poisson sampling"""
     sampling_rate: float | None = Field(default=None, gt=0, le=1, description="q; batches have q * N roots")
 
     @model_validator(mode="after")
@@ -199,11 +182,9 @@ class RootBatches(Training):
 class RecordBatches(RootBatches):
     """Batches of roots whose gradients read one record each."""
 
-    engine: Literal["own", "opacus"] = Field(
-        default="own",
-        description="What forms gradients of single records: own (closed forms) or opacus (its GradSampleModule); the "
-        "clip norm, batches, noise and accountant are the same",
-    )
+    engine: Literal["own", "opacus"] = "own"
+    """What forms gradients of single records: own (closed forms) or opacus (its GradSampleModule); the clip norm,
+    batches, noise and accountant are the same"""
 
     def check_engine(self, variant: str, known: tuple[str, ...]) -> None:
         """Raise ValueError unless `variant` clips one record's whole gradient in Poisson batches, as Opacus does."""
@@ -217,9 +198,8 @@ class RecordBatches(RootBatches):
 class NodeParts(Training):
     """Fixed or fresh parts of the training nodes, of which each step reads one."""
 
-    num_splits: int = Field(
-        ge=1, le=LARGE, description="s, parts of the training nodes; an epoch has s steps (Igamberdiev)"
-    )
+    num_splits: int = Field(ge=1, le=LARGE)
+    """s, parts of the training nodes; an epoch has s steps (Igamberdiev)"""
     train_share: float = Field(default=1.0, gt=0, le=1, description="Share of the training nodes that have a loss")
 
     def roots_per_step(self, num_train: int) -> float:
@@ -231,15 +211,10 @@ class Privacy(Finite):
 
     variant: str = Field(default="rigorous", description="Which mechanism; the method's specification names them")
     epsilon: float | None = Field(default=None, gt=0, description="Target, under the accountant of the variant")
-    noise_multiplier: float | None = Field(
-        default=None, gt=0, description="Noise std / clip norm, but where the variant's mechanism says another unit"
-    )
-    delta: float | None = Field(
-        default=None,
-        gt=0,
-        lt=1,
-        description="None: 1 / (10 N), N the roots; N of all protected where that is too large for them",
-    )
+    noise_multiplier: float | None = Field(default=None, gt=0)
+    """Noise std / clip norm, but where the variant's mechanism says another unit"""
+    delta: float | None = Field(default=None, gt=0, lt=1)
+    """None: 1 / (10 N), N the roots; N of all protected where that is too large for them"""
     clip_norm: float = Field(default=1.0, gt=0, description="C, public")
 
 
@@ -258,11 +233,9 @@ class Cell(Finite):
     training: Training
     privacy: Privacy | None = None
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=LARGE)], ...], Field(min_length=1, max_length=10_000)]
-    seeds_per_split: int | None = Field(
-        default=None, ge=2, le=10_000,
-        description="Crossed design of splits and initialisations (view variance): seed s has random split s // n and "
-        "initialisation s % n; null: split s and initialisation s",
-    )  # fmt: skip
+    seeds_per_split: int | None = Field(default=None, ge=2, le=10_000)
+    """Crossed design of splits and initialisations (view variance): seed s has random split s // n and initialisation s
+    % n; null: split s and initialisation s"""
 
     @field_validator("seeds")
     @classmethod
@@ -368,12 +341,7 @@ class TreePrivacy(Privacy):
     """A cell of methods on ego trees with bounded lists."""
 
     max_degree: int = Field(default=4, ge=1, le=LARGE, description="K: lists in which a node may occur")
-    list_cap: int | None = Field(
-        default=None, ge=1, le=LARGE, description="D of the stable sampler: a list's longest length; None: K"
-    )
-    clip_percentile: float = Field(
-        default=75.0,
-        gt=0,
-        lt=100,
-        description="Percentile of the initial gradient norms (variant published; data-dependent)",
-    )
+    list_cap: int | None = Field(default=None, ge=1, le=LARGE)
+    """D of the stable sampler: a list's longest length; None: K"""
+    clip_percentile: float = Field(default=75.0, gt=0, lt=100)
+    """Percentile of the initial gradient norms (variant published; data-dependent)"""

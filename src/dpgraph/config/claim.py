@@ -27,14 +27,11 @@ Premise = Annotated[SimpleTest, Field(discriminator="kind")]
 class OwnResults(Finite):
     """A paper's own data and mechanisms; all that is not named here is a substitute, and decides no claim of it."""
 
-    data: tuple[dict[str, str], ...] = Field(
-        min_length=1, description="Parts of a task: {dataset: cora, split: train-rest}; what is not named may be any"
-    )
-    mechanisms: tuple[str, ...] = Field(
-        min_length=1,
-        description="method, or method/variant for a private one, as the package calls them: dp-gnn/published; "
-        "* matches any characters",
-    )
+    data: tuple[dict[str, str], ...] = Field(min_length=1)
+    """Parts of a task: {dataset: cora, split: train-rest}; what is not named may be any"""
+    mechanisms: tuple[str, ...] = Field(min_length=1)
+    """method, or method/variant for a private one, as the package calls them: dp-gnn/published; * matches any
+    characters"""
 
     def covers(self, cell: Cell) -> bool:
         """Return whether both the data and the mechanism of a cell are the paper's own."""
@@ -46,27 +43,20 @@ class OwnResults(Finite):
 
 
 class Claim(Finite):
-    sentence: Annotated[str, Field(min_length=10, max_length=600)] | None = Field(
-        default=None, description="The paper's own words, shortened by … ; null: a claim of this project, not a paper's"
-    )
+    sentence: Annotated[str, Field(min_length=10, max_length=600)] | None = None
+    """The paper's own words, shortened by … ; null: a claim of this project, not a paper's"""
     statement: str
     source: str = Field(description="Section, table or figure of the paper")
     own_numbers: str = Field(default="", description="What the paper's own printed numbers say of it")
-    premises: tuple[Premise, ...] = Field(
-        default=(),
-        description="What the sentence takes for granted, tested on the same data; `part` says it in words. Where one "
-        "is not shown at 5 % the claim has no other verdict than that",
-    )
-    readings: dict[str, dict[str, str]] = Field(
-        default_factory=dict,
-        description="By the name of a reading of the paper: endings of ids of methods and artefacts, each with what "
-        "stands in its place. None: the ids as they are. Each reading has a verdict",
-    )
-    asserts: Points | None = Field(
-        default=None,
-        description="The difference that the statement names, where the paper prints none: what power is about. "
-        "Larger than the margin of the claim's tests",
-    )
+    premises: tuple[Premise, ...] = ()
+    """What the sentence takes for granted, tested on the same data; `part` says it in words. Where one is not shown at
+    5 % the claim has no other verdict than that"""
+    readings: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """By the name of a reading of the paper: endings of ids of methods and artefacts, each with what stands in its
+    place. None: the ids as they are. Each reading has a verdict"""
+    asserts: Points | None = None
+    """The difference that the statement names, where the paper prints none: what power is about. Larger than the margin
+    of the claim's tests"""
     test: Annotated[SimpleTest | AllOf | OtherTest, Field(discriminator="kind")]
 
     @model_validator(mode="after")

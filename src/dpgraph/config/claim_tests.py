@@ -39,10 +39,16 @@ class PartTest(Finite):
     part: Annotated[str, Field(max_length=160)] = Field(default="", description="What it tests, in a few words")
 
 
-class OnDataSets(PartTest):
+class OnArtefact(PartTest):
+    """A test on the results of an artefact."""
+
+    artefact: Id
+    tasks: Tasks = None
+
+
+class OnDataSets(OnArtefact):
     """A test that is made on every data set of its artefact alike."""
 
-    tasks: Tasks = None
     across: Across = "each"
 
 
@@ -53,7 +59,6 @@ class Greater(OnDataSets):
     """
 
     kind: Literal["greater"] = "greater"
-    artefact: Id
     better: tuple[Id, ...] = Field(min_length=1)
     worse: tuple[Id, ...] = Field(min_length=1)
     worse_in: Id | None = Field(default=None, description="Artefact of `worse`; null: the same")
@@ -66,7 +71,6 @@ class Similar(OnDataSets):
     """A test that the means of every pair differ by less than `within`, on every task: two one-sided tests per pair."""
 
     kind: Literal["similar"] = "similar"
-    artefact: Id
     pairs: tuple[tuple[Id, Id], ...] = Field(min_length=1)
     second_in: Id | None = Field(default=None, description="Artefact of each pair's second method; null: the same")
     within: Points
@@ -78,7 +82,6 @@ class GrowingGap(OnDataSets):
     """The gap between `better` and each of `worse` grows from the smallest to the largest epsilon, on every task."""
 
     kind: Literal["growing-gap"] = "growing-gap"
-    artefact: Id
     better: Id
     worse: tuple[Id, ...] = Field(min_length=1)
 
@@ -89,7 +92,6 @@ class Curve(OnDataSets):
     Over values a curve is taken at the target epsilons of `at`, over epsilon at the sweep's `values`.
     """
 
-    artefact: Id
     methods: tuple[Id, ...] = Field(min_length=1)
     over: Over = "values"
     start: End = None
@@ -135,7 +137,6 @@ class NearBest(OnDataSets):
     """A test that `methods` at each of `values` of a sweep are less than `within` below the best value."""
 
     kind: Literal["near-best"] = "near-best"
-    artefact: Id
     methods: tuple[Id, ...] = Field(min_length=1)
     values: tuple[str, ...] = Field(min_length=1, description="Labels of the sweep's values")
     within: Points
@@ -146,7 +147,6 @@ class SmallerRange(OnDataSets):
     """The means of each of `methods` vary less over the sweep `artefact` than over the sweep `than`."""
 
     kind: Literal["smaller-range"] = "smaller-range"
-    artefact: Id
     than: Id
     methods: tuple[Id, ...] = Field(min_length=1)
 
@@ -155,7 +155,6 @@ class AboveChance(OnDataSets):
     """Each of `methods` has a higher mean than the share of the largest class of the test nodes."""
 
     kind: Literal["above-chance"] = "above-chance"
-    artefact: Id
     methods: tuple[Id, ...] = Field(min_length=1)
     values: Values = None
     at: At = "largest-epsilon"
@@ -165,7 +164,6 @@ class Regime(OnDataSets):
     """Each of `methods` is less than `within` below what the paper prints for it, or above `least`."""
 
     kind: Literal["regime"] = "regime"
-    artefact: Id
     methods: tuple[Id, ...] = Field(min_length=1)
     within: Points | None = Field(default=None, description="Below the printed number of each data set")
     least: float | None = Field(default=None, description="Where prose gives the number; in the metric's unit")
@@ -183,12 +181,11 @@ class Acted(OnDataSets):
     """In every pair the two methods differ from seed to seed: the mean absolute difference is above 0."""
 
     kind: Literal["acted"] = "acted"
-    artefact: Id
     pairs: tuple[tuple[Id, Id], ...] = Field(min_length=1)
     at: At = "largest-epsilon"
 
 
-class RarerClasses(PartTest):
+class RarerClasses(OnArtefact):
     """The rarer a class in the training data, the more of its accuracy privacy costs (view class-wise).
 
     Spearman's correlation over classes of training frequency with accuracy(reference) - accuracy(method), means over
@@ -197,10 +194,8 @@ class RarerClasses(PartTest):
     """
 
     kind: Literal["rarer-classes"] = "rarer-classes"
-    artefact: Id
     methods: tuple[Id, ...] = Field(min_length=1)
     reference: Id = Field(description="The method without privacy")
-    tasks: Tasks = None
 
 
 class WeightedMean(Finite):
@@ -223,7 +218,6 @@ class WeightedSum(OnDataSets):
     """
 
     kind: Literal["weighted-sum"] = "weighted-sum"
-    artefact: Id
     terms: tuple[WeightedMean, ...] = Field(min_length=1)
     above: float = 0.0
 
@@ -255,41 +249,35 @@ class Computed(PartTest):
     ]
 
 
-class RiseAndFall(PartTest):
-    """Along training a metric rises from its first evaluation to one between, and falls from there to its last.
+class RiseAndFall(OnArtefact):
+    """Along training (view training) a metric rises from its first evaluation to one between, and then falls.
 
     Evaluations at which one seed has no value are left out. The highest one between is chosen for each seed by the
     mean of all other seeds, so that no seed's own noise makes it high.
     """
 
     kind: Literal["rise-and-fall"] = "rise-and-fall"
-    artefact: Id = Field(description="Of view training")
     methods: tuple[Id, ...] = Field(min_length=1)
-    tasks: Tasks = None
 
 
-class EveryClass(PartTest):
-    """A test that the artefact's distance is larger for `higher` than for `lower`, one comparison for each class."""
+class EveryClass(OnArtefact):
+    """The distance (view inversion) is larger for `higher` than for `lower`, one comparison for each class."""
 
     kind: Literal["every-class"] = "every-class"
-    artefact: Id = Field(description="Of view inversion")
     higher: Id
     lower: Id
-    tasks: Tasks = None
 
 
-class AtEqualAccuracy(PartTest):
-    """`higher` is above each of `lower` at equal test accuracy, where both reach it.
+class AtEqualAccuracy(OnArtefact):
+    """`higher` is above each of `lower` at equal test accuracy, where both reach it (view matched).
 
     Each seed's values are joined by straight lines along the accuracy of its runs, and compared at the ends and the
     middle of what all seeds of both methods reach. Without a common range there is no comparison.
     """
 
     kind: Literal["at-equal-accuracy"] = "at-equal-accuracy"
-    artefact: Id = Field(description="Of view matched")
     higher: Id
     lower: tuple[Id, ...] = Field(min_length=1)
-    tasks: Tasks = None
 
 
 class NotTested(PartTest):

@@ -1,7 +1,5 @@
 """config.yaml: what to run and where files are. How to run it (cores, cluster) is set by Snakemake and its profile."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -18,44 +16,38 @@ from dpgraph.core.errors import UserError, meant, one_line, shown
 
 M = TypeVar("M", bound=Frozen)
 Folder = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*$")]
-MOST_SEEDS = 10_000
+MOST_SEEDS = MOST_JOBS = 10_000
 LONGEST_REASON = 2000
 
 
 class Config(Finite):
-    suite: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] = Field(
-        default="demo", description="File below workflow/suites/: demo, cpu, paper or one of yours"
-    )
+    suite: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] = "demo"
+    """File below workflow/suites/: demo, cpu, paper or one of yours"""
     papers: tuple[str, ...] | None = Field(default=None, description="Papers of the suite to run; null: all")
-    artefacts: tuple[str, ...] | None = Field(
-        default=None, description="Artefacts to run, e.g. [daigavane/table1]; null: all of the suite"
-    )
-    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | None = Field(
-        default=None, description="Seeds per cell, 0 to seeds - 1; null: what the suite says"
-    )
+    artefacts: tuple[str, ...] | None = None
+    """Artefacts to run, e.g. [daigavane/table1]; null: all of the suite"""
+    seeds: Annotated[int, Field(ge=1, le=MOST_SEEDS)] | None = None
+    """Seeds per cell, 0 to seeds - 1; null: what the suite says"""
     device: Literal["auto", "cpu", "cuda"] = Field(default="auto", description="auto: a GPU where there is one")
-    mirrors: tuple[Folder, ...] = Field(
-        default=(), description="Folders that hold data files, tried before the URLs; $DPGRAPH_MIRROR comes after them"
-    )
-    data: Folder = Field(
-        default="data", description="Folder of raw files and preprocessed graphs, shared by all suites"
-    )
+    mirrors: tuple[Folder, ...] = ()
+    """Folders that hold data files, tried before the URLs; $DPGRAPH_MIRROR comes after them"""
+    data: Folder = "data"
+    """Folder of raw files and preprocessed graphs, shared by all suites"""
     results: Folder = Field(default="results", description="A suite writes below results/<suite>/")
-    registry: tuple[Folder, ...] = Field(
-        default=(),
-        description="Files and folders of your own data sets and methods (docs/how-to/extend-from-outside.md)",
-    )
-    minutes_per_job: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="Cells of one task share a job up to this estimated time on one core; null: what the suite says",
-    )
-    when_data_is_missing: Literal["record", "fail"] = Field(
-        default="record", description="record: tables show 'not run (data not available)'; fail: stop the workflow"
-    )
+    registry: tuple[Folder, ...] = ()
+    """Files and folders of your own data sets and methods (docs/how-to/extend-from-outside.md)"""
+    parallel_jobs: Annotated[int, Field(ge=1, le=MOST_JOBS)] | None = None
+    """Jobs that run side by side; cells share jobs so that each of these has at least two, of an hour at most.
+    null: as `dpgraph run` counts cores, GPUs or the profile's jobs; without it 16, of at least two minutes"""
+    jobs_per_gpu: Annotated[int, Field(ge=1, le=MOST_JOBS)] | None = None
+    """Training jobs that share a GPU of this machine; null: as many as fit in its memory, at most 12"""
+    when_data_is_missing: Literal["record", "fail"] = "record"
+    """record: tables show 'not run (data not available)'; fail: stop the workflow"""
 
     def arguments(self) -> str:
-        """Return this config as command-line options of the stages that need the plan."""
-        return " ".join(f"--set {shlex.quote(item)}" for item in self.items())
+        """Return this config as options of the stages that need the plan; what only groups cells changes no stage."""
+        plan = self.model_copy(update={"parallel_jobs": None, "jobs_per_gpu": None})
+        return " ".join(f"--set {shlex.quote(item)}" for item in plan.items())
 
     def overrides(self) -> str:
         """Return this config as values of Snakemake's `--config`."""

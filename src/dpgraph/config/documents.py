@@ -1,6 +1,4 @@
-"""YAML and JSON as users write them: a key that occurs twice is refused, and every error is one line."""
-
-from __future__ import annotations
+"""YAML and JSON as users write them: every error is one line; YAML with a key that occurs twice is refused."""
 
 import json
 from pathlib import Path
@@ -44,18 +42,10 @@ def yaml_value(text: str, where: str) -> Any:
 def json_value(text: str, where: str) -> Any:
     """Return the plain data of JSON."""
     try:
-        return json.loads(text, object_pairs_hook=_unique)
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise UserError(f"{where}: not valid JSON: {shown(reason)}") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"key {shown(next(name for name in names if names.count(name) > 1))} occurs twice")
-    return mapping
 
 
 # in C where PyYAML was built with it: every start of Snakemake and every job reads the suite's files

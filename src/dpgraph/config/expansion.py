@@ -4,8 +4,6 @@ Plain data to plain data; docs/reference/workflow-files.md describes it. A file 
 it is.
 """
 
-from __future__ import annotations
-
 import re
 from collections import ChainMap
 from collections.abc import Iterator, Mapping

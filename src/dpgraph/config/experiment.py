@@ -20,17 +20,13 @@ class Difference(Finite):
     """Why compared cells may differ in a setting."""
 
     why: Annotated[str, Field(min_length=10)]
-    between: tuple[Setting, ...] = Field(
-        default=(), description="Only between cells that differ in one of these settings; none: between any methods"
-    )
-    methods: tuple[str, ...] = Field(
-        default=("*",), description="Only where one of the two methods is among these; * matches any characters"
-    )
-    searched: bool = Field(
-        default=False,
-        description="Only where each of the two cells has what its method's settings file chose, or, where that did "
-        "not choose this setting, the default",
-    )
+    between: tuple[Setting, ...] = ()
+    """Only between cells that differ in one of these settings; none: between any methods"""
+    methods: tuple[str, ...] = ("*",)
+    """Only where one of the two methods is among these; * matches any characters"""
+    searched: bool = False
+    """Only where each of the two cells has what its method's settings file chose, or, where that did not choose this
+    setting, the default"""
 
 
 Varies = dict[Setting, Difference | tuple[Difference, ...]]
@@ -50,31 +46,23 @@ class MethodRow(Finite):
     label: str = Field(description="At most 24 characters, as long as a legend has room for")
     about: str | None = Field(default=None, description="What the label leaves out, a sentence of at most 25 words")
     method: str = Field(description="A method by its name: gnn, mlp, dp-gnn, dp-mlp")
-    set: dict[str, Any] = Field(
-        default_factory=dict,
-        description="What makes the row this method: a part of a cell that no rule of a suite overrides",
-    )
-    published: dict[kinds.Id, dict[str, str]] = Field(
-        default_factory=dict,
-        description="Per table of the paper, the columns that identify this method's rows in published/*.csv",
-    )
+    set: dict[str, Any] = Field(default_factory=dict)
+    """What makes the row this method: a part of a cell that no rule of a suite overrides"""
+    published: dict[kinds.Id, dict[str, str]] = Field(default_factory=dict)
+    """Per table of the paper, the columns that identify this method's rows in published/*.csv"""
 
 
 class Sweep(Finite):
     """One hyper-parameter that an artefact varies; the suite's grids name its values."""
 
     label: str = Field(description="Label of the axis: Batch size m")
-    settings: tuple[Setting, ...] = Field(
-        default=(), description="Settings that vary with the value, by dotted path: training.batch_size"
-    )
-    published_key: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = Field(
-        default=None,
-        description="Its key in column other_params of published/*.csv; several keys for labels with as many parts "
-        "(600, 4); null: not in the paper",
-    )
-    published_default: str | None = Field(
-        default=None, description="Label of the value that printed rows without the key have"
-    )
+    settings: tuple[Setting, ...] = ()
+    """Settings that vary with the value, by dotted path: training.batch_size"""
+    published_key: str | Annotated[tuple[str, ...], Field(min_length=2)] | None = None
+    """Its key in column other_params of published/*.csv; several keys for labels with as many parts (600, 4); null: not
+    in the paper"""
+    published_default: str | None = None
+    """Label of the value that printed rows without the key have"""
 
 
 class ReleaseAxis(Finite):
@@ -85,28 +73,22 @@ class ReleaseAxis(Finite):
     """
 
     training_epsilon: Annotated[float, Field(gt=0)] = Field(description="epsilon_sgd, in units of the axis")
-    factor: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=1.0, description="q', where the axis shows epsilon after the thesis' multiplication by it"
-    )
+    factor: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """q', where the axis shows epsilon after the thesis' multiplication by it"""
 
 
 class Search(Finite):
     """Hyper-parameter search: every trial is a cell; the best on validation data is selected."""
 
-    strategy: Literal["grid", "random", "orthogonal"] = Field(
-        description="grid: every combination; random: so many; orthogonal: of three settings with n values each n * n "
-        "trials, in which each pair of values of two settings occurs once (an orthogonal array of strength 2)"
-    )
-    space: dict[str, tuple[Any, ...]] = Field(
-        min_length=1, description="Values by dotted path in a cell, e.g. training.learning_rate: [0.001, 0.01]"
-    )
-    trials: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        default=None, description="random: how many, on average for the distributions below; else null"
-    )
-    distribution: Literal["fixed", "geometric", "poisson"] = Field(
-        default="fixed",
-        description="Of the number of random trials; a theorem covers the selection for geometric and poisson",
-    )
+    strategy: Literal["grid", "random", "orthogonal"]
+    """grid: every combination; random: so many; orthogonal: of three settings with n values each n * n trials, in which
+    each pair of values of two settings occurs once (an orthogonal array of strength 2)"""
+    space: dict[str, Annotated[tuple[Any, ...], Field(min_length=1)]] = Field(min_length=1)
+    """Values by dotted path in a cell, e.g. training.learning_rate: [0.001, 0.01]"""
+    trials: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """random: how many, on average for the distributions below; else null"""
+    distribution: Literal["fixed", "geometric", "poisson"] = "fixed"
+    """Of the number of random trials; a theorem covers the selection for geometric and poisson"""
     metric: str = "accuracy/val"
 
     @model_validator(mode="after")
@@ -115,9 +97,6 @@ class Search(Finite):
             raise ValueError(f"strategy={self.strategy}, trials={self.trials}: expected trials exactly when random")
         if self.strategy != "random" and self.distribution != "fixed":
             raise ValueError(f"distribution={self.distribution}: expected fixed with strategy={self.strategy}")
-        for path, values in self.space.items():
-            if not values:
-                raise ValueError(f"space.{path}=[]: expected at least one value")
         lengths = [len(values) for values in self.space.values()]
         if self.strategy == "orthogonal" and (len(lengths) != 3 or len(set(lengths)) > 1):
             raise ValueError(f"space: {lengths} values: expected three settings with as many values each")
@@ -165,69 +144,40 @@ class Artefact(Finite):
     """A table or figure of the paper."""
 
     kind: Literal["table", "figure"]
-    view: View = Field(
-        description="How it is made: accuracy (methods by data sets), statistics (of data sets), "
-        "privacy-utility (accuracy against epsilon), sweep (accuracy by the values of one hyper-parameter), "
-        "class-wise (accuracy of each class, ordered by frequency), search (trials of a hyper-parameter search), "
-        "accounting (noise and both epsilons, without training), hard-cases (of the test nodes that a reference "
-        "misclassifies, the share that a method misclassifies too; drawn as a sweep, or against epsilon), confusion "
-        "(heat maps of true and predicted classes, or a table of the largest confusions), embedding (t-SNE of the "
-        "training nodes' embeddings), membership (attacks on who was in the training data, next to what the rigorous "
-        "epsilon allows), variance (of a crossed design, seeds_per_split in the cells: parts of the variance between "
-        "splits, between initialisations, and the rest), "
-        "hyperparameters (ours next to the paper's), bounds (of relational learning, along orders and steps), training "
-        "(a metric along the steps of training), inversion (accuracy and distances of model inversion, in a figure by "
-        "class), matched (a metric against accuracy, a curve per method), gallery (reconstructions of classes next "
-        "to images of them) and subclasses (images of the largest subclasses): never shipped; presence (what others' "
-        "predictions show of records that are there by a coin), shares (parts of a budget, without training), gains "
-        "(accuracy less that of a reference, by mean degree and homophily)"
-    )
+    view: View
+    """What it shows; docs/reference/workflow-files.md describes each view"""
     title: str
     caption: str = ""
     metric: str = Field(default="accuracy/test", description="hard-cases and presence: not given, they have their own")
     second_metric: str | None = Field(default=None, description="training: another metric, drawn with dashes")
-    spline: bool = Field(
-        default=False,
-        description="training: a smoothing spline through the means, its smoothness by generalised cross-validation",
-    )
+    spline: bool = False
+    """training: a smoothing spline through the means, its smoothness by generalised cross-validation"""
     methods: tuple[kinds.Id, ...] = ()
     layout: Layout | None = Field(default=None, description="accuracy, of its wide form; null: methods by data sets")
-    sweep: Sweep | None = Field(
-        default=None, description="What varies: by row in a sweep, one curve for each value in privacy-utility"
-    )
+    sweep: Sweep | None = None
+    """What varies: by row in a sweep, one curve for each value in privacy-utility"""
     search: Search | None = None
-    bounds: dict[str, RelationalSettings] = Field(
-        default_factory=dict, description="bounds: settings by label, each a pair of panels"
-    )
-    reference: kinds.Id | dict[kinds.Id, kinds.Id] | None = Field(
-        default=None,
-        description="hard-cases: the method whose errors are the hard cases, for all methods or by method (one that is "
-        "not named is its own); confusion: the method whose largest confusions the table lists (null: the first one); "
-        "gains: the method that others are compared with",
-    )
-    reference_value: str | None = Field(
-        default=None, description="hard-cases in a sweep: label of the value at which the reference is"
-    )
+    bounds: dict[str, RelationalSettings] = Field(default_factory=dict)
+    """bounds: settings by label, each a pair of panels"""
+    reference: kinds.Id | dict[kinds.Id, kinds.Id] | None = None
+    """hard-cases: the method whose errors are the hard cases, for all methods or by method (one that is not named is
+    its own); confusion: the method whose largest confusions the table lists (null: the first one); gains: the method
+    that others are compared with"""
+    reference_value: str | None = None
+    """hard-cases in a sweep: label of the value at which the reference is"""
     varies: Varies = Field(default_factory=dict, description=VARIES)
-    along_training: bool = Field(
-        default=False,
-        description="privacy-utility: a private run gives a point at each of its evaluations, with the epsilon of the "
-        "steps so far, instead of one at its end",
-    )
-    release_axis: ReleaseAxis | None = Field(
-        default=None, description="privacy-utility: the x axis is epsilon_pr, in place of both epsilons"
-    )
+    along_training: bool = False
+    """privacy-utility: a private run gives a point at each of its evaluations, with the epsilon of the steps so far,
+    instead of one at its end"""
+    release_axis: ReleaseAxis | None = None
+    """privacy-utility: the x axis is epsilon_pr, in place of both epsilons"""
     proved_only: bool = Field(default=False, description="privacy-utility: over the proved epsilon alone")
-    chance: bool = Field(
-        default=False,
-        description="accuracy, sweep, privacy-utility: chance level (share of the largest class of the test nodes) and "
-        "whether each row is above it, by a test of the differences of each seed (5 %, Holm's correction)",
-    )
-    published_table: kinds.Id | tuple[kinds.Id, ...] | None = Field(
-        default=None,
-        description="Table in published/*.csv, in prose on a figure its id (fig3); several: the first one that prints "
-        "a number counts, figures show all; null: the artefact's id",
-    )
+    chance: bool = False
+    """accuracy, sweep, privacy-utility: chance level (share of the largest class of the test nodes) and whether each
+    row is above it, by a test of the differences of each seed (5 %, Holm's correction)"""
+    published_table: kinds.Id | tuple[kinds.Id, ...] | None = None
+    """Table in published/*.csv, in prose on a figure its id (fig3); several: the first one that prints a number counts,
+    figures show all; null: the artefact's id"""
 
     @model_validator(mode="after")
     def _view(self) -> Artefact:
@@ -290,9 +240,8 @@ class Experiment(ExpandedModel):
     title: str
     citation: str
     cited_as: str = Field(default="", description="as a sentence names the paper, e.g. Daigavane et al. (2022)")
-    published: Stem = Field(
-        default="none", description="Stem of the paper's files in published/; none: no printed numbers"
-    )
+    published: Stem = "none"
+    """Stem of the paper's files in published/; none: no printed numbers"""
     defaults: dict[str, Any] = Field(default_factory=dict, description="Part of a cell, the lowest layer")
     varies: Varies = Field(default_factory=dict, description=VARIES)
     methods: dict[kinds.Id, MethodRow]

@@ -1,7 +1,5 @@
 """The base of every model that a user writes or that a file holds."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from typing import Any
@@ -12,7 +10,9 @@ from pydantic import BaseModel, ConfigDict
 class Frozen(BaseModel):
     """Immutable; an unknown key is an error, never ignored; inf and nan survive JSON as strings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings", validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_inf_nan="strings", validate_default=True, use_attribute_docstrings=True
+    )
 
 
 class Finite(Frozen):

@@ -5,8 +5,6 @@ module too many costs a rerun, one too few a wrong number). An import by a compu
 name it as a root (sources.py), and a test knows every place of that kind.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Tables, figures and claims of the papers: the parts of a suite that show each, or why none does."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
@@ -20,10 +18,8 @@ class PaperInventory(Finite):
     """Facts that the names of a paper's artefacts and claims do not state."""
 
     not_shown: dict[Id, Sentence] = Field(default_factory=dict, description="Why no artefact or claim shows an item")
-    ours: dict[str, Sentence] = Field(
-        default_factory=dict,
-        description="Artefacts and claims that are in no paper, and what for; * matches any characters",
-    )
+    ours: dict[str, Sentence] = Field(default_factory=dict)
+    """Artefacts and claims that are in no paper, and what for; * matches any characters"""
 
 
 class Inventory(Finite):

@@ -16,14 +16,11 @@ Line = tuple[Id | None, ...]
 class Layout(Finite):
     """Columns are methods, in a block for each data set. Methods that are not named are in the long form only."""
 
-    columns: Annotated[tuple[tuple[str, str], ...], Field(min_length=1, max_length=20)] = Field(
-        description="Head of several columns (empty: none), and of the column: [DP split, Adam]"
-    )
-    rows: dict[str, dict[str, Line]] = Field(
-        min_length=1,
-        description="By the paper's name of the row (empty: it has none), our lines below it by their names: a method "
-        "for each column, null where it is empty",
-    )
+    columns: Annotated[tuple[tuple[str, str], ...], Field(min_length=1, max_length=20)]
+    """Head of several columns (empty: none), and of the column: [DP split, Adam]"""
+    rows: dict[str, dict[str, Line]] = Field(min_length=1)
+    """By the paper's name of the row (empty: it has none), our lines below it by their names: a method for each column,
+    null where it is empty"""
 
     @property
     def lines(self) -> Iterator[Line]:

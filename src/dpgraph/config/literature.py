@@ -1,12 +1,10 @@
 """workflow/baselines.yaml: what the literature reaches without privacy, and why a result of ours may be lower."""
 
-from __future__ import annotations
-
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from dpgraph.config.config import load
 from dpgraph.config.expansion import ExpandedModel
@@ -20,9 +18,8 @@ class PrintedAccuracy(Finite):
     """A printed test accuracy, in percent, of a setting in which all edges are seen."""
 
     model: str = Field(description="As the source calls it")
-    architectures: Annotated[tuple[Literal["mlp", "gcn", "gin", "gat", "kipf"], ...], Field(min_length=1)] = Field(
-        description="Of the methods that are compared with it"
-    )
+    architectures: Annotated[tuple[Literal["mlp", "gcn", "gin", "gat", "kipf"], ...], Field(min_length=1)]
+    """Of the methods that are compared with it"""
     hops: Annotated[int, Field(ge=0, le=2, description="Layers of message passing of these methods")]
     dataset: str
     split: str
@@ -37,9 +34,8 @@ class LowerReason(Finite):
     papers: Names = ("*",)
     methods: Names = ("*",)
     tasks: Names = ("*",)
-    kinds: Annotated[tuple[Literal["literature", "computed"], ...], Field(min_length=1)] = Field(
-        default=("literature", "computed"), description="References that it is about"
-    )
+    kinds: Annotated[tuple[Literal["literature", "computed"], ...], Field(min_length=1)] = ("literature", "computed")
+    """References that it is about"""
     reason: str = Field(min_length=1)
 
     def holds(self, paper: str, method: str, task: str, kind: str) -> bool:
@@ -54,22 +50,10 @@ class Baselines(ExpandedModel):
     reasons: tuple[LowerReason, ...] = ()
     left_out: tuple[str, ...] = Field(default=(), description="Numbers that are not here, and why")
 
-    @model_validator(mode="after")
-    def _once(self) -> Baselines:
-        seen = set()
-        for row in self.literature:
-            for architecture in row.architectures:
-                key = (architecture, row.hops, row.dataset, row.split)
-                if key in seen:
-                    raise ValueError(f"literature: {architecture}, hops {row.hops}, {row.dataset}, {row.split}: twice")
-                seen.add(key)
-        return self
-
     def printed(self, architecture: str, hops: int, dataset: str, split: str) -> PrintedAccuracy | None:
-        for row in self.literature:
-            if architecture in row.architectures and (row.hops, row.dataset, row.split) == (hops, dataset, split):
-                return row
-        return None
+        place = (hops, dataset, split)
+        rows = (row for row in self.literature if (row.hops, row.dataset, row.split) == place)
+        return next((row for row in rows if architecture in row.architectures), None)
 
     def reason(self, paper: str, method: str, task: str, kind: str) -> str:
         """Return the reasons that hold, joined; empty without one."""

@@ -1,7 +1,5 @@
 """The files that each stage reads and writes; the rules and the command line both use them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path

@@ -3,8 +3,6 @@
 The files are in this package, not in reporting/, because experiment files take hyper-parameters from them too.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Callable

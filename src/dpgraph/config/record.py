@@ -1,7 +1,5 @@
 """The record that a training job writes for each cell, whether it succeeded, failed or had no data."""
 
-from __future__ import annotations
-
 import math
 from typing import Annotated, Any, Literal
 
@@ -9,33 +7,31 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from dpgraph.config.frozen import Frozen
 
+Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]  # as columns of tables hold it
+
 
 class Metric(Frozen):
-    step: int = Field(description="Training steps done")
+    step: Int64 = Field(description="Training steps done")
     final: bool
     metric: str = Field(description="accuracy/test, macro_f1/test, class_accuracy/test, ...")
-    class_id: int = Field(default=-1, description="-1: all classes")
+    class_id: Int64 = Field(default=-1, description="-1: all classes")
     value: float
 
 
 class SeedRecord(Frozen):
-    seed: int
+    seed: Int64
     status: Literal["ok", "failed"]
     reason: str = ""
     metrics: tuple[Metric, ...] = ()
     seconds: float = Field(description="Wall time of the seed, sampling and evaluation included")
-    cpu_seconds: float = Field(
-        default=math.nan,
-        description="CPU time of the same, by all threads, whatever else the machine did; NaN: not measured",
-        exclude_if=math.isnan,
-    )
+    cpu_seconds: float = Field(default=math.nan, exclude_if=math.isnan)
+    """CPU time of the same, by all threads, whatever else the machine did; NaN: not measured"""
     steps_per_second: float = 0.0
-    peak_memory_bytes: int = 0
+    peak_memory_bytes: Int64 = 0
     device: str = ""
     notes: dict[str, Any] = Field(default_factory=dict, description="What the method reports of itself")
-    procedure: dict[str, Any] | None = Field(
-        default=None, description="privacy/procedure: read off the objects that ran, equal to what was accounted for"
-    )
+    procedure: dict[str, Any] | None = None
+    """privacy/procedure: read off the objects that ran, equal to what was accounted for"""
 
 
 class Budget(Frozen):
@@ -51,9 +47,8 @@ def _plain(value: Any) -> Any:
 
 
 class CellRecord(Frozen):
-    cell: Annotated[dict[str, Any], BeforeValidator(_plain)] = Field(
-        description="As it was written; planning resolves it"
-    )
+    cell: Annotated[dict[str, Any], BeforeValidator(_plain)]
+    """As it was written; planning resolves it"""
     status: Literal["ok", "failed", "not run"]
     reason: str = ""
     statement: dict[str, Any] | None = Field(default=None, description="PrivacyStatement of privacy/guarantee")

@@ -21,9 +21,8 @@ class ChosenSetting(Finite):
 
     trial: str = Field(description="Of the search")
     set: dict[str, Any] = Field(description="A part of a cell")
-    chosen_on: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
-        description="Data sets on whose validation nodes the trial was the best, by its mean over them"
-    )
+    chosen_on: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Data sets on whose validation nodes the trial was the best, by its mean over them"""
 
 
 class SearchedMethod(Finite):
@@ -33,15 +32,13 @@ class SearchedMethod(Finite):
     epsilon: float | None = Field(default=None, description="Target of the private trials")
     trials: Annotated[int, Field(ge=1)]
     seeds: dict[str, Annotated[int, Field(ge=1)]] = Field(description="Of each trial, by data set")
-    datasets: dict[str, ChosenSetting] = Field(
-        description="By data set of the search; of a method without privacy that was searched in further settings or "
-        "splits of a data set, by <data set>/<setting> or <data set>/<setting>.<split> for these; also those that join "
-        "data sets of the search"
-    )
+    datasets: dict[str, ChosenSetting]
+    """By data set of the search; of a method without privacy that was searched in further settings or splits of a data
+    set, by <data set>/<setting> or <data set>/<setting>.<split> for these; also those that join data sets of the
+    search"""
     others: ChosenSetting = Field(description="For all other data sets: best by the mean over those of the search")
-    scores: dict[str, dict[str, Score]] = Field(
-        description="By trial and data set, mean validation accuracy in percent; a trial that failed there has none"
-    )
+    scores: dict[str, dict[str, Score]]
+    """By trial and data set, mean validation accuracy in percent; a trial that failed there has none"""
 
     @model_validator(mode="after")
     def _not_on_itself(self) -> SearchedMethod:

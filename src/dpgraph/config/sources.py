@@ -5,8 +5,6 @@ these files as a parameter: as inputs the files would be a hundred thousand edge
 touched file would count as a changed one.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -72,7 +70,6 @@ NEUTRAL: dict[str, str] = {
     "config.imports": "finds the files of this very hash",
     "config.paths": "names files",
     "config.sources": "makes this very hash",
-    "config.summary": "the part of a record that the status shows",
 }
 # of jobs only: the report depends on which cells there are and in which artefacts
 PLANNING: dict[str, str] = {

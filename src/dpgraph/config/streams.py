@@ -8,8 +8,6 @@ samplers), so that they are paired by seed. Everything else belongs to one cell:
 together release the difference of two gradients, and no epsilon covers that (docs/privacy/index.md).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from dpgraph.config.cell import Cell, Task

@@ -25,28 +25,20 @@ class SuiteTask(Finite):
 
     label: str
     task: dict[str, Any] = Field(description="dataset, setting, split, features")
-    published: str | None = Field(
-        default=None,
-        description="The paper's name of it, with parameters that distinguish it from others (pokec;features=BERT)"
-        "; null: not in the paper",
-    )
-    fallback: dict[str, Any] | None = Field(
-        default=None,
-        description="Another task, which stands in where the data set cannot be had: synthetic, never next to the "
-        "paper's numbers, and labelled as such; null: tables then say that the data are not available",
-    )
-    published_statistics: str | None = Field(
-        default=None,
-        description="The paper's name of the data set whose printed statistics stand next to this one's, and whose "
-        "printed hyper-parameters a rule may take, where no result can be compared; null: that of published",
-    )
+    published: str | None = None
+    """The paper's name of it, with parameters that distinguish it from others (pokec;features=BERT); null: not in the
+    paper"""
+    fallback: dict[str, Any] | None = None
+    """Another task, which stands in where the data set cannot be had: synthetic, never next to the paper's numbers, and
+    labelled as such; null: tables then say that the data are not available"""
+    published_statistics: str | None = None
+    """The paper's name of the data set whose printed statistics stand next to this one's, and whose printed
+    hyper-parameters a rule may take, where no result can be compared; null: that of published"""
 
-    constructed: Annotated[str, Field(min_length=1, max_length=300)] | None = Field(
-        default=None,
-        description="Why a comparison of methods on it is decided by how it was made (every second node without "
-        "features, so that a graph must help). Tables and figures show it and say so; a claim is tested on it only if "
-        "it names the task's label, which has the word constructed; null: a data set as it was found",
-    )
+    constructed: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    """Why a comparison of methods on it is decided by how it was made (every second node without features, so that a
+    graph must help). Tables and figures show it and say so; a claim is tested on it only if it names the task's
+    label, which has the word constructed; null: a data set as it was found"""
 
     @model_validator(mode="after")
     def _says_that_it_is_constructed(self) -> SuiteTask:
@@ -75,28 +67,21 @@ class Rule(Finite):
 
     methods: tuple[str, ...] = Field(default=("*",), description="Method ids; * matches any characters")
     tasks: tuple[str, ...] = ("*",)
-    epsilons: tuple[Annotated[float, Field(gt=0)], ...] = Field(
-        default=(), description="Target epsilons; none: all, and cells without one"
-    )
+    epsilons: tuple[Annotated[float, Field(gt=0)], ...] = ()
+    """Target epsilons; none: all, and cells without one"""
     set: dict[str, Any] = Field(default_factory=dict)
-    hyperparameter_table: Id | None = Field(
-        default=None,
-        description="Take learning rate, batch size, activation, depths, noise multiplier and K from this table of "
-        "published/hyperparameters.csv, for method and data set as the paper names them",
-    )
-    settings: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] | None = Field(
-        default=None,
-        description="Take what a search chose for method and data set from this file below workflow/settings/; a "
-        "private method takes only what was chosen on other data sets",
-    )
+    hyperparameter_table: Id | None = None
+    """Take learning rate, batch size, activation, depths, noise multiplier and K from this table of
+    published/hyperparameters.csv, for method and data set as the paper names them"""
+    settings: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] | None = None
+    """Take what a search chose for method and data set from this file below workflow/settings/; a private method takes
+    only what was chosen on other data sets"""
     settings_of: Id | None = Field(default=None, description="With settings: the paper there; null: this one")
     settings_method: Id | None = Field(default=None, description="With settings: the method there; null: the same")
 
-    public_rule: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] | None = Field(
-        default=None,
-        description="Take what this rule of the method makes of the data set's numbers in the registry and of the "
-        "target epsilon; no record is read",
-    )
+    public_rule: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$", max_length=100)] | None = None
+    """Take what this rule of the method makes of the data set's numbers in the registry and of the target epsilon; no
+    record is read"""
 
     @model_validator(mode="after")
     def _of_settings(self) -> Rule:
@@ -118,55 +103,41 @@ class Grid(Finite):
     methods: tuple[str, ...] = Field(default=("*",), description="Method ids of the artefact; * matches any characters")
     tasks: tuple[str, ...] = Field(min_length=1)
     epsilons: tuple[Annotated[float, Field(gt=0)], ...] = ()
-    values: dict[str, dict[str, Any]] = Field(
-        default_factory=dict,
-        description="Of a sweep: a part of a cell by its label, which wins over the rules, e.g. "
-        "7: {privacy: {max_degree: 7}}",
-    )
+    values: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """Of a sweep: a part of a cell by its label, which wins over the rules, e.g. 7: {privacy: {max_degree: 7}}"""
     seeds: Seeds | None = Field(default=None, description="null: as many as the paper has in this suite")
-    not_run: Annotated[str, Field(min_length=1, max_length=300)] | None = Field(
-        default=None,
-        description="Why tables show these places and the suite does not run them: compute (tables then say how many "
-        "hours they would take), or a sentence; an earlier grid that has one of the places runs it",
-    )
+    not_run: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    """Why tables show these places and the suite does not run them: compute (tables then say how many hours they would
+    take), or a sentence; an earlier grid that has one of the places runs it"""
 
 
 class SuitePaper(Finite):
     seeds: Seeds | None = Field(default=None, description="null: as many as the suite")
     rules: tuple[Rule, ...] = ()
     varies: Varies = Field(default_factory=dict, description=VARIES)
-    artefacts: dict[Id, Annotated[tuple[Grid, ...], Field(min_length=1)]] = Field(
-        description="An artefact is the union of its grids"
-    )
+    artefacts: dict[Id, Annotated[tuple[Grid, ...], Field(min_length=1)]]
+    """An artefact is the union of its grids"""
 
 
 class Headline(Finite):
     """The data set that the first sentence of a suite's page is about."""
 
     task: Id = Field(description="One of the suite's tasks")
-    why: Annotated[str, Field(min_length=1, max_length=300)] = Field(
-        description="What makes it this one: a property of the data or of the papers, never of the results"
-    )
+    why: Annotated[str, Field(min_length=1, max_length=300)]
+    """What makes it this one: a property of the data or of the papers, never of the results"""
 
 
 class Suite(ExpandedModel):
     name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
     title: str
     note: str = Field(description="Shown on top of the report: what this suite is and what it is not")
-    caution: Annotated[str, Field(max_length=240)] = Field(
-        default="",
-        description="One line that is always in sight below the first sentence: which of its settings were chosen with "
-        "the data in sight that the results are on; empty where none were",
-    )
+    caution: Annotated[str, Field(max_length=240)] = ""
+    """One line that is always in sight below the first sentence: which of its settings were chosen with the data in
+    sight that the results are on; empty where none were"""
     demonstration: bool = False
-    headline: Headline | None = Field(
-        default=None, description="null: the first data set, in the suite's order, with a proved row"
-    )
+    headline: Headline | None = None
+    """null: the first data set, in the suite's order, with a proved row"""
     seeds: Seeds
-    minutes_per_job: Annotated[float, Field(gt=0)] = Field(
-        default=2.0,
-        description="Cells of one task share a job up to this estimated time on one core; 30 to 60 suit a cluster",
-    )
     tasks: dict[str, SuiteTask]
     papers: dict[Id, SuitePaper]
 

@@ -10,8 +10,6 @@ source or processor. Loops run on one thread and in the order that is written, s
 for sums of float numbers a loop may ask for the processor's own order.
 """
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import pickle

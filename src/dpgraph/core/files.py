@@ -1,7 +1,5 @@
 """Files that are either whole or not there, folders that one process at a time works in, and causes in one line."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import hashlib

@@ -1,7 +1,5 @@
 """Load an object by its name, so that a specification can name code that needs torch without importing it."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from functools import cache

@@ -7,8 +7,6 @@ folder with `datasets.yaml`, `accountant.py` and packages of methods (`<name>/sp
 Only `import_method` and `import_file` import the files that are found. A mistake in them is reported in one line.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import importlib.util

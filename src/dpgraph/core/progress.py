@@ -1,17 +1,13 @@
-"""Progress of long work: a bar on a terminal, a line with an ETA every few seconds in a log."""
+"""Progress of long work: a bar with an ETA, drawn at once on a terminal and every few seconds in a log."""
 
-from __future__ import annotations
-
-import logging
 import os
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-log = logging.getLogger("dpgraph")
+LOG_SECONDS = 10.0  # between two states of a bar in a log; shorter work has none
 T = TypeVar("T")
 
 
@@ -39,43 +35,16 @@ def last_line(path: Path, most_bytes: int = 65536) -> str | None:
     return next(filter(None, lines), None)
 
 
-class Progress:
-    """Counts finished units of `total`; `unit` names them. Times are wall seconds."""
-
-    def __init__(self, name: str, total: int, unit: str = "step", every_seconds: float = 10.0):
-        self.name, self.total, self.unit, self.every = name, total, unit, every_seconds
-        self.done = 0
-        self.start = self.last = time.monotonic()
-        self.bar: Any = None
-        if sys.stderr.isatty():
-            from tqdm import tqdm  # a tenth of a second, which every start of Snakemake would take
-
-            self.bar = tqdm(total=total, desc=name, unit=unit, unit_scale=total > 10**6)
-
-    def update(self, count: int = 1) -> None:
-        self.done += count
-        if self.bar is not None:
-            self.bar.update(count)
-            return
-        now = time.monotonic()
-        if now - self.last >= self.every and self.done:
-            self.last = now
-            rate = self.done / (now - self.start)
-            left = max(self.total - self.done, 0) / rate
-            log.info("%s: %d/%d %ss, %.3g/s, ETA %.0f s", self.name, self.done, self.total, self.unit, rate, left)
-
-    def close(self) -> None:
-        if self.bar is not None:
-            self.bar.close()
-
-
 @contextmanager
-def progress(name: str, total: int, unit: str = "step") -> Iterator[Progress]:
-    bar = Progress(name, total, unit)
-    try:
+def progress(name: str, total: int, unit: str = "step") -> Iterator[Any]:
+    """Yield a bar whose `update` counts finished units."""
+    from tqdm import tqdm  # a tenth of a second, which every start of Snakemake would take
+
+    seconds = 0.1 if sys.stderr.isatty() else LOG_SECONDS
+    with tqdm(
+        total=total, desc=name, unit=unit, unit_scale=total > 10**6, mininterval=seconds, delay=seconds, ascii=True
+    ) as bar:
         yield bar
-    finally:
-        bar.close()
 
 
 def tracked(items: Iterable[T], name: str, total: int, unit: str = "item") -> Iterator[T]:

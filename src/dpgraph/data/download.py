@@ -11,7 +11,7 @@ from typing import Any
 
 from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.core.files import naming
-from dpgraph.core.progress import Progress, progress
+from dpgraph.core.progress import progress
 
 TRIES = 4
 TRIES_UNREACHABLE = 2
@@ -105,9 +105,9 @@ def _transfer_all(url: str, part: Path) -> None:
 def _finish(url: str, part: Path, target: Path, size: int | None, sha256: str | None) -> str:
     try:
         digest = check(part, url, size, sha256)
-    except UserError:
+    except UserError as error:
         _discard(part)
-        raise
+        raise UserError(f"{error} (deleted: run again; if it stays so, put the expected file into a mirror)") from None
     os.replace(part, target)
     _validator(part).unlink(missing_ok=True)
     return digest
@@ -143,7 +143,7 @@ def _transfer(url: str, part: Path) -> int | None:
     return total
 
 
-def _copy(response: Any, file: Any, bar: Progress) -> None:
+def _copy(response: Any, file: Any, bar: Any) -> None:
     import requests
     import urllib3
 

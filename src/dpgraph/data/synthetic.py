@@ -41,11 +41,9 @@ class BlockModel(Frozen):
         float, Field(ge=0, le=1, description="Share of a class mean, squared, common to two classes")
     ] = 0.95
     signal: Annotated[float, Field(ge=0, description="Norm of a class mean; noise has variance 1 per feature")] = 3.0
-    words: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="Bags of words instead: so many draws of words in a mean record, word f with odds 1 / (f + 10), "
-        "times exp(word_signal * a class's own N(0, 1))",
-    )
+    words: Annotated[float, Field(gt=0)] | None = None
+    """Bags of words instead: so many draws of words in a mean record, word f with odds 1 / (f + 10), times
+    exp(word_signal * a class's own N(0, 1))"""
     word_signal: Annotated[float, Field(ge=0, description="Of bags of words")] = 0.5
 
 

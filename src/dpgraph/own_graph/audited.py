@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpgraph.audits import scale
 from dpgraph.audits.cases import KINDS, jobs_of, prepared_by
 from dpgraph.audits.one_run import RUNS, attack
 from dpgraph.audits.one_run import judged as judged_run
@@ -22,18 +23,6 @@ from dpgraph.audits.outside import AUDITS as BY_METHOD
 from dpgraph.audits.outside import only
 from dpgraph.audits.registry import run_audit
 from dpgraph.audits.result import AuditResult
-from dpgraph.audits.scale import (
-    CLASSES,
-    FEATURES,
-    NODES,
-    NoiseRecord,
-    RecordedOrder,
-    judged,
-    on_record,
-    run_on_record,
-    scale_of,
-    toy_graph,
-)
 from dpgraph.core.errors import UserError
 from dpgraph.core.progress import tracked
 from dpgraph.data.records import TRAIN
@@ -61,7 +50,7 @@ LEAST = {"f-DP": 0.3, "independent trials": 0.5}
 
 
 @dataclass(frozen=True)
-class RecordedSecretOrder(RecordedOrder, SecretOrder):
+class RecordedSecretOrder(scale.RecordedOrder, SecretOrder):
     """The order of a release, whose noise is put on record."""
 
 
@@ -72,20 +61,24 @@ def secret(*fields: Any) -> SecretVotes:
 
 def noise_of_releases(kind: str, relation: Relation, trials: int) -> AuditResult:
     """Run made-up releases until each kind of noise has given `trials` numbers: their scale, and who is related."""
-    graph = toy_graph()
+    graph = scale.toy_graph()
     removed = relation is Relation.NODE_REMOVE
     split = graph.split if removed else np.full_like(graph.split, TRAIN)
     graph = replace(graph, split=split)
     roots = len(graph.train_nodes)
-    numbers = PublicNumbers(NODES, roots, CLASSES, voters=roots if removed else None, features=FEATURES)
+    numbers = PublicNumbers(
+        scale.NODES, roots, scale.CLASSES, voters=roots if removed else None, features=scale.FEATURES
+    )
     what = budgeted(kind, numbers, epsilon=EPSILON, relation=relation)
 
-    def job_of(seed: int, record: NoiseRecord) -> Job:
-        with prepared_by(on_record(record, RecordedSecretOrder, SecretVotes)):
+    def job_of(seed: int, record: scale.NoiseRecord) -> Job:
+        with prepared_by(scale.on_record(record, RecordedSecretOrder, SecretVotes)):
             return jobs_of(graph, what.cell, what.mechanism, [seed])[0]
 
-    found = run_on_record(job_of, trials)
-    return judged("secret noise", "noise of a release", {name: scale_of(runs) for name, runs in found.items()})
+    found = scale.run_on_record(job_of, trials)
+    return scale.judged(
+        "secret noise", "noise of a release", {name: scale.scale_of(runs) for name, runs in found.items()}
+    )
 
 
 def canaries_of_releases(trials: int) -> AuditResult:

@@ -12,18 +12,10 @@ import numpy as np
 from dpgraph.config.cell import LARGE
 from dpgraph.config.expansion import merged
 from dpgraph.core.errors import UserError, invalid
+from dpgraph.families.votes import rules
 from dpgraph.families.votes.epsilon import TradeOff, moved_parts, released_epsilon
 from dpgraph.families.votes.mechanism import PoissonVotes
 from dpgraph.families.votes.removed_mechanism import CappedVotes
-from dpgraph.families.votes.rules import (
-    READER_SHARE,
-    always_votes,
-    own_graph_cell,
-    own_records,
-    votes,
-    votes_with_caps,
-    votes_with_schema,
-)
 from dpgraph.families.votes.sensitivity import edge_votes
 from dpgraph.own_graph.classes import ClassSelection
 from dpgraph.own_graph.risk import check_advantage, epsilon_for, with_classes
@@ -342,14 +334,12 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
             "it reads no edge, so no edge needs protection: expected another --relation",
         )
     if relation is Relation.EDGE or all_outputs:
-        return lambda epsilon: always_votes(size, epsilon, private_reader=False)
+        return lambda epsilon: rules.always_votes(size, epsilon, private_reader=False)
     of_kind: dict[str, Rule] = {
-        "auto": lambda epsilon: votes(size, epsilon),
-        "votes": lambda epsilon: always_votes(size, epsilon),
-        "own": lambda epsilon: own_records(size, epsilon),
-        LEARNT: lambda epsilon: merged(
-            always_votes(size, epsilon, private_reader=False), {"privacy": {"reader_share": READER_SHARE}}
-        ),
+        "auto": lambda epsilon: rules.votes(size, epsilon),
+        "votes": lambda epsilon: rules.always_votes(size, epsilon),
+        "own": lambda epsilon: rules.own_records(size, epsilon),
+        LEARNT: lambda epsilon: rules.learnt_votes(size, epsilon),
     }
     return of_kind[kind]
 
@@ -357,8 +347,8 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
 def _capped(kind: str, size: Size, epsilon: float) -> dict[str, Any]:
     """Return the rule of node-remove: public caps, or own records where votes would drown in noise."""
     if kind == "own":
-        return merged(own_records(size, epsilon), {"privacy": {"variant": "node-remove-capped"}})
-    found = (votes_with_caps if size.degree_bound is None else votes_with_schema)(size, epsilon)
+        return merged(rules.own_records(size, epsilon), {"privacy": {"variant": "node-remove-capped"}})
+    found = (rules.votes_with_caps if size.degree_bound is None else rules.votes_with_schema)(size, epsilon)
     if kind == "votes" and not found["privacy"]["votes_share"]:
         why = "votes would drown in noise, by the public rule"
         how = f"a larger --epsilon, or a {'' if size.degree_bound is None else 'smaller '}--degree-bound"
@@ -371,7 +361,7 @@ def _solved(
 ) -> BudgetedRun:
     roots = numbers.nodes if numbers.voters is None else numbers.voters
     budget = {"epsilon": epsilon, "delta": delta, "signed_rows": numbers.may_be_negative}
-    cell = resolve(own_graph_cell(setting, roots=roots, labelled=numbers.labelled, privacy=budget), "fit")
+    cell = resolve(rules.own_graph_cell(setting, roots=roots, labelled=numbers.labelled, privacy=budget), "fit")
     return BudgetedRun(relation, epsilon, cell, calibrate(cell, roots, num_protected=numbers.nodes))
 
 

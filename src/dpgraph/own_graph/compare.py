@@ -29,16 +29,7 @@ from dpgraph.families.jobs import make_jobs
 from dpgraph.families.own_graphs import RULE, RULES, rule_for
 from dpgraph.families.registry import method, outside_of, spec, specs
 from dpgraph.families.votes.epsilon import TradeOff
-from dpgraph.own_graph.budget import (
-    KINDS,
-    LEARNT,
-    MEAN_DEGREE,
-    METHODS,
-    NothingPromised,
-    PublicNumbers,
-    budgeted,
-    checked_delta,
-)
+from dpgraph.own_graph import budget
 from dpgraph.own_graph.fit import check_features, check_options, model_of
 from dpgraph.own_graph.graph import OwnGraph, what_was_read
 from dpgraph.own_graph.objects import own_graph
@@ -49,6 +40,7 @@ from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting.chance import holm
 
 HELD_OUT = 0.2  # of the nodes, drawn anew for each seed
 MOST_SEEDS = 100
@@ -144,7 +136,7 @@ def compare(
     relation: str = Relation.NODE_NULL,
     scope: str = "others",
     delta: float | None = None,
-    mean_degree: float = MEAN_DEGREE,
+    mean_degree: float = budget.MEAN_DEGREE,
     words: float | None = None,
     signed: bool | None = None,
     degree_bound: int | None = None,
@@ -191,17 +183,17 @@ def compare(
     if not 1 <= seeds <= MOST_SEEDS:
         raise invalid("--seeds", seeds, f"an integer in 1..{MOST_SEEDS}")
     others = [name for name, one in specs().items() if any(rule in one.rules for rule in RULES)]
-    known = [*KINDS, *others]
+    known = [*budget.KINDS, *others]
     for name in methods or ():
-        if name not in (*known, LEARNT):
-            raise invalid("--methods", name, f"one of {', '.join((*known, LEARNT))}")
+        if name not in (*known, budget.LEARNT):
+            raise invalid("--methods", name, f"one of {', '.join((*known, budget.LEARNT))}")
     own = with_ranges(own_graph(data, labels, features, classes=classes, directed=directed), ranges or {})
     for text in what_was_read(own, f"held out: {HELD_OUT:.0%} of the nodes, drawn anew for each seed"):
         say(f"read: {text}")
     about = Relation(relation)
     check_features(own, about)
     check_scales(own)
-    sure = checked_delta(delta, len(own.ids))
+    sure = budget.checked_delta(delta, len(own.ids))
     if epsilon is None:  # methods have curves of several kinds, and all are compared at one epsilon and delta
         epsilon = gaussian_budget(advantage or 0.0, sure)
         say(f"compared at epsilon = {epsilon:.4g}, delta = {sure:.3g}: of a Gaussian mechanism whose advantage is "
@@ -216,10 +208,10 @@ def compare(
     planned: dict[str, list[PlannedMethod]] = {}
     left_out: dict[str, str] = {}
     for name in dict.fromkeys(methods or known):
-        plan = _own if name in METHODS else _other
+        plan = _own if name in budget.METHODS else _other
         try:  # before anything is trained: a method that one split leaves out is compared on none
             planned[name] = [plan(name, splits[seed], numbers[seed], required, seed) for seed in range(seeds)]
-        except NothingPromised as error:
+        except budget.NothingPromised as error:
             left_out[name] = error.reason
         except UserError as error:
             left_out[name] = str(error)
@@ -245,11 +237,11 @@ def compare(
 def _private_without_settings(known: Sequence[str]) -> list[str]:
     """Return private methods on nodes' classes that no rule gives settings for own graphs."""
     others = (name for name, one in specs().items() if one.private and FIRST_PROBLEM in one.problems)
-    return [name for name in others if name not in known and not set(KINDS) & set(spec(name).rules)]
+    return [name for name in others if name not in known and not set(budget.KINDS) & set(spec(name).rules)]
 
 
 def _checks(name: str) -> tuple[str, ...]:
-    folder = None if name in METHODS else outside_of(name)
+    folder = None if name in budget.METHODS else outside_of(name)
     return () if folder is None else checks_of(folder)
 
 
@@ -263,20 +255,22 @@ def _held_out(own: OwnGraph, seed: int) -> OwnGraph:
     return replace(own, split=split)
 
 
-def _numbers(own: OwnGraph, relation: Relation, stated: Mapping[str, Any]) -> PublicNumbers:
+def _numbers(own: OwnGraph, relation: Relation, stated: Mapping[str, Any]) -> budget.PublicNumbers:
     labelled = int(((own.labels >= 0) & (own.roles == TRAIN)).sum())
     stated = {**stated, "words": own.known_words if stated["words"] is None else stated["words"]}
-    return PublicNumbers(
+    return budget.PublicNumbers(
         len(own.ids), labelled, len(own.classes), **stated, features=own.num_features,
         voters=int(sides(own, relation).sum()) if relation is Relation.NODE_REMOVE else None,
     )  # fmt: skip
 
 
-def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, required: RequiredPromise, seed: int) -> PlannedMethod:
+def _own(
+    kind: str, own: OwnGraph, numbers: budget.PublicNumbers, required: RequiredPromise, seed: int
+) -> PlannedMethod:
     """Plan a method of this package as `fit` does."""
     if kind == "own" and required.all_outputs:
         raise UserError(f"its rows read raw records: expected {required.place}")
-    what = budgeted(
+    what = budget.budgeted(
         kind, numbers, epsilon=required.epsilon, delta=required.delta, relation=required.relation,
         all_outputs=required.all_outputs,
     )  # fmt: skip
@@ -292,7 +286,9 @@ def _own(kind: str, own: OwnGraph, numbers: PublicNumbers, required: RequiredPro
     )
 
 
-def _other(name: str, own: OwnGraph, numbers: PublicNumbers, required: RequiredPromise, seed: int) -> PlannedMethod:
+def _other(
+    name: str, own: OwnGraph, numbers: budget.PublicNumbers, required: RequiredPromise, seed: int
+) -> PlannedMethod:
     known, num_nodes = spec(name), len(own.ids)
     num_train = int((own.roles == TRAIN).sum())
     rule = rule_for(required.relation)
@@ -301,9 +297,9 @@ def _other(name: str, own: OwnGraph, numbers: PublicNumbers, required: RequiredP
     if rule not in known.rules:
         raise UserError(f"it states no settings for own graphs under {required.relation}")
     size = replace(numbers.size, train_nodes=num_train)
-    budget = {"privacy": {"epsilon": required.epsilon, "delta": required.delta}} if known.private else {}
+    target = {"privacy": {"epsilon": required.epsilon, "delta": required.delta}} if known.private else {}
     shared = {"task": {"dataset": "own-graph"}, "method": name, "seeds": [seed]}
-    cell = resolve(merged(shared, known.by_rule(rule, size, required.epsilon), budget), name)
+    cell = resolve(merged(shared, known.by_rule(rule, size, required.epsilon), target), name)
     calibration = calibrate(cell, num_train, num_protected=num_nodes)
 
     def scores() -> np.ndarray:
@@ -349,11 +345,8 @@ def paired_tests(rows: Sequence[ComparedMethod]) -> list[dict[str, Any]]:
         else:
             p = float(ttest_rel(one.accuracies, two.accuracies).pvalue)
         raw.append({"better": one.method, "than": two.method, "points": float(100 * gaps.mean()), "p": p})
-    worst = 0.0
-    for place, row in enumerate(sorted(raw, key=lambda row: row["p"])):
-        worst = max(worst, min(1.0, row["p"] * (len(raw) - place)))
-        row["p_holm"] = worst
-    return raw
+    adjusted = holm(np.array([row["p"] for row in raw]))
+    return [{**row, "p_holm": p} for row, p in zip(raw, adjusted.tolist(), strict=True)]
 
 
 def table(found: MethodsCompared) -> str:

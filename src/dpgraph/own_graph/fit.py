@@ -19,29 +19,9 @@ from dpgraph.data.records import TRAIN
 from dpgraph.families.votes.mechanism import READERS
 from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.families.votes.sensitivity import vote_norm
+from dpgraph.own_graph import budget
+from dpgraph.own_graph import card as cards
 from dpgraph.own_graph.audited import audited, audits_of
-from dpgraph.own_graph.budget import (
-    LEARNT,
-    MEAN_DEGREE,
-    RELATIONS,
-    BudgetedRun,
-    LabelsBy,
-    PublicNumbers,
-    check_budget,
-    check_kind,
-    checked_delta,
-    delta_warnings,
-    planned,
-)
-from dpgraph.own_graph.card import (
-    KNOWN_SEED,
-    PREDICTIONS,
-    assumptions,
-    card,
-    predictions,
-    released_parts,
-    write_release,
-)
 from dpgraph.own_graph.classes import ClassSelection, select_classes
 from dpgraph.own_graph.edge_features import check_edge_features
 from dpgraph.own_graph.graph import OwnGraph, what_was_read
@@ -74,7 +54,7 @@ class FittedModel:
     buckets: np.ndarray | None = None
 
 
-def afford(what: BudgetedRun, *, labelled: int, classes: int, all_outputs: bool = False) -> str:
+def afford(what: budget.BudgetedRun, *, labelled: int, classes: int, all_outputs: bool = False) -> str:
     """Say in words whether the budget is enough, from public numbers.
 
     A node of d neighbours reads about d buckets of d votes of weight 1 / sqrt(d): d^1.5 against noise of d^.5 stds.
@@ -101,7 +81,7 @@ def afford(what: BudgetedRun, *, labelled: int, classes: int, all_outputs: bool 
         )
     text += f" Neighbours tell a node more than noise where it has about {math.ceil(noise)} of them or more."
     edge = what.epsilon_of(Relation.EDGE)
-    if what.kind == LEARNT and edge is not None:
+    if what.kind == budget.LEARNT and edge is not None:
         text += f" With a learnt reader a single edge has epsilon = {edge:.3g}."
     return text
 
@@ -121,7 +101,7 @@ def fit(
     scope: str = "others",
     delta: float | None = None,
     labelled: int | None = None,
-    mean_degree: float = MEAN_DEGREE,
+    mean_degree: float = budget.MEAN_DEGREE,
     words: float | None = None,
     signed: bool | None = None,
     degree_bound: int | None = None,
@@ -203,8 +183,8 @@ def fit(
     if not (train_side & (own.labels >= 0)).any():
         raise UserError(f"{own.where}: no node outside the held-out ones has a label: expected some to train on")
     places, selection, charged = int(train_side.sum()), None, list[str]()
-    known, known_by = places, cast(LabelsBy, "nodes that train")
-    sure = checked_delta(delta, len(own.ids))
+    known, known_by = places, cast(budget.LabelsBy, "nodes that train")
+    sure = budget.checked_delta(delta, len(own.ids))
     if not own.classes_given:
         if advantage is not None:
             epsilon = epsilon_with_classes(advantage, sure, about)
@@ -216,33 +196,33 @@ def fit(
         known, known_by = min(max(counted, 1), places), "noisy counts"
     if labelled is not None:
         known, known_by = labelled, "stated"
-    numbers = PublicNumbers(
+    numbers = budget.PublicNumbers(
         nodes=len(own.ids), labelled=known, classes=len(own.classes), labelled_by=known_by,
         voters=places if about is Relation.NODE_REMOVE else None, mean_degree=mean_degree, degree_bound=degree_bound,
         words=own.known_words if words is None else words, signed=signed, features=own.num_features,
     )  # fmt: skip
     every = scope == "all-outputs"
-    what = planned(
+    what = budget.planned(
         method, numbers, epsilon=epsilon, advantage=advantage, delta=sure, relation=about, all_outputs=every,
         selection=selection,
     )  # fmt: skip
-    say(f"risk: {in_words(what.trade_off, about) if seed is None else KNOWN_SEED}")
-    for text in assumptions(own, numbers, about):
+    say(f"risk: {in_words(what.trade_off, about) if seed is None else cards.KNOWN_SEED}")
+    for text in cards.assumptions(own, numbers, about):
         say(f"assumed: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every)
     say(plan)
-    for text in released_parts(what, numbers):
+    for text in cards.released_parts(what, numbers):
         say(f"releases: {text}")
     # before training: a failure ends the release
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     if seed is None:
-        warnings = *risk_warnings(what.trade_off), *delta_warnings(what.delta, numbers.nodes)
+        warnings = *risk_warnings(what.trade_off), *budget.delta_warnings(what.delta, numbers.nodes)
         for text in (*(f"warning: {one}" for one in warnings),
                      *(charged or charge(own, cost_of(own, what), scope, folder, releases))):  # fmt: skip
             say(text)
     trained = train(own, what, seed)
     secret = trained.secret
-    stated = card(own, what, numbers, kind=what.kind, scope=scope, secret=secret, command=command, audits=audits)
+    stated = cards.card(own, what, numbers, kind=what.kind, scope=scope, secret=secret, command=command, audits=audits)
     model = model_of(own, trained, what.kind)
     rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone
@@ -262,8 +242,8 @@ def check_options(
     advantage: float | None = None,
 ) -> None:
     """Raise UserError for options that no promise can be made for, before any data are read."""
-    if relation not in RELATIONS:
-        raise invalid("--relation", relation, f"one of {', '.join(RELATIONS)}")
+    if relation not in budget.RELATIONS:
+        raise invalid("--relation", relation, f"one of {', '.join(budget.RELATIONS)}")
     if scope not in SCOPES:
         raise invalid("--scope", scope, f"one of {', '.join(SCOPES)}")
     if scope == "all-outputs" and relation == Relation.NODE_REMOVE:
@@ -271,10 +251,10 @@ def check_options(
                         "are their owners': expected scope others, or relation node-null")  # fmt: skip
     if scope == "all-outputs" and method == "own":
         raise UserError(f"--scope all-outputs, --method {method}: no epsilon: rows read raw records: expected votes")
-    check_kind(method, Relation(relation), scope == "all-outputs")
+    budget.check_kind(method, Relation(relation), scope == "all-outputs")
     if degree_bound is not None and relation != Relation.NODE_REMOVE:
         raise invalid("--degree-bound", degree_bound, f"none under {relation}: it is of node-remove")
-    check_budget(epsilon, advantage)
+    budget.check_budget(epsilon, advantage)
 
 
 def check_features(own: OwnGraph, relation: Relation) -> None:
@@ -309,13 +289,15 @@ def model_of(own: OwnGraph, trained: TrainedModel, kind: str) -> SavedModel:
     return SavedModel(header, trained.weight, trained.bias, buckets, row_sum, trained.learnt)
 
 
-def _write(fitted: FittedModel, own: OwnGraph, scope: str, secret: bool, what: BudgetedRun, folder: Path) -> None:
+def _write(
+    fitted: FittedModel, own: OwnGraph, scope: str, secret: bool, what: budget.BudgetedRun, folder: Path
+) -> None:
     """Write all folders at once, or none: they are made under another name and renamed."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         # a folder made with a known seed protects no one and is never called a release
-        write_release(made / FOLDERS[0 if secret else 1], fitted.model, fitted.card, what, scope=scope)
+        cards.write_release(made / FOLDERS[0 if secret else 1], fitted.model, fitted.card, what, scope=scope)
         if scope != "all-outputs":
             _write_owners(made / "owners", fitted, own)
         curator = made / "curator"
@@ -335,7 +317,7 @@ def _write(fitted: FittedModel, own: OwnGraph, scope: str, secret: bool, what: B
 def _write_owners(folder: Path, fitted: FittedModel, own: OwnGraph) -> None:
     """Write a row for each node and for it alone: it reads the node's own record, or what neighbours say of it."""
     folder.mkdir()
-    write_rows(folder / PREDICTIONS, predictions(own.ids, own.classes, fitted.predictions))
+    write_rows(folder / cards.PREDICTIONS, cards.predictions(own.ids, own.classes, fitted.predictions))
     if fitted.buckets is not None:
         heads = ["id", *(f"votes for {name}" for name in own.classes), "mass of voters"]
         buckets = ([name, *row] for name, row in zip(own.ids, fitted.buckets.tolist(), strict=True))

@@ -166,15 +166,11 @@ class SavedModel:
     def save(self, folder: Path) -> None:
         from safetensors.numpy import save
 
-        arrays = {"weight": self.weight, "bias": self.bias}
-        if self.buckets is not None:
-            arrays["buckets"] = self.buckets
-        if self.row_sum is not None:
-            arrays["row_sum"] = self.row_sum
-        if self.learnt is not None:
-            arrays |= {"reader_factor": np.array([self.learnt.factor]), "reader_weight": self.learnt.weight}
-            arrays["reader_bias"] = self.learnt.bias
-        data = save({name: np.ascontiguousarray(array, dtype=np.float64) for name, array in arrays.items()})
+        learnt = self.learnt
+        reader = None if learnt is None else (np.array([learnt.factor]), learnt.weight, learnt.bias)
+        names = ("weight", "bias", "buckets", "row_sum", "reader_factor", "reader_weight", "reader_bias")
+        arrays = zip(names, (self.weight, self.bias, self.buckets, self.row_sum, *(reader or ())))
+        data = save({name: np.ascontiguousarray(one, dtype=np.float64) for name, one in arrays if one is not None})
         header = self.header.model_copy(update={"sha256": hashlib.sha256(data).hexdigest()})
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -15,10 +14,9 @@ import numpy as np
 from dpgraph.core.errors import UserError, meant, shown
 from dpgraph.own_graph.arrays import MASK, as_array, from_arrays, in_words, is_tensor, mask_roles
 from dpgraph.own_graph.graph import OwnGraph, in_order
+from dpgraph.own_graph.tables import ID_LIKE, LEAST_ROWS
 
 GRAPHML = (".graphml", ".graphml.gz")
-ID_LIKE = re.compile(r"(?i:.*[ _-]id|id)|.*[a-z]I[dD]")  # an attribute that is a number and no feature
-LEAST = 10  # nodes from which 1, 2, 3, ... is no chance
 
 
 def read_graphml(path: Path, **options: Any) -> OwnGraph:
@@ -115,7 +113,7 @@ def _columns(of: Mapping[Any, list[Any]], names: Any, others: set[Any], ids: lis
         row = None if name in others or ID_LIKE.fullmatch(str(name)) else _numbers(of[name], str(name), ids, where)
         if row is None:
             continue
-        if len(row) >= LEAST and row.ndim == 1 and row[0] in (0, 1) and (np.diff(row) == 1).all():
+        if len(row) >= LEAST_ROWS and row.ndim == 1 and row[0] in (0, 1) and (np.diff(row) == 1).all():
             raise UserError(f"{where}: attribute {shown(name)} is no feature: it numbers the nodes, whose order may "
                             "tell labels: leave it out (--ignore)")  # fmt: skip
         columns[name] = row

@@ -10,19 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.own_graph.arrays import (
-    as_array,
-    from_arrays,
-    from_named,
-    in_words,
-    is_sparse,
-    is_tensor,
-    label_column,
-    matrix_ends,
-    pairs,
-    read_npz,
-    roles_of,
-)
+from dpgraph.own_graph import arrays
 from dpgraph.own_graph.graph import OwnGraph
 from dpgraph.own_graph.networkx_graphs import GRAPHML, from_networkx, read_graphml
 from dpgraph.own_graph.tables import read_csv_graph
@@ -68,37 +56,40 @@ def own_graph(
         if value is not None:
             raise UserError(f"{name}: pass it inside the graph; separate arrays go with a matrix or an edge array")
     if isinstance(data, str | Path):
-        found = read_npz(Path(data), classes)
+        found = arrays.read_npz(Path(data), classes)
         return found if directed is None and split is None else _changed(found, split, directed)
     if isinstance(data, Mapping):
-        return from_named(data, where="data", strict=True, **options)
+        return arrays.from_named(data, where="data", strict=True, **options)
     if _is_arrays(data) and not isinstance(data, list):
         raise invalid("labels", None, "one for each node, -1 for none")
     if isinstance(data, tuple) and len(data) == 2 and isinstance(data[0], Mapping):  # of OGB
-        return from_named({**data[0], "y": data[1]}, where="graph", strict=False, **options)
+        return arrays.from_named({**data[0], "y": data[1]}, where="graph", strict=False, **options)
     return _geometric(data, options)
 
 
 def _is_arrays(data: Any) -> bool:
     """Return whether it is a matrix, a tensor, an array or a list of edges."""
     return (
-        is_sparse(data) or is_tensor(data) or isinstance(data, np.ndarray) or (isinstance(data, list) and len(data) > 1)
+        arrays.is_sparse(data)
+        or arrays.is_tensor(data)
+        or isinstance(data, np.ndarray)
+        or (isinstance(data, list) and len(data) > 1)
     )
 
 
 def _arrays(data: Any, labels: Any, features: Any, options: dict[str, Any]) -> OwnGraph:
     """Read a sparse or dense (N, N) matrix, or an array of edges, with separate labels."""
-    y, weighted = label_column(labels, "labels"), False
-    if not is_sparse(data):
-        data = as_array(data, "data")
-    if is_sparse(data) or (data.shape == (len(y), len(y)) and len(y) > 2):
-        edges, weighted = matrix_ends(data, len(y), "graph")
+    y, weighted = arrays.label_column(labels, "labels"), False
+    if not arrays.is_sparse(data):
+        data = arrays.as_array(data, "data")
+    if arrays.is_sparse(data) or (data.shape == (len(y), len(y)) and len(y) > 2):
+        edges, weighted = arrays.matrix_ends(data, len(y), "graph")
         how = "a matrix (N, N)"
     else:
-        edges = pairs(data, "graph: edges")
+        edges = arrays.pairs(data, "graph: edges")
         how = "an array (2, E)" if edges is data else "an array (E, 2), an edge in each row"
-    read = in_words({"edges": how}, ["weights of the matrix"] if weighted else [])
-    return from_arrays(edges, y, features, **(options | {"directed": bool(options["directed"])}), read=read)
+    read = arrays.in_words({"edges": how}, ["weights of the matrix"] if weighted else [])
+    return arrays.from_arrays(edges, y, features, **(options | {"directed": bool(options["directed"])}), read=read)
 
 
 def _csv(paths: tuple[Any, Any], labels: Any, features: Any, options: dict[str, Any]) -> OwnGraph:
@@ -112,7 +103,7 @@ def _csv(paths: tuple[Any, Any], labels: Any, features: Any, options: dict[str, 
 
 
 def _changed(own: OwnGraph, split: Any, directed: bool | None) -> OwnGraph:
-    roles = own.split if split is None else roles_of(split, len(own.ids), own.where)
+    roles = own.split if split is None else arrays.roles_of(split, len(own.ids), own.where)
     return replace(own, split=roles, directed=own.directed if directed is None else directed)
 
 
@@ -127,7 +118,7 @@ def _geometric(data: Any, options: dict[str, Any]) -> OwnGraph:
     is_set = hasattr(data, "__getitem__") and hasattr(data, "__len__") and not hasattr(data, "stores")
     if not is_set and hasattr(data, "edge_index"):
         values = data.to_dict() if hasattr(data, "to_dict") else vars(data)
-        return from_named(values, where="data", strict=False, **options)
+        return arrays.from_named(values, where="data", strict=False, **options)
     if not is_set or isinstance(data, str | bytes | tuple | set | range):
         raise invalid("data", kind, EXPECTED)
     if len(data) != 1:

@@ -2,17 +2,12 @@
 
 Starting a job costs seconds (an interpreter, torch, on a cluster two more Snakemakes) and a place in the queue. What a
 job requests is estimated from the registry's sizes and the cell's hyper-parameters, since no data is there yet when the
-jobs are planned.
+jobs are planned. Jobs take about an hour at most, and so little that there are two for each place to run one.
 """
-
-from __future__ import annotations
 
 import json
 import math
-import os
-import time
-from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +18,16 @@ from dpgraph.config.frozen import digest
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import cause, read_json, write_text
-from dpgraph.pipeline.run_files import PLANNED, RunFile, Stage, calibrated, content, last_request, name_of, trained
-from dpgraph.planning.cost import hours_of, known_of, memory_mb, train_seconds
+from dpgraph.pipeline.run_files import RunFile, Stage, calibrated, content, name_of, trained
+from dpgraph.planning.cost import hours_of, known_of, memory_mb
 from dpgraph.planning.plan import Plan
 from dpgraph.planning.run import Run
+from dpgraph.planning.throughputs import planned_seconds
 
+LENGTHS = tuple(2.0**power for power in range(6, -3, -1))  # of a job, in estimated minutes
+HASH_BITS = 64
+# where the config does not say how many jobs run side by side
+PLACES_IF_UNKNOWN, LENGTHS_IF_UNKNOWN = 16, LENGTHS[:6]
 SECONDS_PER_CALIBRATION = 4.0
 SECONDS_PER_JOB = 8.0  # an interpreter and torch
 SAFETY = 4  # time limit of a job over its estimate: measured cells are within a factor of three, slower cores exist
@@ -37,7 +37,7 @@ SAFETY = 4  # time limit of a job over its estimate: measured cells are within a
 class Bundle:
     """Runs that share a job, by the slugs of cells or the keys of calibrations.
 
-    `seconds` is the estimate for all of them on one core.
+    `seconds` is the estimate for all of them on the config's device.
     """
 
     name: str
@@ -54,19 +54,23 @@ class Bundle:
         return attempt * memory_mb(self.task)
 
 
+Member = tuple[str, Run, float]  # a run with its name and estimated seconds
+
+
 def training_bundles(plan: Plan) -> dict[str, Bundle]:
     """Return every cell in one bundle, by the bundle's name. A search shares none with other cells."""
     searched = {entry.cell.slug for entry in plan.entries if plan.artefacts[entry.artefact].view == "search"}
-    parts = ([one for one in plan.runs.items() if one[0] in searched],
-             [one for one in plan.runs.items() if one[0] not in searched])  # fmt: skip
-    found = (_bundled([(*one, train_seconds(one[1])) for one in part], plan.minutes_per_job, trained) for part in parts)
-    return {bundle.name: bundle for bundles in found for bundle in bundles}
+    seconds = planned_seconds(plan)
+    parts: tuple[list[Member], ...] = [], []
+    for slug, run in plan.runs.items():
+        parts[slug in searched].append((slug, run, seconds[slug]))
+    return _bundles(parts, plan.config, trained)
 
 
 def calibration_bundles(plan: Plan) -> dict[str, Bundle]:
     """Return every calibration in one bundle, by the bundle's name."""
-    items = [(key, plan.run_of(cell), SECONDS_PER_CALIBRATION) for key, cell in plan.calibrations.items()]
-    return {bundle.name: bundle for bundle in _bundled(items, plan.minutes_per_job, calibrated)}
+    members = [(key, plan.run_of(cell), SECONDS_PER_CALIBRATION) for key, cell in plan.calibrations.items()]
+    return _bundles([members], plan.config, calibrated)
 
 
 def seconds_to_run(plan: Plan, training: Iterable[Bundle]) -> dict[str, float]:
@@ -79,45 +83,61 @@ def seconds_to_run(plan: Plan, training: Iterable[Bundle]) -> dict[str, float]:
     }
 
 
-def _bundled(
-    items: Iterable[tuple[str, Run, float]], minutes: float, content: Callable[[str, Cell], str]
-) -> list[Bundle]:
-    """Bundle members by a hash of their name, so that one more member changes one bundle."""
-    by_task: dict[Task, list[tuple[str, Run, float]]] = {}
-    for item in items:
-        by_task.setdefault(item[1].cell.task, []).append(item)
-    bundles, limit = [], 60 * minutes
-    for task, members in by_task.items():
-        short = sum(seconds for *_, seconds in members if seconds < limit)
-        shares = 1 << max(math.ceil(math.log2(max(short, 1e-9) / limit)), 0)
-        groups: dict[str, list[tuple[str, Run, float]]] = {}
-        for name, run, seconds in members:
-            place = name if seconds >= limit else str(int(digest(name, 8), 16) % shares)
-            groups.setdefault(place, []).append((name, run, seconds))
-        for group in groups.values():
-            runs = {name: run for name, run, _ in sorted(group, key=lambda item: item[0])}
-            name = name_of({name: run.cell for name, run in runs.items()}, content)
-            bundles.append(Bundle(name, task, runs, sum(seconds for *_, seconds in group)))
+def _bundles(
+    parts: Sequence[Sequence[Member]], config: Config, content: Callable[[str, Cell], str]
+) -> dict[str, Bundle]:
+    """Bundle the members of each part into the longest jobs of which there are two for each place.
+
+    Places are rounded up to a power of two, and lengths are powers of two: few more cores regroup nothing.
+    """
+    places = config.parallel_jobs or PLACES_IF_UNKNOWN
+    wanted = 2 << (places - 1).bit_length()
+    for minutes in LENGTHS if config.parallel_jobs else LENGTHS_IF_UNKNOWN:
+        groups = [group for part in parts for group in _grouped(part, minutes)]
+        if len(groups) >= wanted:
+            break
+    bundles = {}
+    for group in groups:
+        runs = {name: run for name, run, _ in sorted(group, key=lambda member: member[0])}
+        name = name_of({name: run.cell for name, run in runs.items()}, content)
+        bundles[name] = Bundle(name, group[0][1].cell.task, runs, sum(seconds for *_, seconds in group))
     return bundles
+
+
+def _grouped(members: Iterable[Member], minutes: float) -> list[list[Member]]:
+    """Group the members of each task, up to these minutes. A longer member is a group of its own."""
+    by_task: dict[Task, list[Member]] = {}
+    for member in members:
+        by_task.setdefault(member[1].cell.task, []).append(member)
+    found, limit = list[list[Member]](), 60 * minutes
+    for same in by_task.values():
+        found += [[member] for member in same if member[2] >= limit]
+        found += _halved([member for member in same if member[2] < limit], limit)
+    return found
+
+
+def _halved(members: list[Member], limit: float, level: int = 0) -> list[list[Member]]:
+    """Halve members by the next bit of a hash of their name until each part fits: one more changes one part."""
+    if sum(seconds for *_, seconds in members) <= limit or level == HASH_BITS:
+        return [members] if members else []
+    halves: tuple[list[Member], list[Member]] = [], []
+    for member in members:
+        halves[int(digest(member[0], HASH_BITS // 4), 16) >> level & 1].append(member)
+    return [part for half in halves for part in _halved(half, limit, level + 1)]
 
 
 def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iterable[Bundle]) -> None:
     """Remove the marker of every bundle of which a member is gone or no longer what it was when the bundle ended.
 
     Snakemake sees markers only; this is how it notices that a cell's record was deleted or damaged. Only members
-    younger than the marker are read: a touched file is no other file. The next job of a bundle without a marker, or
-    with one whose job outlived its Snakemake, is no forced rerun: it does not change existing files. Raises UserError
-    for a marker that may not be removed.
+    younger than the marker are read: a touched file is no other file. Raises UserError for a marker that may not be
+    removed.
     """
     paths = plan.paths
-    os.environ[PLANNED] = str(time.time_ns())
     for bundle in training:
         marker = paths.trained(bundle.name)
-        stands = _stands(marker, ((name, paths.result(run.cell)) for name, run in bundle.runs.items()))
-        if not stands:
+        if not _stands(marker, ((name, paths.result(run.cell)) for name, run in bundle.runs.items())):
             _remove(marker)
-        if not stands or _begun(marker):
-            _remove(last_request(marker))
     for bundle in calibrations:
         marker = paths.calibrated(bundle.name)
         if not _stands(marker, ((key, paths.privacy / f"{key}.json") for key in bundle.runs)):
@@ -139,11 +159,6 @@ def _stands(marker: Path, members: Iterable[tuple[str, Path]]) -> bool:
         return all(noted[name] == content(path) for name, path in younger.items())
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _begun(marker: Path) -> bool:
-    """Return whether a Snakemake began a job for the marker and has not seen its end: killed, or at work right now."""
-    return Path(".snakemake/incomplete", urlsafe_b64encode(str(marker).encode()).decode()).exists()
 
 
 def write_runs(plan: Plan, training: Iterable[Bundle], calibrations: Iterable[Bundle]) -> None:

@@ -1,7 +1,5 @@
 """The files of a seed: its record with all metrics, its predictions, and what attacks on its parameters may use."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

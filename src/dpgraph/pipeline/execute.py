@@ -1,7 +1,5 @@
 """Train a seed: from a graph and a calibration to an outcome that is checked and written."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ Another method, mechanism or problem is none of a cell's modules, so that adding
 again. A module that is loaded by its name (config/imports.py cannot see it) is a root here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

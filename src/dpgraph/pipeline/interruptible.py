@@ -5,14 +5,13 @@ Snakemake itself ends with 1 then, as after a failure, so that `dpgraph run a &&
 the two apart.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import redirect_stderr, suppress
 from types import FrameType
 from typing import Any
@@ -38,7 +37,7 @@ def main() -> int:
 
     signal.signal(signal.SIGINT, interrupt)
     try:
-        options = _options()
+        options = snakemake_options(sys.argv[1:])
         if not any(getattr(options, name, None) for name in RUNS_NOTHING):
             check_cluster(options.executor or "")
         snakemake(sys.argv[1:])
@@ -54,14 +53,14 @@ def main() -> int:
     return 0
 
 
-def _options() -> Any:
+def snakemake_options(arguments: Sequence[str]) -> Any:
     """Return Snakemake's options, those of profiles among them. Raises UserError for what Snakemake does not take."""
     from snakemake.cli import parse_args
 
     said = io.StringIO()
     try:
         with redirect_stderr(said):  # Snakemake reads them once more, and says what it reads then
-            return parse_args(sys.argv[1:])[1]
+            return parse_args(list(arguments))[1]
     except SystemExit as ended:
         if ended.code in (0, None):
             raise

@@ -4,17 +4,14 @@ A member that is there already is left alone, and one that fails does not keep t
 that fails does.
 """
 
-from __future__ import annotations
-
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 
-from dpgraph.config.frozen import digest
 from dpgraph.core.errors import UserError
-from dpgraph.core.files import read_json, write_json, write_text
-from dpgraph.pipeline.fingerprints import bundle_digest
-from dpgraph.pipeline.run_files import BundleRuns, content, is_forced, last_request
+from dpgraph.core.files import write_json
+from dpgraph.pipeline.run_files import AGAIN, BundleRuns, content
 from dpgraph.pipeline.stages import calibrate_run, train_run
 from dpgraph.planning.run import Run
 
@@ -37,23 +34,16 @@ def calibrate_bundle(bundle: BundleRuns) -> None:
 
 
 def train_bundle(bundle: BundleRuns, device: str, workers: int) -> None:
-    """Train a bundle. One that ended well and is requested again unchanged is trained again (a forced rerun)."""
-    runs, files = bundle.runs.values(), {name: bundle.paths.result(run.cell) for name, run in bundle.runs.items()}
-    marker = bundle.paths.trained(bundle.name)
-    last = last_request(marker)
-    calibrations = [content(run.paths.calibration) for run in runs if run.paths.calibration is not None]
-    graph = read_json(next(iter(runs)).paths.graph / "graph.json")
-    request = digest([[run.cell.slug, run.cell.seeds] for run in runs] + [graph, calibrations, bundle_digest(runs)])
-    again = all(path.is_file() for path in files.values()) and is_forced(marker, request)
-    last.unlink(missing_ok=True)
+    """Train a bundle. In a forced rerun, what is there is trained again."""
+    files = {name: bundle.paths.result(run.cell) for name, run in bundle.runs.items()}
+    again = os.environ.get(AGAIN) == "1"
 
     def train(name: str, run: Run) -> None:
         write_json(run.paths.out / "cell.json", run.cell.model_dump(mode="json"))
         train_run(run, device, workers, again)
 
     _each(bundle, train)
-    _mark(marker, files)
-    write_text(last, request)
+    _mark(bundle.paths.trained(bundle.name), files)
 
 
 def _each(bundle: BundleRuns, job: Callable[[str, Run], None]) -> None:

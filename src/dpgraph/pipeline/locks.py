@@ -1,12 +1,11 @@
 """Name the owner of Snakemake's locks and remove those that a killed run left.
 
-Snakemake's lock says which files are used, and not by whom. A run writes its owner next to its lock (`sign`), and the
-next one reads it. Only an owner that has certainly ended counts as ended: a process of this boot and this container
-whose number is free or has another start time, or any process of this machine before its last boot.
+Snakemake's lock says which files are used, and not by whom. A run writes its owner next to its lock (`sign`) and holds
+a lock of the operating system (flock) on that file, which ends with the run, however that ends. The next run on the
+same machine that finds the file without it removes Snakemake's locks.
 """
 
-from __future__ import annotations
-
+import fcntl
 import json
 import os
 import platform
@@ -17,13 +16,15 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import IO
 
 from dpgraph.core.errors import UserError, one_line
-from dpgraph.core.files import write_json
+from dpgraph.core.files import atomic_path
 
 FOLDER = Path(".snakemake/locks")  # Snakemake's own: it goes with the last lock in it
 SIGNED, CLAIMED = ".owner.json", ".claimed"
 LOCK = re.compile(r"\d+\.(input|output)\.lock")
+HELD: list[IO[str]] = []  # files that this process has locked until its end
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,8 @@ class Owner:
     """A process that made locks."""
 
     host: str
-    machine: str  # its id; empty where the system has none
-    system: str  # boot and process namespace, in which process numbers count; empty where unknown
+    machine: str  # empty where unknown
     process: int
-    started: str  # in ticks since boot
     since: str
     locks: tuple[str, ...]
 
@@ -44,35 +43,38 @@ class Owner:
 
     @property
     def nearby(self) -> bool:
-        """Tell whether its process number means here what it means there."""
-        return bool(self.system) and self.system == _system()
-
-    @property
-    def ended(self) -> bool:
-        """Tell whether it has certainly ended."""
-        if self.nearby:
-            started = started_at(self.process)
-            return started is None or started not in ("", self.started)
-        here = (platform.node(), _machine())
-        rebooted = bool(self.system) and _system() != "" and self.system.split()[0] != _system().split()[0]
-        return rebooted and self.machine != "" and (self.host, self.machine) == here
+        """Tell whether it ran on this machine."""
+        return self.machine != "" and (self.host, self.machine) == (platform.node(), _machine())
 
 
 def sign(locks: Iterable[str], folder: Path = FOLDER) -> None:
     """Write down this process as the owner of the locks that it has made."""
-    names = tuple(Path(lock).name for lock in locks)
-    process, now = os.getpid(), datetime.now().astimezone().isoformat(" ", "seconds")
-    started = started_at(process) or ""
-    owner = Owner(platform.node(), _machine(), _system(), process, started, now, names)
-    if names and started:
-        with suppress(OSError):  # a lock without an owner is kept
-            write_json(folder / f"{process}@{platform.node()}{SIGNED}", asdict(owner))
+    now = datetime.now().astimezone().isoformat(" ", "seconds")
+    owner = Owner(platform.node(), _machine(), os.getpid(), now, tuple(Path(lock).name for lock in locks))
+    if owner.locks:
+        # a lock without an owner is kept, as where the file system has no locks
+        with suppress(OSError), atomic_path(folder / f"{owner.process}@{owner.host}{SIGNED}") as temporary:
+            file = temporary.open("w", encoding="utf-8")
+            HELD.append(file)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            json.dump(asdict(owner), file)
+            file.flush()
+
+
+def has_ended(path: Path, owner: Owner) -> bool:
+    """Tell whether the owner that the file names has certainly ended."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return owner.nearby
+    except OSError:
+        return False
 
 
 def remove_ended(folder: Path = FOLDER) -> Iterator[str]:
     """Remove the locks of runs that were killed, and yield a line for each."""
     for path, owner in _signed(folder):
-        if owner.ended:
+        if has_ended(path, owner):
             claimed = path.with_name(path.name + CLAIMED)
             with suppress(OSError):  # of two runs that find it, one alone can rename it
                 path.rename(claimed)
@@ -98,29 +100,14 @@ def refusal(folder: Path = FOLDER) -> str:
 
 def unlock(folder: Path = FOLDER) -> str:
     """Remove every lock of the folder and return a line. Raises UserError for a run that goes on."""
-    owners = [owner for _, owner in _signed(folder)]
-    for owner in owners:
-        if owner.nearby and not owner.ended:
+    signed = list(_signed(folder))
+    for path, owner in signed:
+        if owner.nearby and not has_ended(path, owner):
             raise UserError(f"--unlock: {owner}, still runs: end it first by Ctrl-C or: kill -INT {owner.process}")
     if not any(LOCK.fullmatch(path.name) for path in folder.glob("*.lock")):
         return "no lock: nothing to remove"
     shutil.rmtree(folder)
-    return f"removed the lock of {'; '.join(map(str, owners)) or 'an unknown run'}"
-
-
-def started_at(process: int) -> str | None:
-    """Return when a process of this system began; None where it has ended, empty where that is hidden."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return None
-    except PermissionError:
-        pass  # another user's
-    try:
-        state, *fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return None if state in "ZX" else fields[18]  # a zombie has ended; proc(5): starttime
+    return f"removed the lock of {'; '.join(str(owner) for _, owner in signed) or 'an unknown run'}"
 
 
 def _signed(folder: Path) -> Iterator[tuple[Path, Owner]]:
@@ -131,16 +118,10 @@ def _signed(folder: Path) -> Iterator[tuple[Path, Owner]]:
                 yield path, owner
 
 
-def _system() -> str:
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
-
-
 def _machine() -> str:
-    try:
-        return Path("/etc/machine-id").read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
+    """Return the machine's id, or that of its boot; an empty text where the system has neither."""
+    for path in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
+        with suppress(OSError):
+            if found := Path(path).read_text(encoding="utf-8").strip():
+                return found
+    return ""

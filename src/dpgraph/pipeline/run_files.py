@@ -6,11 +6,7 @@ cells, so that a file that was edited, or written by a version with other defaul
 each member.
 """
 
-from __future__ import annotations
-
 import hashlib
-import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +25,7 @@ from dpgraph.families.registry import specs
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.run import Run, RunPaths
 
-PLANNED = "DPGRAPH_PLANNED"  # when the running Snakemake read the plan, for its jobs; nanoseconds
+AGAIN = "DPGRAPH_AGAIN"  # of the environment of jobs: 1, where training is a forced rerun
 
 
 def trained(slug: str, cell: Cell) -> str:
@@ -50,28 +46,13 @@ def name_of(cells: Mapping[str, Cell], content: Callable[[str, Cell], str]) -> s
     return f"{cell.task.dataset}-{cell.task.setting}.{count}-{mark}"
 
 
-def last_request(marker: Path) -> Path:
-    """Return the file of the request of a bundle's last good job: Snakemake removes the marker before a rerun."""
-    return marker.with_suffix(".last")
-
-
-def is_forced(marker: Path, request: str) -> bool:
-    """Return whether the last good job had the same request, and ended before the running Snakemake made its plan."""
-    last = last_request(marker)
-    try:
-        before_plan = last.stat().st_mtime_ns <= int(os.environ.get(PLANNED) or time.time_ns())
-        return before_plan and last.read_text(encoding="utf-8") == request
-    except OSError:
-        return False
-
-
 def content(path: Path) -> str:
     """Return the hash of a member that markers hold."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
 Stage = Literal["calibrate", "train"]
-AGAIN = "`dpgraph run` writes it before its first job"
+WRITTEN = "`dpgraph run` writes it before its first job"
 
 
 class RunFile(Finite):
@@ -84,9 +65,8 @@ class RunFile(Finite):
     results: Folder
     registry: tuple[Folder, ...] = ()
     cells: dict[str, dict[str, Any]] = Field(min_length=1, description="By slug, or by the key of their calibration")
-    evaluations: dict[str, tuple[int, ...]] = Field(
-        default={}, description="By a calibration's key, the numbers of evaluations of all cells that share it"
-    )
+    evaluations: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """By a calibration's key, the numbers of evaluations of all cells that share it"""
 
 
 @dataclass(frozen=True)
@@ -105,7 +85,7 @@ def read_runs(path: Path, stage: Stage) -> BundleRuns:
     Raises UserError for a file that is missing, of another stage, or no longer what its name says.
     """
     if not path.is_file():
-        raise UserError(f"{path}: no such file: expected the runs of a bundle; {AGAIN}")
+        raise UserError(f"{path}: no such file: expected the runs of a bundle; {WRITTEN}")
     file = parse(RunFile, json_value(text_of(path), str(path)), str(path))
     if file.stage != stage:
         raise invalid(f"{path}: stage", file.stage, f"{stage}, or the command `dpgraph {file.stage}`")
@@ -117,7 +97,7 @@ def read_runs(path: Path, stage: Stage) -> BundleRuns:
     if named != list(cells) or name_of(cells, content) != file.bundle:
         raise UserError(
             f"{path}: bundle={file.bundle}: edited, or written by another version of dpgraph: expected a hash of its "
-            f"cells; {AGAIN}"
+            f"cells; {WRITTEN}"
         )
     paths = Paths(parse(Config, file.model_dump(include={"suite", "data", "results", "registry"}), str(path)))
     runs = {

@@ -1,7 +1,5 @@
 """The stages `calibrate` and `train`: from files to files. A cell without data or success still leaves a record."""
 
-from __future__ import annotations
-
 import logging
 import os
 import platform
@@ -20,9 +18,8 @@ from dpgraph.config.cell import Cell
 from dpgraph.config.frozen import digest
 from dpgraph.config.record import Budget, CellRecord, SeedRecord
 from dpgraph.config.streams import stream_name
-from dpgraph.config.summary import RESULT, stored_summary, write_record, write_summary
 from dpgraph.core.errors import DataUnavailable, UserError, invalid
-from dpgraph.core.files import locked, read_json, sweep, write_json
+from dpgraph.core.files import locked, read_json, sweep, write_json, write_text
 from dpgraph.data.records import Described, data_dependent
 from dpgraph.engine.methods.base import evaluation_steps
 from dpgraph.families.registry import folder_of
@@ -128,7 +125,7 @@ def train_cell(
 
 
 def train_run(run: Run, device: str = "auto", workers: int = 1, again: bool = False) -> CellRecord:
-    """Train the seeds that are not there yet, all of them if `again`, and write `result.json` and its summary.
+    """Train the seeds that are not there yet, all of them if `again`, and write `result.json`.
 
     A seed is there if its record, of this cell, mechanism, graph and source code, and the files next to it are whole. A
     job that was killed is taken up where it stopped. A result that would be the same is not written again. A second
@@ -244,16 +241,14 @@ def budgets(cell: Cell, calibration: Calibration) -> tuple[Budget, ...]:
 
 
 def _write(run: Run, record: CellRecord) -> CellRecord:
-    out = run.paths.out
+    path = run.paths.out / "result.json"
     try:
-        known = CellRecord.model_validate_json((out / RESULT).read_text(encoding="utf-8"))
+        known = CellRecord.model_validate_json(path.read_text(encoding="utf-8"))
         if known.model_copy(update={"provenance": record.provenance}) == record:
-            if stored_summary(out) is None:
-                write_summary(out, known)
             return known
     except (OSError, ValueError):
         pass
-    write_record(out, record)
+    write_text(path, record.model_dump_json(indent=1) + "\n")
     log.info("%s: %s %s", run.cell.slug, record.status, record.reason)
     return record
 

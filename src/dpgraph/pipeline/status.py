@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pydantic_core import from_json
 from tabulate import tabulate
 
 from dpgraph.config.cell import Cell
 from dpgraph.config.paths import Paths
-from dpgraph.config.summary import summary_of
 from dpgraph.planning.plan import Plan
 
 STATES = ("ok", "failed", "not run", "missing")  # missing: no record yet of all seeds
@@ -37,7 +37,7 @@ class Status:
 
     @classmethod
     def read(cls, plan: Plan) -> Status:
-        """Read every cell's summary, or its record where it has none."""
+        """Read every cell's record."""
         paths = plan.paths
         cells = {slug: _state(paths, cell) for slug, cell in plan.cells.items()}
         slugs: dict[str, set[str]] = {}
@@ -83,11 +83,11 @@ class Status:
 
 def _state(paths: Paths, cell: Cell) -> CellState:
     try:
-        summary = summary_of(paths.cell(cell))
+        record = from_json(paths.result(cell).read_bytes())
+        asked, status, reason = set(record["cell"]["seeds"]), str(record["status"]), str(record["reason"])
+        failed = sum(seed["status"] == "failed" for seed in record["seeds"])
     except FileNotFoundError:
         return CellState("missing")
-    except (OSError, ValueError):
+    except (OSError, ValueError, KeyError, TypeError):
         return CellState("failed", "the record is damaged: delete it and run again")
-    if not set(cell.seeds) <= set(summary.seeds):
-        return CellState("missing")
-    return CellState(summary.status, summary.reason, summary.failed_seeds)
+    return CellState(status, reason, failed) if asked.issuperset(cell.seeds) else CellState("missing")

@@ -30,7 +30,7 @@ from dpgraph.pipeline.bundles import (
 from dpgraph.pipeline.fingerprints import bundle_digest, calibrations_digest, fetch_digest, preprocess_digest
 from dpgraph.pipeline.interruptible import check_cluster
 from dpgraph.pipeline.locks import remove_ended, sign
-from dpgraph.pipeline.run_files import Stage
+from dpgraph.pipeline.run_files import AGAIN, Stage
 from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import WORKFLOW, Plan, load_plan
@@ -120,6 +120,8 @@ class Workflow:
         It ends in one line where this machine cannot submit the jobs.
         """
         sign(getattr(running.persistence, "_lockfile", {}).values())
+        forced = running.dag_settings
+        os.environ[AGAIN] = str(int(forced.forceall or "train" in forced.forcerun))
         try:
             check_cluster(running.executor_plugin.name)
             write_runs(self.plan, self.training.values(), self.calibrations.values())

@@ -3,27 +3,24 @@
 The planner knows the registry's sizes and a cell's settings. Its seconds have three parts: what a start, a step and all
 else cost. For each method three factors are fitted to what its cells took in the suites that were run
 (workflow/throughputs.csv); one factor for all three would carry from small graphs to large ones what only starts and
-steps cost. What a method's cells took beyond that on a data set, other cells on it are expected to take, too.
+steps cost. What a method's cells took beyond that on a data set, other cells on it are expected to take, too. On a GPU
+the three parts are first multiplied by the device's rates.
 """
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
 from tabulate import tabulate
 
 from dpgraph.config.cell import Cell, Task
 from dpgraph.config.suite import COMPUTE
 from dpgraph.core.errors import UserError
-from dpgraph.core.files import atomic_path
-from dpgraph.engine.methods.cost import SECONDS_PER_STEP, SECONDS_TO_START, steps_of
+from dpgraph.planning.throughputs import FILE, DeviceRates, PlannedParts, Throughput, parts_of, read_throughputs
 from dpgraph.problems.registry import size_of
 
 if TYPE_CHECKING:
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
     from dpgraph.planning.plan import Plan
     from dpgraph.planning.run import Run
 
-FILE = Path("throughputs.csv")  # in the workflow's folder
 FARTHEST = 10.0  # the factor of a part is at most so many times that of all three, and at least so small a part of it
 EDGES = (0.1, 0.9)  # quantiles of the cells' ratios of measured to planned seconds: `low` and `high`
 ALL = "all, each cell once"
@@ -41,75 +37,6 @@ ALL = "all, each cell once"
 def memory_mb(task: Task) -> int:
     """Return what a job that trains or prepares the task's data needs: libraries, and the data with three copies."""
     return math.ceil(1500 + 4 * size_of(task).megabytes)
-
-
-# --- planned ----------------------------------------------------------------------------------------------------------
-
-
-class PlannedParts(NamedTuple):
-    """Planned seconds of a cell on one CPU core, all seeds, by what they grow with."""
-
-    starts: float  # the number of seeds
-    steps: float  # the number of steps, whatever is in one
-    work: float  # all else: data, network, evaluations
-
-    @property
-    def total(self) -> float:
-        return sum(self)
-
-
-def train_seconds(run: Run) -> float:
-    """Return the planned seconds of all seeds on one CPU core."""
-    return len(run.cell.seeds) * run.spec.seconds(run.cell, size_of(run.cell.task))
-
-
-def parts_of(runs: Iterable[Run]) -> list[PlannedParts]:
-    """Return the parts of cells that are trained in this order: shared work counts for the first that needs it."""
-    done: set[Hashable] = set()
-    found = []
-    for run in runs:
-        cell, total, shared = run.cell, train_seconds(run), run.spec.shared
-        size = size_of(cell.task)
-        for seed in cell.seeds if shared is not None else ():
-            name, seconds = shared(cell, size, seed)  # type: ignore[misc]
-            if name in done:
-                total -= seconds
-            done.add(name)
-        starts = min(len(cell.seeds) * SECONDS_TO_START, total)
-        steps = min(len(cell.seeds) * SECONDS_PER_STEP * steps_of(cell.training), total - starts)
-        found.append(PlannedParts(starts, steps, total - starts - steps))
-    return found
-
-
-# --- measured ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Throughput:
-    """Planned and measured seconds of one method's cells on a data set, in one suite and on one kind of device.
-
-    Seconds are those of a CPU core with `device` cpu, on the clock with cuda. A tenth of the cells took less than `low`
-    times the plan, a tenth more than `high` times.
-    """
-
-    method: str
-    dataset: str
-    device: str
-    cells: int
-    runs: int
-    starts_s: float
-    steps_s: float
-    work_s: float
-    measured_s: float
-    low: float
-    high: float
-    suite: str
-    commit: str
-    processor: str
-
-    @property
-    def parts(self) -> PlannedParts:
-        return PlannedParts(self.starts_s, self.steps_s, self.work_s)
 
 
 def measured(plan: Plan, results: pd.DataFrame) -> list[Throughput]:
@@ -124,8 +51,9 @@ def measured(plan: Plan, results: pd.DataFrame) -> list[Throughput]:
         done = spent[spent["sum"] > 0].to_dict("index")
         runs = {slug: one for slug, one in plan.runs.items() if done.get(slug, {}).get("count") == len(one.cell.seeds)}
         groups: dict[tuple[str, str], list[tuple[Cell, PlannedParts, float]]] = {}
-        for (slug, run), parts in zip(runs.items(), parts_of(runs.values()), strict=True):
-            cell, seconds = run.cell, float(done[slug]["sum"])
+        rates = known_of(plan, device).rates
+        for (slug, run), planned in zip(runs.items(), parts_of(runs.values()), strict=True):
+            cell, seconds, parts = run.cell, float(done[slug]["sum"]), rates.estimate(run, planned).parts
             groups.setdefault((cell.method, cell.task.dataset), []).append((cell, parts, seconds))
         named = [set(good[name].dropna()) for name in ("commit", "processor")]
         about = plan.suite.name, *(str(one.pop()) if len(one) == 1 else "several" for one in named)
@@ -141,31 +69,6 @@ def measured(plan: Plan, results: pd.DataFrame) -> list[Throughput]:
             f"suite {plan.suite.name}: no cell has a result of all its seeds: expected a suite that was run"
         )
     return found
-
-
-def read_throughputs(path: Path) -> list[Throughput]:
-    """Raise UserError for a file that does not exist or is no such table."""
-    if not path.is_file():
-        raise UserError(f"{path}: no such file: expected the table that `dpgraph cost --learn` writes after a run")
-    with path.open(encoding="utf-8", newline="") as file:
-        try:
-            found = TypeAdapter(list[Throughput]).validate_python(list(csv.DictReader(file)))
-        except ValidationError:
-            columns = ", ".join(one.name for one in fields(Throughput))
-            raise UserError(f"{path}: expected the columns {columns}, numbers where they are") from None
-    for one in found:
-        if not (min(one.parts) >= 0 and one.parts.total > 0 and one.measured_s > 0 and 0 < one.low <= one.high):
-            raise UserError(f"{path}: {one.method}: expected seconds above 0, and low up to high")
-    return found
-
-
-def write_throughputs(rows: Iterable[Throughput], path: Path) -> None:
-    with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [one.name for one in fields(Throughput)], lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            values = asdict(row).items()
-            writer.writerow({name: f"{value:.4g}" if isinstance(value, float) else value for name, value in values})
 
 
 # --- estimated --------------------------------------------------------------------------------------------------------
@@ -229,46 +132,48 @@ def fitted(parts: Sequence[PlannedParts], seconds: Sequence[float]) -> list[floa
     return list((found.x * sum(seconds) / np.sum(parts)).tolist())
 
 
+AS_PLANNED = Law((1.0, 1.0, 1.0), {}, {}, (1.0, 1.0))
+
+
 @dataclass(frozen=True)
 class FittedLaws:
     """Laws by method on one kind of device, and that of all together for a method that was never measured.
 
-    Without any measurement the plan is the estimate.
+    Without any measurement the plan is the estimate, on a device with rates the plan times these.
     """
 
-    laws: dict[str, Law]
-    others: Law
+    laws: Mapping[str, Law] = field(default_factory=dict)
+    others: Law = AS_PLANNED
     rows: tuple[Throughput, ...] = ()
+    rates: DeviceRates = field(default_factory=DeviceRates)
 
     def law(self, method: str) -> Law:
         return self.laws.get(method, self.others)
 
 
-PLANNED = FittedLaws({}, Law((1.0, 1.0, 1.0), {}, {}, (1.0, 1.0)))
-
-
-def learnt(rows: Iterable[Throughput], device: str = "cpu") -> FittedLaws:
+def learnt(rows: Sequence[Throughput], device: str = "cpu") -> FittedLaws:
     """Return the laws of one device, cpu or cuda."""
-    measured = tuple(row for row in rows if row.device == device)
-    if not measured:
-        return PLANNED
-    by_method: dict[str, list[Throughput]] = {}
+    rates, by_method = DeviceRates.of(rows, device), dict[str, list[Throughput]]()
+    measured = tuple(row for row in rows if row.device == device and row.dataset)
     for row in measured:
         by_method.setdefault(row.method, []).append(row)
-    return FittedLaws({name: Law.fit(group) for name, group in by_method.items()}, Law.fit(measured, False), measured)
+    laws = {name: Law.fit(group) for name, group in by_method.items()}
+    # a device's rates tell methods apart, which one law of all of them does not
+    others = AS_PLANNED if rates.kinds or not measured else Law.fit(measured, False)
+    return FittedLaws(laws, others, measured, rates)
 
 
-def known_of(plan: Plan) -> FittedLaws:
-    """Return the laws of the device that the plan's config names; `auto` counts as cpu."""
+def known_of(plan: Plan, device: str = "") -> FittedLaws:
+    """Return the laws of a device, by default of the one that the plan's config names; `auto` counts as cpu."""
     path = plan.workflow / FILE
-    device = "cuda" if plan.config.device == "cuda" else "cpu"
-    return learnt(read_throughputs(path), device) if path.is_file() else PLANNED
+    named = device or ("cuda" if plan.config.device == "cuda" else "cpu")
+    return learnt(read_throughputs(path), named) if path.is_file() else FittedLaws()
 
 
 def left_out_reasons(plan: Plan) -> dict[str, str]:
     """Return why the suite leaves a cell out, by its slug; where it takes too long, how long all its seeds would."""
     runs = {slug: plan.run_of(one.cell) for slug, one in plan.left_out.items() if one.not_run == COMPUTE}
-    hours = hours_of(runs, learnt(read_throughputs(plan.workflow / FILE))) if runs else {}
+    hours = hours_of(runs, known_of(plan, "cpu")) if runs else {}
     return {
         slug: str(one.not_run)
         if slug not in hours
@@ -284,62 +189,97 @@ class Hours:
     mid: float
     low: float
     high: float
-    measured: bool  # whether the method was
+    measured: bool  # whether the method was, or the device's rate of its kind of work
 
 
 def hours_of(runs: Mapping[str, Run], known: FittedLaws) -> dict[str, Hours]:
     """Return the hours by slug of cells that are trained in this order."""
     found = {}
-    for (slug, run), parts in zip(runs.items(), parts_of(runs.values()), strict=True):
-        cell, law = run.cell, known.law(run.cell.method)
-        mid = law.seconds(parts, cell.task.dataset) / 3600
-        low, high = law.range(cell.task.dataset)
-        found[slug] = Hours(mid, mid * low, mid * high, cell.method in known.laws)
+    for (slug, run), planned in zip(runs.items(), parts_of(runs.values()), strict=True):
+        method, dataset = run.cell.method, run.cell.task.dataset
+        law, estimate = known.law(method), known.rates.estimate(run, planned)
+        mid = law.seconds(estimate.parts, dataset) / 3600
+        low, high = law.range(dataset) if method in known.laws or not known.rates.kinds else estimate[1:3]
+        found[slug] = Hours(mid, mid * low, mid * high, method in known.laws or estimate.rated)
     return found
 
 
 @dataclass(frozen=True)
+class DeviceCost:
+    """Hours of training of an artefact on one core or one GPU; `unmeasured` cells have neither a law nor a rate."""
+
+    hours: float
+    low: float
+    high: float
+    unmeasured: int
+
+    @classmethod
+    def of(cls, found: Sequence[Hours]) -> DeviceCost:
+        """Return the sum over cells."""
+        mid, low, high = (sum(getattr(one, name) for one in found) for name in ("mid", "low", "high"))
+        return cls(mid, low, high, sum(not one.measured for one in found))
+
+    @property
+    def text(self) -> tuple[str, str]:
+        """Return the hours, marked where some are of unmeasured cells, and their range."""
+        return _hours(self.hours) + "*" * bool(self.unmeasured), f"{_hours(self.low)} to {_hours(self.high)}"
+
+
+@dataclass(frozen=True)
 class Cost:
-    """Hours of training of an artefact on one core or one GPU, and how long `jobs` of them take side by side."""
+    """What training an artefact takes, and how long `jobs` side by side take on the device of the config."""
 
     artefact: str
     cells: int
     runs: int
-    hours: float
-    low_hours: float
-    high_hours: float
+    core: DeviceCost
+    gpu: DeviceCost | None  # None: no GPU was measured
     longest_hours: float  # of one cell, which is a job of its own or a part of one
     wall_hours: float
     memory_gib: float
-    unmeasured: int  # cells of methods without a throughput of their own
 
 
-def costs(plan: Plan, known: FittedLaws, jobs: int = 1) -> list[Cost]:
+def costs(plan: Plan, jobs: int = 1) -> list[Cost]:
     """Return one row for each artefact that trains something, and one of all cells, each of them once."""
-    hours = hours_of(plan.runs, known)
+    core, gpu = known_of(plan, "cpu"), known_of(plan, "cuda")
+    hours = [hours_of(plan.runs, core)]
+    if gpu.rates.kinds or gpu.rows:
+        hours.append(hours_of(plan.runs, gpu))
     places: dict[str, dict[str, None]] = {}
     for one in plan.entries:
-        if one.cell.slug in hours and one.not_run is None and plan.artefacts[one.artefact].view != "accounting":
+        if one.cell.slug in hours[0] and one.not_run is None and plan.artefacts[one.artefact].view != "accounting":
             places.setdefault(one.artefact, {})[one.cell.slug] = None
     places[ALL] = dict.fromkeys(plan.cells)
     return [_cost(name, slugs, plan, hours, jobs) for name, slugs in places.items()]
 
 
-def _cost(name: str, slugs: Iterable[str], plan: Plan, hours: Mapping[str, Hours], jobs: int) -> Cost:
-    cells, found = [plan.cells[slug] for slug in slugs], [hours[slug] for slug in slugs]
-    total, longest = sum(one.mid for one in found), max((one.mid for one in found), default=0.0)
+def _cost(name: str, slugs: Iterable[str], plan: Plan, hours: Sequence[Mapping[str, Hours]], jobs: int) -> Cost:
+    cells, found = [plan.cells[slug] for slug in slugs], [[one[slug] for slug in slugs] for one in hours]
+    core, *gpu = map(DeviceCost.of, found)
+    used = -1 if plan.config.device == "cuda" else 0  # where no GPU was measured, a core
+    total, longest = [core, *gpu][used].hours, max((one.mid for one in found[used]), default=0.0)
     return Cost(
         artefact=name,
         cells=len(cells),
         runs=sum(len(cell.seeds) for cell in cells),
-        hours=total,
-        low_hours=sum(one.low for one in found),
-        high_hours=sum(one.high for one in found),
+        core=core,
+        gpu=gpu[0] if gpu else None,
         longest_hours=longest,
         wall_hours=wall_hours(total, longest, min(jobs, max(len(cells), 1))),
         memory_gib=max((memory_mb(cell.task) for cell in cells), default=0) / 1024,
-        unmeasured=sum(not one.measured for one in found),
     )
+
+
+def measured_on(plan: Plan) -> str:
+    """Return sentences on the processors of the measurements, and the suites."""
+    lines = []
+    for device in ("cpu", "cuda"):
+        known = known_of(plan, device)
+        rows = known.rows or tuple(known.rates.kinds.values())
+        names = ", ".join(dict.fromkeys(row.processor for row in rows))
+        cells = f"{sum(row.cells for row in known.rows):,} cells of {len({row.suite for row in known.rows})} suites"
+        lines += [f"Measured on {names}: {cells if known.rows else 'rates by kind of work'}."] * bool(rows)
+    return "\n".join(lines)
 
 
 def wall_hours(total: float, longest: float, places: int) -> float:
@@ -351,13 +291,12 @@ def table_of(rows: Sequence[Cost]) -> str:
     """Return the rows as aligned text."""
     lines = []
     for row in rows:
-        numbers = (row.low_hours, row.high_hours, row.longest_hours, row.wall_hours)
-        low, high, longest, wall = map(_hours, numbers)
-        mid = _hours(row.hours) + ("*" if row.unmeasured else "")
+        gpu = row.gpu.text if row.gpu else ("–", "–")
+        times = _hours(row.longest_hours), _hours(row.wall_hours)
         counts = f"{row.cells:,}", f"{row.runs:,}"
-        lines.append((row.artefact, *counts, mid, f"{low} to {high}", longest, wall, f"{row.memory_gib:.1f} GiB"))
-    heads = ("artefact", "cells", "runs", "hours", "range", "longest", "wall h", "memory")
-    return tabulate(lines, heads, "plain", colalign=("left", *["right"] * 7), disable_numparse=True)
+        lines.append((row.artefact, *counts, *row.core.text, *gpu, *times, f"{row.memory_gib:.1f} GiB"))
+    heads = ("artefact", "cells", "runs", "core h", "range", "GPU h", "range", "longest", "wall h", "memory")
+    return tabulate(lines, heads, "plain", colalign=("left", *["right"] * 9), disable_numparse=True)
 
 
 def _hours(value: float) -> str:

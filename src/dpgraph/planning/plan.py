@@ -74,11 +74,6 @@ class Plan:
     workflow: Path = WORKFLOW  # the folder of its files
     methods: Mapping[str, MethodSpec] = field(default_factory=specs)  # all that there are
 
-    @property
-    def minutes_per_job(self) -> float:
-        """Up to which cells share a job."""
-        return self.config.minutes_per_job or self.suite.minutes_per_job
-
     @cached_property
     def paths(self) -> Paths:
         """Return the files of the suite."""

@@ -77,17 +77,15 @@ class PrivacyStatement(Frozen):
     """The mechanism of a run with its two guarantees, and its procedure, in the units of the run."""
 
     mechanism: dict[str, Any] = Field(description="The mechanism as JSON; mechanism_from() reads it back")
-    noise_std_over_clip: float | None = Field(
-        description="Noise std divided by clip norm, per coordinate; None: no noise"
-    )
+    noise_std_over_clip: float | None
+    """Noise std divided by clip norm, per coordinate; None: no noise"""
     steps: int
     published: Guarantee
     rigorous: Guarantee
     beside: tuple[Guarantee, ...] = Field(default=(), description="The same run under other relations, each proved")
     procedure: Procedure | None = Field(default=None, description="Compared with what ran; None: nothing has run")
-    uncovered: tuple[str, ...] = Field(
-        default=(), description="Steps before training that read private data and that no epsilon here covers"
-    )
+    uncovered: tuple[str, ...] = ()
+    """Steps before training that read private data and that no epsilon here covers"""
 
 
 def remark_on_zero(epsilon: float) -> tuple[str, ...]:

@@ -105,9 +105,8 @@ class Release(Frozen):
     mass: float | None = Field(default=None, description="a of votes: their coordinate that counts voters")
     degree_floor: int | None = Field(default=None, description="m of votes: shorter lists weigh as those of m - 1 ids")
     taper: float | None = Field(default=None, description="kappa of votes under a degree bound, list_cap")
-    margin: float | None = Field(
-        default=None, description="z of votes: caps are noisy degrees, plus z times their noise"
-    )
+    margin: float | None = None
+    """z of votes: caps are noisy degrees, plus z times their noise"""
     limit: float | None = Field(default=None, description="H of votes: nodes with a larger noisy degree have no part")
 
 
@@ -138,6 +137,13 @@ class Procedure(Frozen):
     steps: int
     releases: tuple[Release, ...] = ()
     streams: tuple[StreamUse, ...] = Field(default=(), description="Random streams, once the run has been checked")
+
+    @classmethod
+    def of_releases(cls, relation: Relation, releases: tuple[Release, ...], steps: int) -> Procedure:
+        """Return a run whose steps are free once its releases are made; without any, nothing is protected."""
+        shown = relation if releases else Relation.NONE
+        unread: dict[str, Any] = {"terms": (), "noise_std": (), "noise_draws": 0, "divisor": 1.0}
+        return cls(relation=shown, steps=steps if releases else 0, releases=releases, **unread)
 
 
 class NotAsAccounted(UserError):

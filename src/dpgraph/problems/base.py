@@ -1,7 +1,5 @@
 """The interface of a problem: a kind of data set with what is learnt from it."""
 
-from __future__ import annotations
-
 import re
 import zipfile
 from collections.abc import Callable, Mapping

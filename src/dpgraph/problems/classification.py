@@ -5,8 +5,6 @@ would cost every training job more time than the training of a small cell. The p
 own data sets, and on variants of these.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """The steps from raw files to the stored data of a task that all problems share."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from dpgraph.config.cell import Task

@@ -1,7 +1,5 @@
 """The problems by name, from `problems/<problem>/problem.py`; their code is imported when it is needed."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pkgutil

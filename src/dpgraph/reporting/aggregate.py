@@ -3,17 +3,18 @@
 Tables, figures and claims are functions of these rows. So there are rows of what no cell has: facts of graphs (their
 statistics, class frequencies) without a cell, and guarantees of calibrations whose cells are not trained.
 
-Ten thousand cells of ten seeds have millions of rows: records are read one by one, metrics stay plain lists, texts are
-numbered, and rows are written in groups.
+Ten thousand cells of ten seeds have millions of rows: records are read one by one, texts are numbered, and rows are
+written in groups.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +25,7 @@ import pyarrow.parquet as pq
 
 from dpgraph.config.cell import Cell
 from dpgraph.config.expansion import flat
-from dpgraph.config.record import SeedRecord
+from dpgraph.config.record import Metric, SeedRecord
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path, read_json
 from dpgraph.families.registry import spec, specs
@@ -76,23 +77,15 @@ class MetricRows:
     """Rows of one record that differ in their metric only; no metric: one row that states why."""
 
     columns: dict[str, Any]
-    metrics: tuple[str, ...] = ("",)
-    class_ids: tuple[int, ...] = (-1,)
-    values: tuple[float, ...] = (math.nan,)
+    metrics: Sequence[Metric | DerivedMetric] = (DerivedMetric("", math.nan),)
 
     def with_metrics(self, more: Iterable[DerivedMetric]) -> Iterator[MetricRows]:
         """Yield the block of a seed's last step with more metrics; any other one as it is."""
-        if not self.columns["final"] or not self.metrics[0]:
+        if not self.columns["final"] or not self.metrics[0].metric:
             yield self
             return
-        good = [one for one in more if not one.reason]
-        yield MetricRows(
-            self.columns,
-            (*self.metrics, *(one.metric for one in good)),
-            (*self.class_ids, *(one.class_id for one in good)),
-            (*self.values, *(one.value for one in good)),
-        )
-        yield from (MetricRows(self.columns | {"reason": one.reason}, (one.metric,)) for one in more if one.reason)
+        yield MetricRows(self.columns, (*self.metrics, *(one for one in more if not one.reason)))
+        yield from (MetricRows(self.columns | {"reason": one.reason}, (one,)) for one in more if one.reason)
 
 
 def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
@@ -108,21 +101,13 @@ def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
         failed = {"status": record.status, "reason": record.reason}
         yield MetricRows({**columns, **_seed_columns(NO_SEED), **NO_METRICS, **failed})
     budgets = _budgets(read, columns) if not columns["checks"] else None
-    for seed, metrics in zip(record.seeds, read.metrics, strict=True):
+    for seed in record.seeds:
         own = {**columns, **_seed_columns(seed)}
-        if not metrics.metric and record.status == "ok":
+        if not seed.metrics and record.status == "ok":
             yield MetricRows(own | NO_METRICS)
-        start = 0
-        for (step, final), rows in groupby(zip(metrics.step, metrics.final, strict=True)):
-            end = start + sum(1 for _ in rows)
+        for (step, final), metrics in groupby(seed.metrics, key=attrgetter("step", "final")):
             at = own | {"step": step, "final": final}
-            yield MetricRows(
-                at if final or budgets is None else at | budgets(step),
-                tuple(metrics.metric[start:end]),
-                tuple(metrics.class_id[start:end]),
-                tuple(metrics.value[start:end]),
-            )
-            start = end
+            yield MetricRows(at if final or budgets is None else at | budgets(step), tuple(metrics))
 
 
 def _seed_columns(seed: SeedRecord) -> dict[str, Any]:
@@ -160,12 +145,8 @@ def rows_of(parts: Iterable[tuple[str, MetricRows]]) -> pa.Table:
     """Return the rows of (paper, block) pairs, block by block: records with many evaluations have many rows."""
     parts = list(parts)
     repeated = np.repeat(np.arange(len(parts), dtype=np.int32), [len(block.metrics) for _, block in parts])
-    own: dict[str, list[Any]] = {
-        "metric": [value for _, block in parts for value in block.metrics],
-        "class_id": [value for _, block in parts for value in block.class_ids],
-        "value": [value for _, block in parts for value in block.values],
-        "paper": [paper for paper, _ in parts],
-    }
+    own = {name: [getattr(one, name) for _, block in parts for one in block.metrics] for name in BY_METRIC}
+    own["paper"] = [paper for paper, _ in parts]
     arrays = []
     for column in SCHEMA:
         name = column.name
@@ -284,7 +265,12 @@ def _of_calibrations(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str
                 statement = RecordedStatement.model_validate(solved.model_dump(mode="json"))
         except (OSError, ValueError, RecursionError):
             raise UserError(f"{path}: not a calibration") from None
-        yield paper, MetricRows(_cell_columns(entry.cell, statement, slug) | NO_RUN | told, (CALIBRATED,))
+        yield (
+            paper,
+            MetricRows(
+                _cell_columns(entry.cell, statement, slug) | NO_RUN | told, (DerivedMetric(CALIBRATED, math.nan),)
+            ),
+        )
 
 
 def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, MetricRows]]:
@@ -306,16 +292,12 @@ def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, Metr
             why = f": {record['reason']}" if record.get("reason") else ""
             columns |= {"status": "not run", "reason": f"data not available{why}"}
         facts = {"counted": (record.get("meta") or {}).get("counted"), **(record.get("statistics") or {})}
-        numbers = graph_numbers(facts)
-        names, classes = list(numbers) or [GRAPH], [-1] * max(len(numbers), 1)
-        values = list(numbers.values()) or [math.nan]
+        rows = [DerivedMetric(name, value) for name, value in graph_numbers(facts).items()]
         if task in by_class and (graph := stored_graph(plan, task_id)) is not None:
             labels = np.asarray(graph.labels)[graph.train_nodes]
             counts = np.bincount(labels[labels >= 0], minlength=graph.num_classes)
-            names += [TRAIN_NODES] * len(counts)
-            classes += range(len(counts))
-            values += counts.astype(float).tolist()
-        yield "", MetricRows(columns, tuple(names), tuple(classes), tuple(values))
+            rows += [DerivedMetric(TRAIN_NODES, float(count), number) for number, count in enumerate(counts)]
+        yield "", MetricRows(columns, rows or [DerivedMetric(GRAPH, math.nan)])
 
 
 def graph_numbers(facts: Mapping[str, Any]) -> dict[str, float]:

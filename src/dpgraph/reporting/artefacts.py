@@ -1,7 +1,5 @@
 """An artefact of the plan by its id, its heading, and the columns that state what a row is of."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Mapping

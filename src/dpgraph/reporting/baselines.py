@@ -3,8 +3,6 @@
 The floor of relation prediction is what the entities' own vectors give untrained.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

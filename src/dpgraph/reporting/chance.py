@@ -1,7 +1,5 @@
 """Whether an accuracy is above chance: the share of the largest class of the test nodes, which needs no features."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

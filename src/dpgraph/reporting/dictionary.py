@@ -1,7 +1,5 @@
 """Columns of results.parquet: those of every row, settings of cells, numbers of mechanisms."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math
@@ -34,7 +32,6 @@ def _columns() -> dict[str, Column]:
 
 
 COLUMNS = _columns()
-PRIVATE_COLUMNS = ("roots_per_second",)  # of older rows: with the rate of steps they count what batches read
 MECHANISM = "mechanism"  # fields of the recorded mechanism have columns of this name and their own
 RECORDED_ELSEWHERE = frozenset({"steps", "delta"})  # columns of every row
 PLAIN = {
@@ -66,7 +63,7 @@ def settings() -> dict[str, Column]:
                 kind = "float64" if _numeric(one.annotation) else "string"
                 known = found.get(path)
                 kind = kind if known is None or known.kind == kind else "string"
-                told = one.description or _told(one.annotation) or PLAIN.get(path, "")
+                told = " ".join((one.description or _told(one.annotation) or PLAIN.get(path, "")).split())
                 found[path] = Column(kind, (known.description if known else "") or told)
     return found
 
@@ -80,7 +77,7 @@ def calibrated() -> dict[str, Column]:
         for name, field in kind.model_fields.items():
             if name not in RECORDED_ELSEWHERE:
                 path = f"{MECHANISM}.{name}"
-                told = PLAIN.get(path) or field.description or ""
+                told = " ".join((PLAIN.get(path) or field.description or "").split())
                 found.setdefault(path, Column("float64" if _numeric(field.annotation) else "string", told))
     return found
 

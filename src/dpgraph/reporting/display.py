@@ -1,7 +1,5 @@
 """Tables as people read them: groups of rows with numbered footnotes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Figures of papers as PDF, SVG and PNG with the same bytes on every run, their points and captions; that of audits."""
 
-from __future__ import annotations
-
 import base64
 from html import escape
 from pathlib import Path

@@ -3,8 +3,6 @@
 Text uses Unicode (±, ∞, ε) until a writer escapes it.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import unicodedata

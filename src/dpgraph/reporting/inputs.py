@@ -1,7 +1,5 @@
 """The inputs of each table, figure and page, for the rules: this module imports no heavy package."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ def artefact_outputs(plan: Plan, names: Iterable[str]) -> list[Path]:
         if plan.artefacts[name].kind == "figure":
             files += [paths.figure(name, suffix) for suffix in ("pdf", "svg", "png", "csv", "txt", "html")]
             continue
-        suffixes = [*TABLE, *(f"wide.{suffix}" for suffix in TABLE if view in wide)]
+        suffixes = [*TABLE, *(f"wide.{suffix}" for suffix in TABLE[1:] if view in wide)]
         files += [paths.table(name, suffix) for suffix in suffixes]
     return files
 

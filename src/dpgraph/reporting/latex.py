@@ -4,8 +4,6 @@ A float is no wider than the page: at \footnotesize, in columns of their natural
 made smaller. A longer one than a page becomes several floats. ASCII: for any engine.
 """
 
-from __future__ import annotations
-
 import bisect
 import itertools
 import math

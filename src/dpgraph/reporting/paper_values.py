@@ -1,7 +1,5 @@
 """The value that the paper prints for an entry of an artefact, as text and as a number."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Rows of results and tables carry this as the texts of `guarantee`. Epsilons are 
 only: where a table or figure has several, it lists them.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """How the values of a metric are shown: label, unit, range, and what they are read against."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

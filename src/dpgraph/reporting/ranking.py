@@ -1,13 +1,11 @@
 """The best of several results, and the others that are not significantly different from it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtr
+from scipy.stats import ttest_1samp
 
 from dpgraph.config.cell import Cell
 from dpgraph.families.registry import floors
@@ -136,6 +134,4 @@ def alike(best: pd.Series, other: pd.Series) -> bool:
     differences = best[common].to_numpy(float) - other[common].to_numpy(float)
     if np.ptp(differences) == 0:
         return bool(differences[0] == 0)
-    count = len(differences)
-    statistic = differences.mean() / (differences.std(ddof=1) / np.sqrt(count))
-    return bool(2 * stdtr(count - 1, -abs(statistic)) >= LEVEL)
+    return bool(ttest_1samp(differences, 0.0).pvalue >= LEVEL)

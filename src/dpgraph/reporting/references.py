@@ -6,8 +6,6 @@ with the mean in place of the symmetric normalisation). The penalty is the one t
 the first split; where there are none, it is scikit-learn's own.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

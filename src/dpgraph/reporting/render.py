@@ -3,8 +3,6 @@
 The workflow makes each of them with the same functions; no record of a cell, no graph and no training is needed here.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The cost of every cell, and the reasons of those that failed."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

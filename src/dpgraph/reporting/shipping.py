@@ -6,8 +6,6 @@ page over all suites loads of it (values.js). That page is index.html; which-met
 predictions and graphs stay in results/: no row of a data set is kept.
 """
 
-from __future__ import annotations
-
 import math
 import shutil
 from pathlib import Path
@@ -26,7 +24,6 @@ from dpgraph.reporting.claims.page import elsewhere, held, papers_claims, strong
 from dpgraph.reporting.claims.page import overview as overview_of_claims
 from dpgraph.reporting.claims.page import overview_page as page_of_claims
 from dpgraph.reporting.claims.table import read_claims, write_claims
-from dpgraph.reporting.dictionary import PRIVATE_COLUMNS
 from dpgraph.reporting.figures import draw_figure, figure_html, plain
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.guarantee import packed
@@ -79,7 +76,6 @@ def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Pat
 def write_rows(source: Path, target: Path) -> None:
     """Write rows small: most of 200 columns hold one value, so statistics and a second schema would be half of it."""
     table = packed(pq.read_table(source)).replace_schema_metadata(None)
-    table = table.drop_columns([name for name in PRIVATE_COLUMNS if name in table.column_names])
     pq.write_table(
         table, target, compression="zstd", compression_level=19, write_statistics=False, store_schema=False,
         write_page_checksum=True,

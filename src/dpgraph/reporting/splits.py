@@ -1,7 +1,5 @@
 """Remarks on an artefact's tasks: splits that seeds share or not, constructed data, data that are not available."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Read a suite's graphs, predictions of test nodes and exposures: its folders have more than results.parquet."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

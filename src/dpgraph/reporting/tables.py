@@ -3,8 +3,6 @@
 Every table has a long form, a row per result; those of accuracies have a wide one, in the paper's own layout, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -41,27 +39,28 @@ def displayed(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, wide: boo
     artefact = artefact_of(plan, artefact_id, "table")
     shown = made = function_of(artefact_id, artefact.view, "table")(plan, artefact_id, rows)
     if wide:
-        shown = MadeTable(*function_of(artefact_id, artefact.view, "wide")(plan, artefact_id, made.frame))
+        shown = made._replace(table=function_of(artefact_id, artefact.view, "wide")(plan, artefact_id, made.frame))
     _remark(plan, artefact_id, shown.table, made.frame)
     return shown
 
 
 def write_table(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, stem: Path, wide: bool = False) -> list[Path]:
-    """Write stem.csv (long form), stem.md, stem.tex and stem.html; `wide`: stem.wide.csv etc.
+    """Write stem.csv (long form), stem.md, stem.tex and stem.html; `wide`: stem.wide.md, stem.wide.tex, stem.wide.html.
 
     Raises UserError as `displayed`.
     """
     frame, table = displayed(plan, artefact_id, rows, wide)
-    paths = [stem.with_name(f"{stem.name}{'.wide' * wide}.{suffix}") for suffix in TABLE]
-    write_csv(frame, paths[0])
+    paths = [stem.with_name(f"{stem.name}{'.wide' * wide}.{suffix}") for suffix in TABLE[wide:]]
+    if not wide:
+        write_csv(frame, paths[0])
     citation = plan.experiments[artefact_id.split("/")[0]].citation
-    write_text(paths[3], page(plan.suite, table.title, as_html(table), citation))
+    write_text(paths[-1], page(plan.suite, table.title, as_html(table), citation))
     if plan.suite.demonstration:  # the page is marked on top
         for remarks in (table.remarks, table.brief or []):
             remarks.insert(0, " ".join(plan.suite.note.split()))
     name = artefact_id.replace("/", "-") + ("-wide" if wide else "")
-    write_text(paths[1], as_markdown(table))
-    write_text(paths[2], as_latex(table, caption(plan, artefact_id), name))
+    write_text(paths[-3], as_markdown(table))
+    write_text(paths[-2], as_latex(table, caption(plan, artefact_id), name))
     return paths
 
 

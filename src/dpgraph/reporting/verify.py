@@ -5,8 +5,6 @@ and half of its 95 % interval, `{pubmed@4:.1f}` the mean alone, `{pubmed}` a num
 `LARGEST_CLASS` has the share of the largest class of the test nodes.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from pathlib import Path

@@ -15,6 +15,7 @@ from dpgraph.engine.training.checkpoint import Checkpoint
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method, spec
 from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.procedure import NotAsAccounted
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
@@ -56,7 +57,9 @@ def jobs_of(name, seeds=(0,), checkpoint=None, **training):
         shared["privacy"] = privacy.model_dump()
     cell = resolve({**cell.model_dump(), **shared, "seeds": seeds}, name)
     graph = toy_graph()
-    return make_jobs(graph, cell, seeds, calibrate(cell, len(graph.train_nodes)), torch.device("cpu"), checkpoint)
+    return make_jobs(
+        graph, cell, seeds, calibrate(cell, len(graph.train_nodes), default_cache()), torch.device("cpu"), checkpoint
+    )
 
 
 def look(step, logits):

@@ -6,6 +6,7 @@ import torch
 
 from dpgraph.core.errors import UserError
 from dpgraph.data.records import TRAIN, VALIDATION
+from dpgraph.engine.methods import assembly
 from dpgraph.engine.models.inference import FullGraph, PartOfGraph
 from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.sampling.edge_lists import EdgeLists
@@ -16,6 +17,7 @@ from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.families.trees import plain
 from dpgraph.planning.resolve import calibrate
+from dpgraph.privacy.cache import default_cache
 from tests.contract.cells import changed
 from tests.contract.conftest import toy_graph
 
@@ -30,7 +32,7 @@ class Killed(Exception):
 def job_of(name, checkpoint=None, graph=None, model=None, **training):
     cell = changed(name, training=training, model=model or {})
     graph = toy_graph() if graph is None else graph
-    (job,) = make_jobs(graph, cell, [0], calibrate(cell, len(graph.train_nodes)), CPU, checkpoint)
+    (job,) = make_jobs(graph, cell, [0], calibrate(cell, len(graph.train_nodes), default_cache()), CPU, checkpoint)
     return job
 
 
@@ -79,12 +81,12 @@ def test_the_best_look_is_kept_and_patience_ends_the_run(monkeypatch, name, by, 
 def test_steps_that_an_early_stop_spares_are_no_speed():
     """As many steps per second as without the spared ones, up to the clock: not ten times as many."""
     job = job_of("mlp-0-stopping", steps=50, evaluations=1)
-    bench = plain.set_up(job)
-    watched = WatchedNetwork(bench.network, plain.initial_network(job, bench.features.shape[1]))
-    stopped = plain.SeedRun(job, bench, lambda: 0, {}, watched=watched)
+    bench = assembly.set_up(job)
+    watched = WatchedNetwork(bench.network, assembly.initial_network(job, bench.features.shape[1]))
+    stopped = assembly.SeedRun(job, bench, lambda: 0, {}, watched=watched)
     watched.done.fill_(20)
     assert [stopped.share_of_steps(resumed) for resumed in (0, 10, 30, 50)] == pytest.approx([0.4, 0.25, 0, 1])
-    assert plain.SeedRun(job, bench, lambda: 0, {}).share_of_steps(0) == 1
+    assert assembly.SeedRun(job, bench, lambda: 0, {}).share_of_steps(0) == 1
 
 
 def test_scores_prefer_less_loss_among_equal_accuracies():
@@ -140,9 +142,9 @@ def test_weight_decay_is_an_l2_penalty_of_all_parameters(monkeypatch):
     for value in (0.0, decay):
         training = {"sampling_rate": 1.0, "optimizer": "sgd", "learning_rate": rate, "weight_decay": value}
         job = job_of("mlp-0-none", steps=1, evaluations=1, **training)
-        bench = plain.set_up(job)
+        bench = assembly.set_up(job)
         initial = torch.nn.utils.parameters_to_vector(bench.network.parameters()).detach().clone()
-        monkeypatch.setattr(plain, "set_up", lambda _, bench=bench: bench)
+        monkeypatch.setattr(assembly, "set_up", lambda _, bench=bench: bench)
         method("mlp").run(job, lambda step, logits: {})
         monkeypatch.undo()
         trained[value] = torch.nn.utils.parameters_to_vector(bench.network.parameters()).detach()
@@ -160,7 +162,7 @@ def test_dropout_trains_otherwise_and_predicts_whole(name):
 def test_dropout_follows_each_hidden_layer():
     """Half of what each message-passing layer and the decoder read is zero, in a network whose states are not."""
     job = job_of("gnn-2-none", model={"dropout": 0.5, "width": 100})
-    network, seen = plain.set_up(job).network, []
+    network, seen = assembly.set_up(job).network, []
     for layer in [*network.aggregation, network.decoder]:
         layer.register_forward_hook(lambda _, inputs, output: seen.append((inputs[0] == 0).double().mean().item()))
     hop = closed_hop(EdgeLists(np.asarray(job.graph.out_ptr), np.asarray(job.graph.out_idx)), CPU)

@@ -27,6 +27,7 @@ from dpgraph.families.jobs import make_jobs
 from dpgraph.families.trees.prepared import PreparedTrees
 from dpgraph.pipeline.stages import calibrate_cell, train_cell
 from dpgraph.planning.resolve import calibrate, mechanism_for, resolve
+from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.procedure import NotAsAccounted
 from tests.contract.cells import CELLS, PRIVATE
@@ -242,7 +243,7 @@ def test_a_planted_difference_is_an_error(planted, method, folder, tmp_path, mon
 def test_a_replayed_batch_is_noticed():
     """The residual's second term reads the batch of the first."""
     cell = cell_of("dp-residual")
-    (job,) = make_jobs(GRAPH, cell, [0], calibrate(cell, 40), CPU)
+    (job,) = make_jobs(GRAPH, cell, [0], calibrate(cell, 40, default_cache()), CPU)
     first, second = job.prepared.terms
     job.prepared.terms[1] = replace(second, draws=first.draws)
     registry.method("dp-residual").run(job, nothing)
@@ -256,7 +257,7 @@ def test_one_step_more_is_noticed(monkeypatch):
     original = assembly.train
     monkeypatch.setattr(assembly, "train", lambda *a, **k: original(*a[:4], a[4] + 1, *a[5:], **k))
     cell = cell_of()
-    (job,) = make_jobs(GRAPH, cell, [0], calibrate(cell, 40), CPU)
+    (job,) = make_jobs(GRAPH, cell, [0], calibrate(cell, 40, default_cache()), CPU)
     registry.method("dp-gnn").run(job, nothing)
     with pytest.raises(NotAsAccounted, match="steps: ran 7, accounted 6"):
         job.prepared.check()
@@ -284,7 +285,7 @@ def test_the_record_says_what_ran_and_what_published_presumes(folder, tmp_path):
 
 def released(cell, steps=1) -> np.ndarray:
     """Parameters after the run, minus the initial ones."""
-    (job,) = make_jobs(GRAPH, cell, [0], calibrate(cell, 40), CPU)
+    (job,) = make_jobs(GRAPH, cell, [0], calibrate(cell, 40, default_cache()), CPU)
     bench = __import__("dpgraph.engine.methods.assembly", fromlist=["set_up"]).set_up(job)
     before = torch.cat([p.detach().flatten() for p in bench.network.parameters()])
     step = job.prepared.step(bench.network, bench.optimizer)
@@ -312,7 +313,9 @@ def test_what_is_private_belongs_to_one_cell_and_the_rest_is_paired():
         assert stream(one, role, 0) != stream(two, role, 0)
     for role in PAIRED:
         assert stream(one, role, 0) == stream(two, role, 0)
-    (first,), (second,) = (make_jobs(GRAPH, cell, [0], calibrate(cell, 40), CPU) for cell in (one, two))
+    (first,), (second,) = (
+        make_jobs(GRAPH, cell, [0], calibrate(cell, 40, default_cache()), CPU) for cell in (one, two)
+    )
     assert np.array_equal(first.prepared.terms[0].trees.lists.idx, second.prepared.terms[0].trees.lists.idx)
     drawn = [job.prepared.terms[0].draws.next().tolist() for job in (first, second)]
     assert drawn[0] != drawn[1]

@@ -12,7 +12,6 @@ from opacus.accountants import PRVAccountant, RDPAccountant
 from opacus.accountants.analysis.rdp import compute_rdp
 
 from dpgraph.config.cell import Model
-from dpgraph.config.config import Config
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.models.network import Network
@@ -24,12 +23,12 @@ from dpgraph.engine.training.captured.dispatch import why_not_captured
 from dpgraph.engine.training.clipping import clipped_gradient_sum
 from dpgraph.engine.training.opacus_engine import checked_epsilon, opacus_gradients
 from dpgraph.families.trees.mechanism import PoissonTrees
-from dpgraph.planning.plan import load_plan
 from dpgraph.privacy.procedure import NotAsAccounted
 from tests.contract.cells import CELLS, changed
 from tests.contract.conftest import toy_graph
 from tests.contract.test_methods import calibrated, run
 from tests.engine.training.steps import private_step, term_of
+from tests.plans import plan_of
 
 WORKFLOW = Path(__file__).resolve().parents[3] / "workflow"
 NEAR = 1e-6  # of sums, relative to the clip norm
@@ -193,7 +192,7 @@ def test_an_epsilon_that_is_not_opacus_stops_the_run():
 
 
 def test_suite_demo_has_the_row_beside_its_own_engine():
-    plan = load_plan(Config(suite="demo"), WORKFLOW)
+    plan = plan_of("demo")
     by_opacus = [cell for cell in plan.cells.values() if getattr(cell.training, "engine", "own") == "opacus"]
     assert by_opacus
     for cell in by_opacus:

@@ -20,6 +20,7 @@ from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.procedure import NotAsAccounted
 from tests.contract.cells import changed
 from tests.contract.conftest import toy_graph
@@ -206,7 +207,7 @@ def toy():
 
 def prepared(graph, name, **parts):
     found = changed(name, **parts)
-    calibration = calibrate(found, len(graph.train_nodes))
+    calibration = calibrate(found, len(graph.train_nodes), default_cache())
     (job,) = make_jobs(graph, found, [0], calibration, CPU)
     return job
 

@@ -20,6 +20,7 @@ from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_p
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.accountants.renyi import WIDE_ORDERS, epsilon_from_rdp
+from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.procedure import NotAsAccounted
 from tests.contract.cells import changed
 from tests.contract.conftest import toy_graph
@@ -134,7 +135,7 @@ def test_an_edge_changes_four_roots_at_most(receivers):
 
 def prepared(graph, name, **parts):
     found = changed(name, **parts)
-    (job,) = make_jobs(graph, found, [0], calibrate(found, len(graph.train_nodes)), CPU)
+    (job,) = make_jobs(graph, found, [0], calibrate(found, len(graph.train_nodes), default_cache()), CPU)
     return job
 
 

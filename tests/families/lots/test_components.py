@@ -14,6 +14,7 @@ from dpgraph.families.jobs import make_jobs
 from dpgraph.families.lots.prepared import leading, noisy_moments
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate
+from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.procedure import NotAsAccounted
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
@@ -23,7 +24,7 @@ CELL = CELLS["dp-lots-0-components"]
 
 
 def prepared_of(graph, cell=CELL, calibration=None):
-    return make_jobs(graph, cell, [0], calibration or calibrate(cell, 40), CPU)[0].prepared
+    return make_jobs(graph, cell, [0], calibration or calibrate(cell, 40, default_cache()), CPU)[0].prepared
 
 
 @settings(max_examples=60, deadline=None)
@@ -80,7 +81,7 @@ def test_only_training_records_make_components_and_steps_read_projected_ones():
 
 
 def test_a_release_other_than_the_accounted_one_is_seen():
-    (job,) = make_jobs(toy_graph(), CELL, [0], calibrate(CELL, 40), CPU)
+    (job,) = make_jobs(toy_graph(), CELL, [0], calibrate(CELL, 40, default_cache()), CPU)
     method(CELL.method).run(job, lambda step, logits: {})
     job.prepared.check()
     job.prepared.components = job.prepared.components.model_copy(update={"noise": 3.0})

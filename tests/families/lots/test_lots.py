@@ -17,6 +17,7 @@ from dpgraph.families.lots.mechanism import ShuffledLots
 from dpgraph.families.lots.prepared import LotSchedule, clipped
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.cache import default_cache
 from tests.contract.conftest import toy_graph
 
 CPU = torch.device("cpu")
@@ -38,7 +39,7 @@ def cell(variant="published", method_name="dp-lots", dropout=0.5, batch_size=7, 
 
 
 def job(asked, graph, checkpoint=None):
-    return make_jobs(graph, asked, [0], calibrate(asked, len(graph.train_nodes)), CPU, checkpoint)[0]
+    return make_jobs(graph, asked, [0], calibrate(asked, len(graph.train_nodes), default_cache()), CPU, checkpoint)[0]
 
 
 def lot_step(graph, asked, std=0.0):

@@ -20,6 +20,7 @@ from dpgraph.families.pagerank.prepared import clip_columns, kept_nodes, longest
 from dpgraph.families.pagerank.train import Reading
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate, mechanism_for
+from dpgraph.privacy.cache import default_cache
 from tests.contract.cells import CELLS, pagerank_cell
 from tests.contract.conftest import toy_graph
 
@@ -281,7 +282,7 @@ def test_rows_of_a_solved_release_are_those_that_are_accounted_for():
     """Gaussian rows: noise of the mechanism's std on clipped rows, the K largest of them."""
     cell = pagerank_cell("dp-appr", "published", "gaussian", top_k=32)
     job = unsolved(cell)
-    calibration = calibrate(cell, 40)
+    calibration = calibrate(cell, 40, default_cache())
     assert calibration.mechanism.release_noise == job.mechanism.release_noise
     rows, roots = rows_of(job)
     std = cell.pagerank.clip * job.mechanism.release_noise

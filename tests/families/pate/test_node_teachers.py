@@ -12,13 +12,13 @@ import torch
 from dpgraph.audits.cases import NODE_TEACHER_KINDS
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
+from dpgraph.data.adjacency import Csr
 from dpgraph.data.records import TEST, VALIDATION
 from dpgraph.families.pate.audit import TEACHERS
 from dpgraph.families.pate.nodes.audit import PUBLIC, RECORDS, graph_of, prepared
 from dpgraph.families.pate.nodes.prepared import (
     STACK,
     NodeTeacherPlan,
-    OwnerLists,
     PreparedNodeTeachers,
     edges_in_views,
     even_parts,
@@ -42,9 +42,9 @@ def graph(directed: bool = False):
     return random.normal(size=(NODES, 4)).astype(np.float32), random.integers(0, CLASSES, NODES), entries
 
 
-def lists_of(entries) -> OwnerLists:
+def lists_of(entries) -> Csr:
     owners, members = np.nonzero(entries)
-    return OwnerLists(np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=NODES))]), members)
+    return np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=NODES))]), members
 
 
 def votes(rows, labels, entries, plan=PLAN):

@@ -14,6 +14,7 @@ from dpgraph.families.jobs import make_jobs
 from dpgraph.families.plain.train import Nodes, corrected, smoothed, spread_layers
 from dpgraph.families.registry import method
 from dpgraph.planning.resolve import calibrate
+from dpgraph.privacy.cache import default_cache
 from tests.contract.cells import CELLS, changed
 from tests.contract.conftest import toy_graph
 
@@ -37,7 +38,7 @@ def dense(graph, own_edges):
 
 def job_of(graph, name, **parts):
     found = changed(f"{name}-none", **parts)
-    (job,) = make_jobs(graph, found, [0], calibrate(found, len(graph.train_nodes)), CPU)
+    (job,) = make_jobs(graph, found, [0], calibrate(found, len(graph.train_nodes), default_cache()), CPU)
     return job
 
 

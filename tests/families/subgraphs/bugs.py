@@ -65,7 +65,7 @@ BUGS = (
     edit(
         "a run may stop although its mechanism does not say so",
         PARTS + "PreparedParts.stops",
-        "not isinstance(self.mechanism, GraphSplits) or not self.mechanism.stops_early",
+        "not isinstance(self.mechanism, mechanisms.GraphSplits) or not self.mechanism.stops_early",
         "False",
         OF_SPLITS + "test_no_run_stops_whose_mechanism_does_not_say_so",
     ),

@@ -17,6 +17,7 @@ from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.pipeline.stages import train_cell
 from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.procedure import NotAsAccounted
 from tests.contract.cells import cell as any_cell
 from tests.contract.cells import split_cell as calibrated_cell
@@ -51,7 +52,7 @@ def metrics(record):
 
 
 def trained(cell, graph, seed=0, checkpoint=None, observe=lambda step, logits: {"step": step}):
-    (job,) = make_jobs(graph, cell, [seed], calibrate(cell, len(graph.train_nodes)), CPU, checkpoint)
+    (job,) = make_jobs(graph, cell, [seed], calibrate(cell, len(graph.train_nodes), default_cache()), CPU, checkpoint)
     return method(cell.method).run(job, observe)
 
 
@@ -205,7 +206,7 @@ def test_baselines():
     results = {}
     for name in ("random", "majority"):
         cell = any_cell(name, 0, None)
-        (job,) = make_jobs(graph, cell, [0], calibrate(cell, 40), CPU)
+        (job,) = make_jobs(graph, cell, [0], calibrate(cell, 40, default_cache()), CPU)
         results[name] = method(name).run(job, lambda step, logits: {}).logits.argmax(1)
     assert (results["majority"] == np.bincount(graph.labels[graph.train_nodes]).argmax()).all()
     assert (np.bincount(results["random"], minlength=3) > 5).all()
@@ -222,7 +223,7 @@ def test_patience_is_refused_where_something_is_proved(variant):
 
 
 def prepared_job(cell, graph):
-    (job,) = make_jobs(graph, cell, [0], calibrate(cell, len(graph.train_nodes)), CPU)
+    (job,) = make_jobs(graph, cell, [0], calibrate(cell, len(graph.train_nodes), default_cache()), CPU)
     return job
 
 

@@ -12,6 +12,7 @@ from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.families.tuples.steps import PlainRelationStep, RelationStep
 from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.cache import default_cache
 from dpgraph.problems.registry import problem_of
 from tests.contract.values import prepared
 from tests.engine.models.tiny_texts import install
@@ -44,7 +45,7 @@ def job_of(name, model, steps, checkpoint=None, **others):
     value, working = prepared(cell.task), problem_of(cell.task).working()
     value = with_texts(value) if others.get("texts") else value
     counts = working.counts(value)
-    calibration = calibrate(cell, counts.num_train, num_protected=counts.num_protected)
+    calibration = calibrate(cell, counts.num_train, default_cache(), num_protected=counts.num_protected)
     (job,) = make_jobs(value, cell, [0], calibration, CPU, checkpoint)
     return job, value, working
 
@@ -87,7 +88,7 @@ def test_the_base_encoder_is_where_fine_tuning_starts(monkeypatch):
     cell = {"task": TASK, "method": "base-encoder", "model": model, "seeds": [0]}
     cell = resolve(cell | {"training": {"learning_rate": 0.5, "steps": 7, "sampling_rate": 0.3}})
     value, counts = prepared(cell.task), problem_of(cell.task).working().counts(prepared(cell.task))
-    calibration = calibrate(cell, counts.num_train, num_protected=counts.num_protected)
+    calibration = calibrate(cell, counts.num_train, default_cache(), num_protected=counts.num_protected)
     (job,) = make_jobs(value, cell, [0], calibration, CPU, None)
     assert np.array_equal(run(job).logits, start)
 

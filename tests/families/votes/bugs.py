@@ -145,8 +145,8 @@ BUGS = (
     edit(
         "a fit learns a reader unasked",
         BUDGET + "_rule",
-        "votes(size, epsilon)",
-        "merged(votes(size, epsilon), {'privacy': {'reader_share': READER_SHARE}})",
+        "rules.votes(size, epsilon)",
+        "merged(rules.votes(size, epsilon), {'privacy': {'reader_share': READER_SHARE}})",
         OF_LEARNT + "test_it_is_asked_for_by_name",
     ),
     Bug(
@@ -270,8 +270,8 @@ BUGS = (
     edit(
         "unlikely events are free",
         MECHANISMS_VOTES + "CappedVotes.delta_left",
-        "UNLIKELY * (1 if self.hubs_ratio is None else 2)",
-        "0 * UNLIKELY * (1 if self.hubs_ratio is None else 2)",
+        "sensitivity.UNLIKELY * (1 if self.hubs_ratio is None else 2)",
+        "0 * sensitivity.UNLIKELY * (1 if self.hubs_ratio is None else 2)",
         OF_VOTES_TESTS + "test_each_side_pays_for_what_it_moves",
     ),
     edit(

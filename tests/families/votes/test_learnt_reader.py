@@ -30,6 +30,7 @@ from dpgraph.families.votes.removed_mechanism import BoundedStrangerVotes, Cappe
 from dpgraph.families.votes.train import notes
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
+from dpgraph.privacy.cache import default_cache
 from tests.families.votes.test_votes import homophilous
 
 CPU = torch.device("cpu")
@@ -323,7 +324,7 @@ def test_settings_that_are_not_proved_or_not_there_are_refused(changed: dict[str
 
 def test_a_run_states_that_its_reader_was_learnt_and_is_accounted_for() -> None:
     graph, found = homophilous(), cell({"reader_share": 0.1, "choice_epsilon": 0.2})
-    calibration = calibrate(found, len(graph.train_nodes), num_protected=graph.num_nodes)
+    calibration = calibrate(found, len(graph.train_nodes), default_cache(), num_protected=graph.num_nodes)
     (job,) = make_jobs(graph, found, [0], calibration, CPU)
     logits = np.asarray(method("dp-votes").run(job, lambda step, logits: {}).logits)
     prepared = expected(job.prepared, PreparedVotes)

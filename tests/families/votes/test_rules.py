@@ -41,6 +41,7 @@ from dpgraph.planning.explain import explain
 from dpgraph.planning.fairness import unequal
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.problems.base import Size, size_by_registry
 from dpgraph.problems.node_classification.prepare import build
@@ -292,7 +293,7 @@ def test_features_that_are_declared_to_be_of_either_sign_are_kept() -> None:
         part = rule(size, 4.0)
         cell = resolve({**part, "task": task.model_dump(), "method": "dp-votes", "seeds": [0],
                         "privacy": {**part["privacy"], "epsilon": 4.0}})  # fmt: skip
-        calibration = calibrate(cell, len(graph.train_nodes), num_protected=graph.num_nodes)
+        calibration = calibrate(cell, len(graph.train_nodes), default_cache(), num_protected=graph.num_nodes)
         (job,) = make_jobs(graph, cell, [0], calibration, torch.device("cpu"))
         logits = method("dp-votes").run(job, lambda step, logits: {}).logits
         return float((logits.argmax(axis=1) == graph.labels)[graph.split == TEST].mean())

@@ -28,6 +28,7 @@ from dpgraph.families.votes.prepared import ROW_NORM, PreparedVotes
 from dpgraph.families.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.families.votes.train import RawNeighbours
 from dpgraph.planning.resolve import calibrate, resolve
+from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.procedure import NotAsAccounted
 
 CPU = torch.device("cpu")
@@ -71,7 +72,7 @@ def cell(privacy: dict[str, Any] | None = None, **training: Any) -> Any:
 
 
 def accuracy(graph: Graph, found: Any, seeds: int = 1) -> float:
-    calibration = calibrate(found, len(graph.train_nodes), num_protected=graph.num_nodes)
+    calibration = calibrate(found, len(graph.train_nodes), default_cache(), num_protected=graph.num_nodes)
     right = []
     for job in make_jobs(graph, found, range(seeds), calibration, CPU):
         outcome = method("dp-votes").run(job, lambda step, logits: {})
@@ -88,7 +89,7 @@ def test_raw_inference_averages_final_scores_over_lists_and_covers_the_parameter
     found = {}
     for raw in (False, True):
         asked = cell({"votes_share": 0.0, "raw_inference": raw})
-        calibration = calibrate(asked, len(graph.train_nodes), num_protected=graph.num_nodes)
+        calibration = calibrate(asked, len(graph.train_nodes), default_cache(), num_protected=graph.num_nodes)
         (job,) = make_jobs(graph, asked, [0], calibration, CPU)
         seen: list[np.ndarray] = []
         logits = method("dp-votes").run(job, lambda step, logits, seen=seen: seen.append(logits) or {}).logits
@@ -333,7 +334,7 @@ def test_one_full_step_from_zero_is_the_sum_of_each_class() -> None:
     graph = replace(graph, labels=(np.arange(120) % 4 == 0).astype(np.int64))  # a bias would say so
     found = cell({"epsilon": None, "noise_multiplier": 1e-6, "votes_share": 0.0, "delta": 1e-4, "clip_norm": 2.0},
                  steps=1, momentum=0.0, averaged_share=0.0, learning_rate=1.0)  # fmt: skip
-    calibration = calibrate(found, len(graph.train_nodes), num_protected=120)
+    calibration = calibrate(found, len(graph.train_nodes), default_cache(), num_protected=120)
     (job,) = make_jobs(graph, found, [0], calibration, CPU)
     weights: list[np.ndarray] = []
 
@@ -403,7 +404,7 @@ def test_what_is_no_set_of_others_ids_is_made_one_and_the_run_is_the_same(varian
         out_idx=np.concatenate(odd).astype(graph.out_idx.dtype),
     )
     found = cell({"mean_share": 0.1, "votes_share": 0.4, **VARIANTS[variant]})
-    calibration = calibrate(found, len(graph.train_nodes), num_protected=120)
+    calibration = calibrate(found, len(graph.train_nodes), default_cache(), num_protected=120)
     seen = []
     for one in (graph, strange):
         (job,) = make_jobs(one, found, [0], calibration, CPU)
@@ -430,7 +431,7 @@ def test_a_class_without_training_nodes_gets_what_soft_predictions_give_it() -> 
 def test_votes_that_did_not_happen_or_happened_twice_are_not_accounted_for() -> None:
     graph = homophilous(120)
     found = cell(steps=2)
-    calibration = calibrate(found, len(graph.train_nodes), num_protected=120)
+    calibration = calibrate(found, len(graph.train_nodes), default_cache(), num_protected=120)
     for times in (0, 2):
         (job,) = make_jobs(graph, found, [0], calibration, CPU)
         prepared = expected(job.prepared, PreparedVotes)

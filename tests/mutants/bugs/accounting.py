@@ -57,8 +57,8 @@ BUGS = (
     edit(
         "one run in the better direction for nothing",
         "dpgraph.audits.one_run:CanaryRun.shown",
-        "one_run_refutes(**known, inverse=curve, confidence=1 - alarm / 2)",
-        "one_run_refutes(**known, inverse=curve, confidence=1 - alarm)",
+        "auditing.one_run_refutes(**known, inverse=curve, confidence=1 - alarm / 2)",
+        "auditing.one_run_refutes(**known, inverse=curve, confidence=1 - alarm)",
         "tests/audits/test_mechanisms.py::test_a_better_direction_costs_half_of_what_may_fail",
     ),
     edit(

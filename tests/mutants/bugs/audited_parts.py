@@ -18,9 +18,11 @@ FACTORS, SUM = CLIPPING + "clip_factors", CLIPPING + "clipped_gradient_sum"
 CLIPPED, DOUBLED = "torch.clamp_max(limits / enlarged, 1)", "torch.clamp_max(2 * limits / enlarged, 1)"
 ADDED, TIMES = "tensor.add_(noise, alpha=value)", "tensor.add_(noise, alpha={} * value)"
 CLIP, SUBGRAPHS = "order.privacy.clip_norm", PARTS + "PreparedParts.__init__"
-FRESH = "FreshNodes(nodes, mechanism.rate, generator)"
-FIXED = "FixedParts([nodes[part::mechanism.num_splits] for part in range(mechanism.num_splits)], ('audits', 'fixed'))"
-SOURCE = "GraphSource(schedule, blocks.{0} if always else BlockCache(blocks.{0}).block_of, present)"
+FRESH = "steps.FreshNodes(nodes, mechanism.rate, generator)"
+FIXED = (
+    "steps.FixedParts([nodes[part::mechanism.num_splits] for part in range(mechanism.num_splits)], ('audits', 'fixed'))"
+)
+SOURCE = "steps.GraphSource(schedule, blocks.{0} if always else steps.BlockCache(blocks.{0}).block_of, present)"
 ROUGH = Audit("subgraph-steps", 1000)
 
 

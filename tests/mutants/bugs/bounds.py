@@ -113,8 +113,8 @@ BUGS = (
     edit(
         "cut parts keep the edges between them",
         "dpgraph.families.subgraphs.prepared:source_of",
-        "blocks.induced if always else BlockCache(blocks.induced).block_of",
-        "BlockCache(blocks.masked).block_of",
+        "blocks.induced if always else steps.BlockCache(blocks.induced).block_of",
+        "steps.BlockCache(blocks.masked).block_of",
         ran("dp-subgraph-3-cut"),
     ),
     edit(

@@ -143,7 +143,7 @@ BUGS = (
     edit(
         "subgraphs are not clipped",
         PARTS + "PreparedParts.__init__",
-        "isinstance(mechanism, UnclippedSubgraphs)",
+        "isinstance(mechanism, mechanisms.UnclippedSubgraphs)",
         "True",
         ran("dp-subgraph-1-rigorous"),
     ),

@@ -9,75 +9,55 @@ COMMAND, CLI = "dpgraph.cli.snakemake:", "dpgraph.cli.workflow:"
 OF_LOCKS, OF_RUN = "tests/pipeline/test_locks.py::", "tests/workflow/test_run.py::"
 KILLED = OF_LOCKS + "test_a_lock_is_kept_while_its_run_lives_and_removed_once_it_was_killed"
 CERTAIN = OF_LOCKS + "test_only_a_run_that_has_certainly_ended_loses_its_lock[changes{}-False]"
+SIGNED = OF_LOCKS + "test_locks_of_others_stay_where_a_run_s_own_are_removed"
 REFUSED = OF_RUN + "test_what_snakemake_refuses_or_lacks_is_one_line_before_anything_runs"
 PLACES = OF_RUN + "test_a_file_in_the_place_of_a_folder_is_named_before_anything_runs[{}]"
 UNWRITTEN = OF_RUN + "test_a_folder_that_may_not_be_written_and_a_full_disk_are_named"
 OUTSIDE = OF_RUN + "test_outside_of_a_project_s_folder_each_command_says_so[{}]"
 
 BUGS = (
-    edit("a zombie lives", LOCKS + "started_at", "None if state in 'ZX' else fields[18]", "fields[18]", KILLED),
     edit(
         "the lock of a living run is removed",
         LOCKS + "remove_ended",
-        "if owner.ended: ...",
-        "if True: ...",
+        "if has_ended(path, owner): ...",
+        "if owner.nearby: ...",
         KILLED,
     ),
     edit(
         "a living run is unlocked",
         LOCKS + "unlock",
-        "owner.nearby and not owner.ended",
+        "owner.nearby and not has_ended(path, owner)",
         "False",
         KILLED,
     ),
+    edit("a run holds no lock", LOCKS + "sign", "fcntl.LOCK_EX", "fcntl.LOCK_UN", SIGNED),
     edit(
-        "a process number is never used again",
-        LOCKS + "Owner.ended",
-        "started is None or started not in ('', self.started)",
-        "started is None",
-        OF_LOCKS + "test_a_process_that_is_waited_for_has_ended_and_its_number_may_be_another_s",
-    ),
-    edit(
-        "a hidden process has ended",
-        LOCKS + "Owner.ended",
-        "('', self.started)",
-        "(self.started,)",
-        OF_LOCKS + "test_another_user_s_process_and_a_hidden_one_live",
-    ),
-    edit(
-        "process numbers count in every container",
-        LOCKS + "Owner.nearby",
-        "self.system == _system()",
-        "self.system.split()[0] == _system().split()[0]",
-        CERTAIN.format(6),
+        "a free lock is enough",
+        LOCKS + "has_ended",
+        "owner.nearby",
+        "True",
+        CERTAIN.format(1),
     ),
     edit(
         "a host's name is enough",
-        LOCKS + "Owner.ended",
-        "rebooted and self.machine != '' and (self.host, self.machine) == here",
-        "rebooted and self.host == here[0]",
-        CERTAIN.format(3),
-    ),
-    edit(
-        "a machine's id is enough",
-        LOCKS + "Owner.ended",
-        "(self.host, self.machine) == here",
-        "self.machine == here[1]",
+        LOCKS + "Owner.nearby",
+        "(self.host, self.machine) == (platform.node(), _machine())",
+        "self.host == platform.node()",
         CERTAIN.format(2),
     ),
     edit(
-        "two machines without an id are one",
-        LOCKS + "Owner.ended",
-        "self.machine != ''",
-        "True",
-        CERTAIN.format(4),
+        "a machine's id is enough",
+        LOCKS + "Owner.nearby",
+        "(self.host, self.machine) == (platform.node(), _machine())",
+        "self.machine == _machine()",
+        CERTAIN.format(1),
     ),
     edit(
-        "an unknown boot is an earlier one",
-        LOCKS + "Owner.ended",
-        "bool(self.system) and _system() != '' and self.system.split()[0] != _system().split()[0]",
-        "self.system.split()[:1] != _system().split()[:1]",
-        CERTAIN.format(5),
+        "two machines without an id are one",
+        LOCKS + "Owner.nearby",
+        "self.machine != ''",
+        "True",
+        CERTAIN.format(3),
     ),
     edit(
         "two runs remove the same lock",
@@ -91,7 +71,7 @@ BUGS = (
         LOCKS + "remove_ended",
         "owner.locks",
         "[path.name for path in folder.glob('*.lock')]",
-        OF_LOCKS + "test_locks_of_others_stay_where_a_run_s_own_are_removed",
+        SIGNED,
     ),
     edit(
         "an owner's file names any file",
@@ -103,9 +83,9 @@ BUGS = (
     edit(
         "a run signs nothing",
         LOCKS + "sign",
-        "names and started",
+        "owner.locks",
         "False",
-        KILLED,
+        SIGNED,
     ),
     edit(
         "a missing program is not looked for",

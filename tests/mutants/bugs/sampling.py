@@ -98,15 +98,15 @@ BUGS = (
     edit(
         "fresh subgraphs come from fixed parts",
         PARTS + "PreparedParts.__init__",
-        "FreshNodes(nodes, mechanism.rate, generator)",
+        "steps.FreshNodes(nodes, mechanism.rate, generator)",
         "masked_schedule(nodes, mechanism.num_splits, order)",
         ran("dp-subgraph-3-rigorous"),
     ),
     edit(
         "parts depend on who else is there",
         PARTS + "PreparedParts.__init__",
-        "parts_by_id(nodes, graph.num_nodes, mechanism.num_splits, order.generator('partition'))",
-        "equal_parts(nodes, mechanism.num_splits, order.generator('partition'))",
+        "steps.parts_by_id(nodes, graph.num_nodes, mechanism.num_splits, order.generator('partition'))",
+        "steps.equal_parts(nodes, mechanism.num_splits, order.generator('partition'))",
         OF_FACTS + "test_nobody_else_changes_parts_when_a_node_leaves",
     ),
     edit(

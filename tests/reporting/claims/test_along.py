@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpgraph.config.config import Config
-from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.claims.kinds.curves import rise_and_fall
 from dpgraph.reporting.claims.table import claims_table
+from tests.plans import plan_of
 
 STEPS = (100, 200, 300, 400)
 
@@ -58,7 +57,7 @@ def test_one_seed_decides_nothing():
 
 @pytest.fixture(scope="module")
 def plan():
-    return load_plan(Config(suite="images-cpu", seeds=5, artefacts=("zhang-ch3/fig3.3b", "zhang-ch3/fig3.3c")))
+    return plan_of("images-cpu", seeds=5, artefacts=("zhang-ch3/fig3.3b", "zhang-ch3/fig3.3c"))
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.comparing import DataSet
 from dpgraph.reporting.claims.contrasts import Above, EffectFrom
 from dpgraph.reporting.claims.data_sets import data_sets_of
-from dpgraph.reporting.claims.kinds.differences import compare_greater
+from dpgraph.reporting.claims.kinds.means import compare_greater
 from dpgraph.reporting.claims.verdicts import Comparisons, decide
 from dpgraph.reporting.results import EntryResult
 

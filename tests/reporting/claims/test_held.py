@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from dpgraph.config.config import Config
-from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims.page import claims_page, elsewhere, held
 from dpgraph.reporting.claims.table import claims_table
 from dpgraph.reporting.leaderboard.page import Links, page
 from dpgraph.reporting.leaderboard.standings import standings
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def baselines() -> Plan:
-    return load_plan(Config(suite="baselines"))
+    return plan_of("baselines")
 
 
 def test_the_page_of_baselines_lists_no_claim_that_it_has_nothing_of(baselines):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from dpgraph.config.config import Config
-from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.claims.registry import COMPUTED
 from dpgraph.reporting.claims.table import NOT_OWN, claims_table
 from dpgraph.reporting.claims.verdicts import computed as verdict_of
-from tests.reporting.conftest import WORKFLOW, first_entries, missing_row
+from tests.plans import plan_of
+from tests.reporting.conftest import first_entries, missing_row
 from tests.reporting.verdicts import assert_not_run
 
 MEANS = {"cosine": 0.40, "relation-head": 0.46, "dp-relation-head": 0.44, "relation-encoder": 0.50}
@@ -19,7 +18,7 @@ GRAPHS = "the graphs of the paper are not published"
 @pytest.fixture(scope="module")
 def verdicts(rows_of, as_frame):
     """Suite text-cpu with results of whatever it runs."""
-    plan = load_plan(Config(suite="text-cpu", seeds=5), WORKFLOW)
+    plan = plan_of("text-cpu", seeds=5)
     rows = []
     for entry in first_entries(plan):
         if entry.not_run is None:

@@ -15,7 +15,7 @@ from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.comparing import DataSet
 from dpgraph.reporting.claims.contrasts import Strength, strength
 from dpgraph.reporting.claims.kinds.curves import _near_best, _on_curve, _smaller_range
-from dpgraph.reporting.claims.kinds.differences import compare_gaps
+from dpgraph.reporting.claims.kinds.means import compare_gaps
 from dpgraph.reporting.claims.verdicts import Comparisons, decide
 
 N, DRAWS, STD = 8, 300, 1.0

@@ -15,10 +15,10 @@ def row(suite, cell, mean, n):
 def test_a_lucky_run_of_few_seeds_does_not_replace_one_of_many():
     rows = pd.DataFrame([row("few", "a", 86.0, 5), row("many", "a", 85.0, 64), row("other", "b", 84.0, 8)])
     (found,) = _best(rows)
-    assert (found.row["suite"], found.row["mean"]) == ("many", 85.0)
+    assert (found["suite"], found["mean"]) == ("many", 85.0)
 
 
 def test_another_cell_is_compared_by_its_mean():
     rows = pd.DataFrame([row("few", "b", 86.0, 5), row("many", "a", 85.0, 64)])
     (found,) = _best(rows)
-    assert found.row["suite"] == "few"
+    assert found["suite"] == "few"

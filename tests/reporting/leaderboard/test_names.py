@@ -9,13 +9,11 @@ import pandas as pd
 import pytest
 
 from dpgraph.config.cell import Task
-from dpgraph.config.config import Config
 from dpgraph.families.registry import floors, spec
-from dpgraph.planning.plan import load_plan
 from dpgraph.privacy.relation import Relation
 from dpgraph.reporting.leaderboard import standings
 from dpgraph.reporting.ranking import FREE, label_of, with_floors
-from tests.reporting.conftest import WORKFLOW
+from tests.plans import plan_of
 
 
 def test_one_label_on_unlike_splits_is_told_apart(monkeypatch):
@@ -36,7 +34,7 @@ def test_one_mechanism_has_one_name_in_all_files():
     names: dict[tuple, set[str]] = {}
     ids = set()
     for suite in ("votes", "ablations", "arxiv-text"):
-        for entry in load_plan(Config(suite=suite), WORKFLOW).entries:
+        for entry in plan_of(suite).entries:
             privacy = entry.cell.privacy
             if getattr(privacy, "neighbour_clip_ratio", None) == 0:
                 ids.add(f"{entry.paper}/{entry.method_id}")

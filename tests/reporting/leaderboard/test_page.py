@@ -23,7 +23,7 @@ document.getElementById("f").addEventListener("load", async () => {
   const found = {errors: [], counts: {}, sizes: [], legends: [], marks: [], overview: []};
   frame.addEventListener("error", (e) => found.errors.push(String(e.message)));
   frame.addEventListener("unhandledrejection", (e) => found.errors.push(String(e.reason)));
-  for (let asked = 0; asked < 100 && !page.querySelector("#plot svg"); asked++) await fetch("pause");
+  for (let asked = 0; asked < 1000 && !page.querySelector("#plot svg"); asked++) await fetch("pause");
   const count = () => page.querySelectorAll("#rows tbody tr").length;
   const change = (id, value) => {
     page.getElementById(id).value = value;
@@ -64,7 +64,7 @@ document.getElementById("f").addEventListener("load", async () => {
     found.sizes.push([width, page.documentElement.scrollWidth]);
     const right = () => Math.max(
       ...[...page.querySelectorAll("#plot svg .role-legend")].map((one) => one.getBoundingClientRect().right));
-    for (let asked = 0; asked < 50 && right() > width; asked++) await fetch("pause");  // until the chart is drawn again
+    for (let asked = 0; asked < 500 && right() > width; asked++) await fetch("pause");  // the chart is drawn again
     found.legends.push([width, right()]);
     const cells = [...page.querySelectorAll("#best td.number:not(.none)")];
     const boxes = cells.map((cell) => cell.getBoundingClientRect());
@@ -158,7 +158,7 @@ MEASURES = """<!doctype html><title>probe</title><iframe id=f width=1300 height=
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 document.getElementById("f").addEventListener("load", async () => {
   const frame = document.getElementById("f").contentWindow, page = frame.document, found = {charts: [], ticks: []};
-  for (let asked = 0; asked < 100 && !page.querySelector("#plot svg"); asked++) await fetch("pause");
+  for (let asked = 0; asked < 1000 && !page.querySelector("#plot svg"); asked++) await fetch("pause");
   for (const option of page.getElementById("data").options) {
     page.getElementById("data").value = option.value;
     page.getElementById("data").dispatchEvent(new frame.Event("change")); await wait(400);

@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from dpgraph.config.config import Config
 from dpgraph.config.experiment import Artefact
 from dpgraph.families.tuples.bounds import DEFAULTS, DELTA, GAUSSIAN, THEOREM_3, THEOREM_C1
-from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.views.bounds import STEPS, bounds_points
-from tests.reporting.conftest import WORKFLOW
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def plan() -> Plan:
-    return load_plan(Config(suite="paper"), WORKFLOW)
+    return plan_of("paper")
 
 
 def test_curves_are_those_of_the_bounds(plan: Plan) -> None:

@@ -13,14 +13,14 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from dpgraph.config.config import Config
 from dpgraph.config.experiment import Artefact
 from dpgraph.core.errors import UserError
-from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.planning.plan import Plan
 from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.views.gains import NO_GRAPH, gain_points
-from tests.reporting.conftest import WORKFLOW, graph_rows, missing_row
+from tests.plans import plan_of
+from tests.reporting.conftest import graph_rows, missing_row
 from tests.reporting.drawing.test_rules import box, labels, overlapping, panels_of
 
 NAME = "votes/gains"
@@ -30,7 +30,7 @@ AGREED = {"most": 0.84, "some": 0.61, "few": 0.44, "least": 0.27}
 
 @pytest.fixture(scope="module")
 def votes_plan() -> Plan:
-    return load_plan(Config(suite="votes"), WORKFLOW)
+    return plan_of("votes")
 
 
 def statistics_of(task: str) -> dict[str, Any]:

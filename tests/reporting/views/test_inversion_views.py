@@ -16,6 +16,7 @@ from dpgraph.data.records import TEST, TRAIN
 from dpgraph.families.units.prepared import units_of
 from dpgraph.planning.plan import load_plan
 from dpgraph.planning.resolve import calibrate, mechanism_for
+from dpgraph.privacy.cache import default_cache
 from dpgraph.problems.images.exposure import BLANK, BY_CLASS, L2, RECOGNISED, SSIM, Inversion
 from dpgraph.problems.images.value import Images, load_images, save_images
 from dpgraph.problems.registry import size_of
@@ -26,6 +27,7 @@ from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.gallery import attacked, gallery_points, side_by_side
 from dpgraph.reporting.views.inversion import inversion_rows
 from dpgraph.reporting.views.training import matched_points
+from tests.plans import plan_of
 
 CLASSES, SIDE = 10, 28
 PLAIN = {"vanilla": 7.0, "vanilla-original": 9.0, "noised": 9.0, "untrained": 12.0}
@@ -225,7 +227,7 @@ def test_one_class_the_other_way_contradicts_every_class(plan, frame):
 @pytest.mark.parametrize(("strong", "verdict"), [(4.0, "reproduced"), (5.6, "contradicted")])
 def test_the_strong_attack_is_compared_with_a_black_image(rows_of, as_frame, strong, verdict):
     """A black image, here at 4.8, is another metric of the same cell: one sample of both would cancel to 0."""
-    made = load_plan(Config(suite="inversion"))
+    made = plan_of("inversion")
     distances = {"vanilla-strong": strong, "vanilla": 7.0, "untrained-strong": 12.0}
     rows = [
         row
@@ -278,7 +280,7 @@ def test_without_a_common_accuracy_nothing_is_compared(plan, rows_of, as_frame):
 @pytest.mark.parametrize("suite", ["images-cpu", "paper", "demo"])
 def test_delta_of_what_is_proved_is_below_one_over_all_images(suite):
     """Else calibration refuses the cell, after other cells have trained; a printed delta is not solved for."""
-    made = load_plan(Config(suite=suite, papers=("zhang-ch4",)))
+    made = plan_of(suite, papers=("zhang-ch4",))
     proved = [
         entry.cell
         for entry in made.entries
@@ -291,13 +293,13 @@ def test_delta_of_what_is_proved_is_below_one_over_all_images(suite):
 
 def test_a_printed_delta_of_classes_has_no_proved_epsilon(tmp_path):
     """Delta 1e-2 allows to publish whole images: Theorem 5 at its printed epsilons, and a reason in place of ours."""
-    made = load_plan(Config(suite="images-cpu", artefacts=("zhang-ch4/printed-noise-faces-bounds",)))
+    made = plan_of("images-cpu", artefacts=("zhang-ch4/printed-noise-faces-bounds",))
     found = {}
     for entry in made.entries:
         if entry.method_id == "class-thesis":
             assert entry.cell.training.images_per_unit is None
             assert entry.cell.privacy.clip_norm == 10
-            statement = calibrate(entry.cell, 7600, num_protected=8800).statement
+            statement = calibrate(entry.cell, 7600, default_cache(), num_protected=8800).statement
             found[entry.value] = statement.published.epsilon
             assert statement.rigorous.epsilon is None
             assert "delta = 0.01 is not a number < 1 / num_protected" in statement.rigorous.reason

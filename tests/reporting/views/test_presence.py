@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpgraph.config.config import Config
 from dpgraph.core.errors import UserError
-from dpgraph.planning.plan import WORKFLOW, load_plan
 from dpgraph.reporting.display import MadeTable
 from dpgraph.reporting.views import derived
 from dpgraph.reporting.views.accuracy.table import PRESENCE_REMARK, make_presence
 from dpgraph.reporting.views.derived import presence_epsilon
+from tests.plans import plan_of
 
 COUNT, FRIENDS = 500, 4
 CANARIES = np.repeat(np.arange(COUNT), FRIENDS)
@@ -72,7 +71,7 @@ def test_of_another_graph_than_of_canaries_nothing_is_shown(monkeypatch: pytest.
 
 
 def test_the_table_says_what_the_attacker_sees() -> None:
-    plan = load_plan(Config(suite="votes"), WORKFLOW)
+    plan = plan_of("votes")
     assert plan.artefacts["votes/membership"].metric == "presence_epsilon/test"
     made = make_presence(plan, "votes/membership", None)
     assert isinstance(made, MadeTable)

@@ -7,16 +7,14 @@ import math
 import pandas as pd
 import pytest
 
-from dpgraph.config.config import Config
-from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.display import MadeTable
 from dpgraph.reporting.views.shares import make
-from tests.reporting.conftest import WORKFLOW
+from tests.plans import plan_of
 
 
 @pytest.fixture(scope="module")
 def made() -> MadeTable:
-    return make(load_plan(Config(suite="votes"), WORKFLOW), "votes/shares", None)
+    return make(plan_of("votes"), "votes/shares", None)
 
 
 def of(frame: pd.DataFrame, method: str, task: str, epsilon: float) -> dict:

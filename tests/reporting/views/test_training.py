@@ -5,18 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dpgraph.config.config import Config
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.views.training import draw, spline, training_points
+from tests.plans import plan_of
 
 ARTEFACT = "zhang-ch3/fig3.3b"
 
 
 @pytest.fixture(scope="module")
 def plan():
-    return load_plan(Config(suite="images-cpu", artefacts=(ARTEFACT,)))
+    return plan_of("images-cpu", artefacts=(ARTEFACT,))
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +50,7 @@ def test_the_figure_is_drawn(plan, frame, there, tmp_path):
 def test_both_discriminators_are_curves_of_one_panel(as_frame, rows_of):
     """Figure 3.3(a): a row for each metric and evaluation, and two lines."""
     name = "zhang-ch3/fig3.3a"
-    made = load_plan(Config(suite="images-cpu", artefacts=(name,)))
+    made = plan_of("images-cpu", artefacts=(name,))
     entry = made.entries_of(name)[0]
     finals = [row for row in rows_of(entry) if row["final"] and row["metric"] == "accuracy/test"]
     rows = [

@@ -23,6 +23,7 @@ from dpgraph.reporting.views.variance.components import (
     stated_error,
     variance_table,
 )
+from tests.plans import plan_of
 from tests.reporting.conftest import WORKFLOW
 
 TABLE, FIGURE = "variance/components", "variance/spread"
@@ -112,7 +113,7 @@ def test_tables_without_spread_and_with_holes():
 
 @pytest.fixture(scope="module")
 def crossed_plan():
-    return load_plan(Config(suite="variance"), WORKFLOW)
+    return plan_of("variance")
 
 
 def frame_of(plan, rows_of, as_frame, without=()):
@@ -229,10 +230,10 @@ def test_cells_of_the_suite_are_those_of_suite_cpu():
     """What the note says: data, features and settings alike, so that its variances are those of cpu's intervals."""
     of_cpu = {
         (entry.method_id, entry.cell.task, entry.target_epsilon): entry.cell
-        for entry in load_plan(Config(suite="cpu"), WORKFLOW).entries
+        for entry in plan_of("cpu").entries
         if entry.paper == "daigavane" and entry.value is None
     }
-    crossed_entries = load_plan(Config(suite="variance"), WORKFLOW).entries
+    crossed_entries = plan_of("variance").entries
     assert crossed_entries
     for entry in crossed_entries:
         other = of_cpu[entry.method_id, entry.cell.task, entry.target_epsilon]

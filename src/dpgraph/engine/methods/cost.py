@@ -15,6 +15,8 @@ ATTENTION = 1.8  # a step of GAT costs as many of GCN
 EARLY_STOP = 0.5  # of the steps, where validation decides when to end
 SECONDS_PER_STEP = 1e-3  # what a step costs whatever its size
 SECONDS_TO_START = 0.4
+# kinds of products, of which a device has rates of its own (workflow/throughputs.csv)
+NETWORK, TRANSFORMER, CONVOLUTION = "network", "transformer", "convolution"
 GATHERED = 10  # a feature that is read by its place costs as much as so many in a dense product
 
 

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from dpgraph.config.cell import LARGE, Cell, RootBatches, Training
 from dpgraph.core.errors import invalid
 from dpgraph.data.records import FIRST_PROBLEM
-from dpgraph.engine.methods.cost import network_seconds
+from dpgraph.engine.methods.cost import NETWORK, network_seconds
 from dpgraph.engine.methods.looks import Look, any_look
 from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.privacy.guarantee import Mode
@@ -198,6 +198,7 @@ class MethodSpec:
     problems: tuple[str, ...] = (FIRST_PROBLEM,)  # whose data it takes
     deterministic: bool = False  # True: every seed of a split predicts the same
     seconds: Callable[[Any, Size], float] = network_seconds  # estimate for one seed on one CPU core
+    products: Callable[[Any], str] = lambda cell: NETWORK  # from a cell, the kind of most of its products
     # the work of a seed that all cells share: its name, and its seconds, a part of `seconds`
     shared: Callable[[Any, Size, int], tuple[Hashable, float]] | None = None
     # by name, a part of a cell from what the registry declares of a data set, and the target epsilon: no record is read
@@ -248,13 +249,10 @@ class FreeTraining(RootBatches):
 class StoppedTraining(FreeTraining):
     """Training settings with early stopping on validation nodes."""
 
-    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None,
-        description="Epochs without a better score on validation nodes before stopping; the best parameters are kept",
-    )
-    stop_on: Literal["loss", "accuracy"] = Field(
-        default="loss", description="With patience, the score: less loss, or more accuracy and among equals less loss"
-    )
+    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """Epochs without a better score on validation nodes before stopping; the best parameters are kept"""
+    stop_on: Literal["loss", "accuracy"] = "loss"
+    """With patience, the score: less loss, or more accuracy and among equals less loss"""
 
     @model_validator(mode="after")
     def _stops(self) -> Self:

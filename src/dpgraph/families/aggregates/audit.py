@@ -16,14 +16,13 @@ import numpy as np
 import torch
 
 from dpgraph.audits.cases import prepared_of
-from dpgraph.audits.graphs import directed_graph, edges_of, null_records, with_edges, without_node
+from dpgraph.audits.graphs import directed_graph, edges_of, null_records, random_edges, with_edges, without_node
 from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.families.aggregates.embedding import EmbeddingStep, ListEmbedding, PreparedEmbedding, clipped_sums
 from dpgraph.families.aggregates.prepared import PreparedAggregates, PreparedEdgeAggregates, Sums
-from dpgraph.planning.resolve import resolve
 
 SIZE, CAP, NOISE, WIDTH = 18, 4, 2.0, 5
 REACHED, SLACK = 0.97, 1.02  # bounds on found / claimed; the spread of the noise is measured within about 1 %
@@ -67,8 +66,7 @@ def graphs(trials: int) -> Iterator[Graph]:
     ends = np.arange(1, SIZE)
     yield _graph(np.concatenate([0 * ends, ends]), np.concatenate([ends, 0 * ends]))
     for trial in range(trials):
-        upper = np.triu(numpy_generator("audits", "sums", trial).random((SIZE, SIZE)) < 0.4, 1)
-        yield _graph(*np.nonzero(upper | upper.T))
+        yield _graph(*np.nonzero(random_edges(numpy_generator("audits", "sums", trial), SIZE, 0.4)))
 
 
 def _graph(owners: np.ndarray, members: np.ndarray) -> Graph:
@@ -77,20 +75,16 @@ def _graph(owners: np.ndarray, members: np.ndarray) -> Graph:
 
 def prepared_sums(graph: Graph, variant: str, budget: Mapping[str, Any]) -> Sums:
     """Prepare the sums of a variant as `make_jobs` does."""
-    cell = resolve(
-        {
-            "task": {"dataset": "audit"},
-            "method": "dp-gap",
-            "model": {"architecture": "mlp", "hops": 0, "width": 3, "aggregations": 1},
-            "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 2, "sampling_rate": 1.0},
-            "privacy": {"variant": variant, "noise_multiplier": NOISE, "delta": 1e-3, **budget},
-            "seeds": (0,),
-        }
-    )
+    settings = {
+        "method": "dp-gap",
+        "model": {"architecture": "mlp", "hops": 0, "width": 3, "aggregations": 1},
+        "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 2, "sampling_rate": 1.0},
+        "privacy": {"variant": variant, "noise_multiplier": NOISE, "delta": 1e-3, **budget},
+    }
     counts = len(graph.train_nodes), graph.num_nodes
     if variant == "edge":
-        return prepared_of(PreparedEdgeAggregates, graph, cell, *counts).sums
-    return prepared_of(PreparedAggregates, graph, cell, *counts).sums
+        return prepared_of(PreparedEdgeAggregates, graph, settings, *counts).sums
+    return prepared_of(PreparedAggregates, graph, settings, *counts).sums
 
 
 def spread(sums: Sums) -> float:
@@ -144,17 +138,13 @@ def prepared_embedding(graph: Graph) -> PreparedEmbedding:
 
     A step of the vectors is charged 2 D + 1 times one of the classifier.
     """
-    cell = resolve(
-        {
-            "task": {"dataset": "audit"},
-            "method": "dp-dgc",
-            "model": {"architecture": "mlp", "hops": 0, "width": WIDTH},
-            "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 2, "sampling_rate": 1.0},
-            "privacy": {"noise_multiplier": NOISE, "delta": 1e-3, "receivers": CAP, "clip_norm": CLIP_NORM},
-            "seeds": (0,),
-        }
-    )
-    return prepared_of(PreparedEmbedding, graph, cell, len(graph.train_nodes), graph.num_nodes)
+    settings = {
+        "method": "dp-dgc",
+        "model": {"architecture": "mlp", "hops": 0, "width": WIDTH},
+        "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 2, "sampling_rate": 1.0},
+        "privacy": {"noise_multiplier": NOISE, "delta": 1e-3, "receivers": CAP, "clip_norm": CLIP_NORM},
+    }
+    return prepared_of(PreparedEmbedding, graph, settings, len(graph.train_nodes), graph.num_nodes)
 
 
 def gradients(graph: Graph) -> np.ndarray:

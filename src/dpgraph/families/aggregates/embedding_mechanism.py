@@ -21,7 +21,6 @@ from dpgraph.families.aggregates.mechanism import (
     CAPPED_SUMS,
     PRINTED_SUMS,
     SWAPPED_EDGE,
-    UNSTABLE_RECEIVERS,
     CappedAggregates,
 )
 from dpgraph.privacy.guarantee import Guarantee
@@ -142,16 +141,12 @@ class EmbeddedAggregates(CappedAggregates):
             delta=self.delta,
         )
         stated = PRINTED_EMBEDDING.filled({"q": f"{self.sampling_rate:.6g}", "D": self.receivers})
-        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet_premises)
-
-    @property
-    def _unmet_premises(self) -> tuple[str, ...]:
         most = self.receivers + 1
         aligned = (
             f"{most} clipped gradients that change move a sum by up to 2 * {most} clip norms, not 2 sqrt({most}), and "
             "are not drawn together"
         )
-        return (UNSTABLE_RECEIVERS, aligned)
+        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=(*self.unmet, aligned))
 
     def beside(self) -> tuple[Guarantee, ...]:
         """Return the guarantee of the same run for an edge in both ends' lists.

@@ -70,6 +70,8 @@ class NodeAggregates(PoissonLots):
     prepared: ClassVar[str] = "dpgraph.families.aggregates.prepared:PreparedAggregates"
     counted: ClassVar[Counted] = Counted.EVERYBODY
     lists_kind: ClassVar[Lists]
+    says: ClassVar[Statement]
+    unmet: ClassVar[tuple[str, ...]] = ()  # premises of the paper's formula that do not hold
     edge_moves: ClassVar[float]  # norm by which an edge in both ends' lists moves a sum of rows of norm 1
 
     kind: str  # type: ignore[assignment]  # subclasses name it
@@ -105,11 +107,7 @@ class NodeAggregates(PoissonLots):
             delta=self.delta,
         )
         stated = PRINTED_SUMS.filled({"q": f"{self.sampling_rate:.6g}", "D": self.receivers})
-        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet_premises)
-
-    @property
-    def _unmet_premises(self) -> tuple[str, ...]:
-        return ()
+        return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self.unmet)
 
     def beside(self) -> tuple[Guarantee, ...]:
         """Return the guarantee of the same run for an edge in both ends' lists, which moves the sums only."""
@@ -134,7 +132,7 @@ class NodeAggregates(PoissonLots):
 
     @property
     def _stated(self) -> Statement:
-        raise NotImplementedError
+        return self.says.filled({"q": f"{self.sampling_rate:.6g}", "D": self.receivers})
 
 
 class CappedAggregates(NodeAggregates):
@@ -148,19 +146,13 @@ class CappedAggregates(NodeAggregates):
     """
 
     relation: ClassVar[Relation] = CAPPED_SUMS.relation
+    says: ClassVar[Statement] = CAPPED_SUMS
+    unmet: ClassVar[tuple[str, ...]] = (UNSTABLE_RECEIVERS,)
     lists_kind: ClassVar[Lists] = Lists.STABLE
     edge_moves: ClassVar[float] = SWAPPED_EDGE
     more_streams: ClassVar[tuple[str, ...]] = ("edge lists",)
 
     kind: Literal["capped-aggregates"] = "capped-aggregates"  # type: ignore[assignment]
-
-    @property
-    def _unmet_premises(self) -> tuple[str, ...]:
-        return (UNSTABLE_RECEIVERS,)
-
-    @property
-    def _stated(self) -> Statement:
-        return CAPPED_SUMS.filled({"q": f"{self.sampling_rate:.6g}", "D": self.receivers})
 
 
 class BoundedAggregates(NodeAggregates):
@@ -172,14 +164,11 @@ class BoundedAggregates(NodeAggregates):
     """
 
     relation: ClassVar[Relation] = BOUNDED_SUMS.relation
+    says: ClassVar[Statement] = BOUNDED_SUMS
     lists_kind: ClassVar[Lists] = Lists.UNBOUNDED
     edge_moves: ClassVar[float] = BOTH_ENDS
 
     kind: Literal["bounded-aggregates"] = "bounded-aggregates"  # type: ignore[assignment]
-
-    @property
-    def _stated(self) -> Statement:
-        return BOUNDED_SUMS.filled({"q": f"{self.sampling_rate:.6g}", "D": self.receivers})
 
 
 class EdgeAggregates(NoisySteps):

@@ -25,18 +25,10 @@ from dpgraph.engine.sampling.edge_lists import PROPOSE, empty_edge_lists, smalle
 from dpgraph.engine.sampling.ego import pack_ego_trees
 from dpgraph.engine.training.noise import ReleaseNoise
 from dpgraph.engine.training.steps import PlainStep, Step
-from dpgraph.families.aggregates.mechanism import (
-    BOTH_ENDS,
-    SUMS,
-    BoundedAggregates,
-    EdgeAggregates,
-    NodeAggregates,
-    sums_release,
-)
+from dpgraph.families.aggregates import mechanism as mechanisms
 from dpgraph.families.trees.prepared import PreparedTrees
 from dpgraph.families.votes.ballots import GRID, Ballots, mutual_lists
 from dpgraph.privacy.procedure import Lists, Procedure, Release
-from dpgraph.privacy.relation import Relation
 
 
 @dataclass(frozen=True)
@@ -150,11 +142,11 @@ class PreparedAggregates(PreparedTrees):
 
     def __init__(self, order: Order) -> None:
         mechanism = order.mechanism
-        if not isinstance(mechanism, NodeAggregates):
+        if not isinstance(mechanism, mechanisms.NodeAggregates):
             raise TypeError(f"mechanism={mechanism.kind}: expected one of noisy sums")
         super().__init__(order)
         graph, self.node_level = order.data.graph, mechanism
-        key = None if isinstance(mechanism, BoundedAggregates) else order.key("edge lists")
+        key = None if isinstance(mechanism, mechanisms.BoundedAggregates) else order.key("edge lists")
         self.graph: Graph = graph
 
         def senders() -> Senders:
@@ -169,7 +161,7 @@ class PreparedAggregates(PreparedTrees):
 
     def due(self, stream: str, draws: int) -> int | None:
         """Return how many numbers a stream has drawn after so many draws."""
-        return self.sums.numbers if stream == SUMS else super().due(stream, draws)
+        return self.sums.numbers if stream == mechanisms.SUMS else super().due(stream, draws)
 
     def step_on(self, features: Tensor, network: Any, optimizer: torch.optim.Optimizer) -> Step:
         """Return the private step of a network that reads `features` (N, F).
@@ -187,7 +179,9 @@ class PreparedAggregates(PreparedTrees):
             cap, kind = max(longest, self.node_level.receivers), self.node_level.lists_kind
             noise = self.sums.std / self.sensitivity
             made = (
-                sums_release(noise=noise, sensitivity=self.sensitivity, count=self.sums.count, cap=cap, lists=kind),
+                mechanisms.sums_release(
+                    noise=noise, sensitivity=self.sensitivity, count=self.sums.count, cap=cap, lists=kind
+                ),
             )
         return super().ran(resumed_at).model_copy(update={"releases": made})
 
@@ -198,7 +192,7 @@ class PreparedEdgeAggregates(PreparedStep):
     def __init__(self, order: Order) -> None:
         super().__init__(order)
         mechanism, graph = order.mechanism, order.data.graph
-        if not isinstance(mechanism, EdgeAggregates):
+        if not isinstance(mechanism, mechanisms.EdgeAggregates):
             raise TypeError(f"mechanism={mechanism.kind}: expected one of noisy sums under edge privacy")
         roots = graph.train_nodes
         self.trees = pack_ego_trees(empty_edge_lists(graph), roots, 0, order.device)
@@ -215,7 +209,7 @@ class PreparedEdgeAggregates(PreparedStep):
 
     def due(self, stream: str, draws: int) -> int | None:
         """Return how many numbers a stream has drawn after so many draws."""
-        return self.sums.numbers if stream == SUMS else super().due(stream, draws)
+        return self.sums.numbers if stream == mechanisms.SUMS else super().due(stream, draws)
 
     def step_on(self, features: Tensor, network: Any, optimizer: torch.optim.Optimizer) -> Step:
         """Return the step of a network that reads `features` (N, F), without noise."""
@@ -223,23 +217,11 @@ class PreparedEdgeAggregates(PreparedStep):
 
     def ran(self, resumed_at: int = 0) -> Procedure:
         """Return what ran: steps are free once the sums are released, and none counts before."""
-        made: tuple[Release, ...] = ()
-        if self.sums.count:
-            noise = self.sums.std / BOTH_ENDS
-            made = (
-                sums_release(
-                    noise=noise, sensitivity=BOTH_ENDS, count=self.sums.count, cap=None, lists=Lists.UNBOUNDED
-                ),
-            )
-        return Procedure(
-            relation=self.mechanism.relation if made else Relation.NONE,
-            terms=(),
-            noise_std=(),
-            noise_draws=0,
-            divisor=1.0,
-            steps=self.steps if made else 0,
-            releases=made,
+        noise, count = self.sums.std / mechanisms.BOTH_ENDS, self.sums.count
+        made = mechanisms.sums_release(
+            noise=noise, sensitivity=mechanisms.BOTH_ENDS, count=count, cap=None, lists=Lists.UNBOUNDED
         )
+        return Procedure.of_releases(self.mechanism.relation, (made,) if count else (), self.steps)
 
     def notes(self) -> dict[str, Any]:
         """Return the notes of a record."""

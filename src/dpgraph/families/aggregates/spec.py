@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, Self
@@ -23,29 +24,12 @@ from dpgraph.engine.methods.spec import (
     own_record,
     uncaptured,
 )
+from dpgraph.families import own_graphs
+from dpgraph.families.aggregates import mechanism as mechanisms
 from dpgraph.families.aggregates.embedding_mechanism import (
     EmbeddedAggregates,
     embedded_aggregates,
     printed_embedded_aggregates,
-)
-from dpgraph.families.aggregates.mechanism import (
-    BoundedAggregates,
-    CappedAggregates,
-    EdgeAggregates,
-    EdgeVotesSum,
-    bounded_aggregates,
-    capped_aggregates,
-    edge_aggregates,
-    edge_votes,
-)
-from dpgraph.families.own_graphs import (
-    RULE,
-    RULE_OF_EDGES,
-    RULE_OF_REMOVED,
-    aggregation,
-    aggregation_of_edges,
-    aggregation_of_removed,
-    votes_of_edges,
 )
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -64,24 +48,17 @@ class AggregatesModel(UndroppedMlp):
 class AggregatesPrivacy(Privacy):
     """Budget of GAP and ProGAP."""
 
-    variant: Literal["rigorous", "node-remove", "published", "edge"] = Field(
-        default="rigorous",
-        description="rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; "
-        "needs a public bound on degrees), published (as rigorous, under the papers' accountant and their relation, "
-        "which is not proved), edge (features and labels are not protected; noise_multiplier is the noise std of the "
-        "sums)",
-    )
-    receivers: Annotated[int, Field(ge=1, le=LARGE)] = Field(
-        default=100, description="D: nodes that a node sends to (variants rigorous and published)"
-    )
-    degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="D: no list is longer, by a public schema and not by looking (variant node-remove)"
-    )
-    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None,
-        description="Share of the squared mu for the sums; null: their noise std is sqrt(D) times that of a step, as "
-        "in the papers (node level)",
-    )
+    variant: Literal["rigorous", "node-remove", "published", "edge"] = "rigorous"
+    """rigorous (node-null: a node sends to D of its list), node-remove (a node with all its edges; needs a public bound
+    on degrees), published (as rigorous, under the papers' accountant and their relation, which is not proved), edge
+    (features and labels are not protected; noise_multiplier is the noise std of the sums)"""
+    receivers: Annotated[int, Field(ge=1, le=LARGE)] = 100
+    """D: nodes that a node sends to (variants rigorous and published)"""
+    degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """D: no list is longer, by a public schema and not by looking (variant node-remove)"""
+    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the squared mu for the sums; null: their noise std is sqrt(D) times that of a step, as in the papers
+    (node level)"""
 
     @model_validator(mode="after")
     def _read(self) -> Self:
@@ -111,18 +88,14 @@ class DgcModel(UndroppedMlp):
 class DgcPrivacy(Privacy):
     """Budget of DPDGC."""
 
-    variant: Literal["rigorous", "published"] = Field(
-        default="rigorous",
-        description="rigorous (node-null: a node's vector is added to D of its list, and D + 1 roots of a step of the "
-        "vectors change), published (noise and accountant of the released code, whose relation is not proved)",
-    )
+    variant: Literal["rigorous", "published"] = "rigorous"
+    """rigorous (node-null: a node's vector is added to D of its list, and D + 1 roots of a step of the vectors change),
+    published (noise and accountant of the released code, whose relation is not proved)"""
     receivers: Annotated[int, Field(ge=1, le=LARGE, description="D: nodes that a node's vector is added to")] = 100
-    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Share of the squared mu for the released sum; null: by noise stds as in the code"
-    )
-    embedding_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="Share of the squared mu for the steps of nodes' vectors; null if sums_share is"
-    )
+    sums_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the squared mu for the released sum; null: by noise stds as in the code"""
+    embedding_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the squared mu for the steps of nodes' vectors; null if sums_share is"""
 
     @model_validator(mode="after")
     def _shares(self) -> Self:
@@ -152,10 +125,8 @@ class EdgeVotesModel(MlpModel):
 class EdgeVotesPrivacy(Privacy):
     """Budget of edge votes."""
 
-    variant: Literal["rigorous"] = Field(
-        default="rigorous",
-        description="rigorous (features and labels are not protected; noise_multiplier is the noise std of the sum)",
-    )
+    variant: Literal["rigorous"] = "rigorous"
+    """rigorous (features and labels are not protected; noise_multiplier is the noise std of the sum)"""
 
 
 class EdgeVotesCell(NetworkCell):
@@ -174,24 +145,9 @@ LINES: dict[str, Dashes] = {
 }
 
 
-def gap_look(cell: Any) -> Look:
-    """Return the look of GAP, dashed by variant."""
-    return Look(OLIVE, "s", LINES[cell.privacy.variant])
-
-
-def progap_look(cell: Any) -> Look:
-    """Return the look of ProGAP, dashed by variant."""
-    return Look(BROWN, "^", LINES[cell.privacy.variant])
-
-
-def dgc_look(cell: Any) -> Look:
-    """Return the look of DPDGC, dashed by variant."""
-    return Look(SLATE, "D", LINES[cell.privacy.variant])
-
-
-def edge_votes_look(cell: Any) -> Look:
-    """Return the look of edge votes."""
-    return Look(BLUE, "o", "-")
+def look(colour: str, marker: str) -> Callable[[Any], Look]:
+    """Return the look of a method, dashed by variant."""
+    return lambda cell: Look(colour, marker, LINES[cell.privacy.variant])
 
 
 def edge_votes_seconds(cell: Any, size: Size) -> float:
@@ -237,10 +193,10 @@ def scored_on_sums_of_edges(cell: Any) -> ScoreReads:
 
 
 VARIANTS = {
-    "rigorous": Variant(CappedAggregates, capped_aggregates, scored_on_sums),
-    "node-remove": Variant(BoundedAggregates, bounded_aggregates, scored_on_sums),
-    "published": Variant(CappedAggregates, capped_aggregates, scored_on_sums, target="published"),
-    "edge": Variant(EdgeAggregates, edge_aggregates, scored_on_sums_of_edges),
+    "rigorous": Variant(mechanisms.CappedAggregates, mechanisms.capped_aggregates, scored_on_sums),
+    "node-remove": Variant(mechanisms.BoundedAggregates, mechanisms.bounded_aggregates, scored_on_sums),
+    "published": Variant(mechanisms.CappedAggregates, mechanisms.capped_aggregates, scored_on_sums, target="published"),
+    "edge": Variant(mechanisms.EdgeAggregates, mechanisms.edge_aggregates, scored_on_sums_of_edges),
 }
 
 
@@ -275,8 +231,10 @@ def contract(budgets: dict[str, dict[str, Any]], model: dict[str, Any]) -> dict[
 CONTRACT = contract(BUDGETS, SMALL | {"aggregations": 1})
 CONTRACT["rigorous"] = CONTRACT["rigorous"] | {"model": SMALL | {"aggregations": 2}}
 OWN_GRAPHS = {
-    RULE: aggregation, RULE_OF_REMOVED: aggregation_of_removed, RULE_OF_EDGES: aggregation_of_edges
-}  # fmt: skip
+    own_graphs.RULE: own_graphs.aggregation,
+    own_graphs.RULE_OF_REMOVED: own_graphs.aggregation_of_removed,
+    own_graphs.RULE_OF_EDGES: own_graphs.aggregation_of_edges,
+}
 
 DGC_BUDGETS: dict[str, dict[str, Any]] = {
     "rigorous": {"receivers": 3, "sums_share": 0.4, "embedding_share": 0.3},
@@ -284,9 +242,10 @@ DGC_BUDGETS: dict[str, dict[str, Any]] = {
 }
 
 STAGES = uncaptured("the network changes from stage to stage, with noisy sums between them")
+staged = partial(MethodSpec, why_not_captured=STAGES, inference=own_record)
 
 SPECS = (
-    MethodSpec(
+    staged(
         "dp-gap",
         "GAP: an encoder of own records, noisy sums of its states over neighbours, and a classifier of both.",
         "dpgraph.families.aggregates.train:Gap",
@@ -294,13 +253,11 @@ SPECS = (
         CONTRACT,
         VARIANTS,
         ATTACKS,
-        look=gap_look,
-        why_not_captured=STAGES,
-        inference=own_record,
+        look=look(OLIVE, "s"),
         rules=OWN_GRAPHS,
         seconds=seconds,
     ),
-    MethodSpec(
+    staged(
         "dp-progap",
         "ProGAP: stages that read one more noisy sum each, of the states of the stage before it.",
         "dpgraph.families.aggregates.train:ProGap",
@@ -308,13 +265,11 @@ SPECS = (
         CONTRACT,
         VARIANTS,
         ATTACKS,
-        look=progap_look,
-        why_not_captured=STAGES,
-        inference=own_record,
+        look=look(BROWN, "^"),
         rules=OWN_GRAPHS,
         seconds=seconds,
     ),
-    MethodSpec(
+    staged(
         "dp-edge-votes",
         "Edge votes: networks of records, a noisy sum of their votes over neighbours, and a reader of both.",
         "dpgraph.families.aggregates.edge_votes:EdgeVotes",
@@ -326,15 +281,13 @@ SPECS = (
                 "privacy": {"epsilon": 6.0},
             }
         },
-        {"rigorous": Variant(EdgeVotesSum, edge_votes, scored_on_sums_of_edges)},
+        {"rigorous": Variant(mechanisms.EdgeVotesSum, mechanisms.edge_votes, scored_on_sums_of_edges)},
         (replace(EDGE_ATTACK, variant="rigorous"),),
-        look=edge_votes_look,
-        inference=own_record,
-        rules={RULE_OF_EDGES: votes_of_edges},
+        look=look(BLUE, "o"),
+        rules={own_graphs.RULE_OF_EDGES: own_graphs.votes_of_edges},
         seconds=edge_votes_seconds,
-        why_not_captured=STAGES,
     ),
-    MethodSpec(
+    staged(
         "dp-dgc",
         "DPDGC: vectors of nodes, learnt where they are summed, one noisy sum, and a classifier of it and own records.",
         "dpgraph.families.aggregates.train:Dgc",
@@ -345,10 +298,8 @@ SPECS = (
             "published": Variant(EmbeddedAggregates, printed_embedded_aggregates, scored_on_sums, target="published"),
         },
         tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
-        look=dgc_look,
-        why_not_captured=STAGES,
-        inference=own_record,
-        rules={RULE: aggregation},
+        look=look(SLATE, "D"),
+        rules={own_graphs.RULE: own_graphs.aggregation},
         seconds=dgc_seconds,
     ),
 )

@@ -165,8 +165,8 @@ class DgcStages(Stages):
         model, generator = job.cell.model, torch_generator(*job.names("parameters"))
         width, classes, activation = model.width, job.graph.num_classes, ACTIVATIONS[job.cell.model.activation]
         embedding = ListEmbedding(len(features), width, classes, activation, generator)
-        own = _plain(model, features.shape[1], model.encoder_layers, generator)
-        mixing = _plain(model, 2 * width, 1, generator)
+        own = _plain(model, [features.shape[1]] + [width] * model.encoder_layers, generator)
+        mixing = _plain(model, [2 * width, width], generator)
         classifier = SkipNetwork(own, mixing, _head(model, width, classes, generator))
         self.networks = nn.ModuleList([embedding, classifier]).to(job.device)
         self.rows = torch.cat([features, features.new_zeros(len(features), width)], dim=1)
@@ -241,14 +241,12 @@ def run_stages(job: Job, observe: Observe, kind: type[Stages], lengths: list[int
 
 
 def _base(model: Any, size: int, generator: torch.Generator) -> Mlp:
-    widths = [size, model.width]
-    return Mlp(widths, ACTIVATIONS[model.activation], True, generator, torch.float32)
+    return Mlp([size, model.width], ACTIVATIONS[model.activation], True, generator, torch.float32)
 
 
-def _plain(model: Any, size: int, layers: int, generator: torch.Generator) -> Mlp:
-    return Mlp([size] + [model.width] * layers, ACTIVATIONS[model.activation], False, generator, torch.float32)
+def _plain(model: Any, widths: list[int], generator: torch.Generator) -> Mlp:
+    return Mlp(widths, ACTIVATIONS[model.activation], False, generator, torch.float32)
 
 
 def _head(model: Any, size: int, classes: int, generator: torch.Generator) -> Mlp:
-    widths = [size] + [model.width] * (model.decoder_layers - 1) + [classes]
-    return Mlp(widths, ACTIVATIONS[model.activation], False, generator, torch.float32)
+    return _plain(model, [size] + [model.width] * (model.decoder_layers - 1) + [classes], generator)

@@ -147,10 +147,7 @@ class ShuffledLots(FixedLots):
         )
         return self._proved(stated, gaussian_epsilon(mu=2 * math.sqrt(self.epochs) / noise, delta=self.delta))
 
-    @property
-    def shape(self) -> Shape:
-        """The shape of a step, which is compared with the one that ran."""
-        return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.STEP)
+    shape: ClassVar[Shape] = Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.STEP)
 
 
 class UnclippedLots(FixedLots):
@@ -174,10 +171,7 @@ class UnclippedLots(FixedLots):
             "rigorous", "nothing is clipped, so one record may move a gradient without bound", self._sampling
         )
 
-    @property
-    def shape(self) -> Shape:
-        """The shape of a step, which is compared with the one that ran."""
-        return Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.NOTHING)
+    shape: ClassVar[Shape] = Shape(lists=Lists.NONE, batches=Batches.SHUFFLED, clipped=Clipped.NOTHING)
 
 
 def poisson_lots(request: MechanismRequest) -> PoissonLots:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -17,15 +18,7 @@ from dpgraph.engine.methods.spec import (
     captured,
     scored_on_own_records,
 )
-from dpgraph.families.lots.mechanism import (
-    ComponentLots,
-    ShuffledLots,
-    UnclippedLots,
-    component_lots,
-    poisson_lots,
-    shuffled_lots,
-    unclipped_lots,
-)
+from dpgraph.families.lots import mechanism as mechanisms
 from dpgraph.families.trees.records import PoissonLots
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -45,19 +38,14 @@ def look(cell: Any) -> Look:
 class LotsPrivacy(Privacy):
     """Budget of DP-SGD over lots."""
 
-    variant: Literal["rigorous", "components", "published", "released"] = Field(
-        default="rigorous",
-        description="rigorous (Poisson lots, each record clipped), components (the same on noisy principal components, "
-        "Abadi et al. 2016), published (disjoint lots, their mean gradient clipped), released (the same without "
-        "clipping, which is what the released code does)",
-    )
-    components: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="Principal components that records are projected to (variant components)"
-    )
-    components_noise: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="Noise std on the second moments of records of length 1, released once (variant components)",
-    )
+    variant: Literal["rigorous", "components", "published", "released"] = "rigorous"
+    """rigorous (Poisson lots, each record clipped), components (the same on noisy principal components, Abadi et al.
+    2016), published (disjoint lots, their mean gradient clipped), released (the same without clipping, which is what
+    the released code does)"""
+    components: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """Principal components that records are projected to (variant components)"""
+    components_noise: Annotated[float, Field(gt=0)] | None = None
+    """Noise std on the second moments of records of length 1, released once (variant components)"""
 
     @model_validator(mode="after")
     def _components(self) -> Self:
@@ -93,10 +81,10 @@ class DpLotsCell(NetworkCell):
 
 
 VARIANTS = {
-    "rigorous": Variant(PoissonLots, poisson_lots, scored_on_own_records),
-    "components": Variant(ComponentLots, component_lots, scored_on_own_records),
-    "published": Variant(ShuffledLots, shuffled_lots, scored_on_own_records, target="published"),
-    "released": Variant(UnclippedLots, unclipped_lots, scored_on_own_records, target="published"),
+    "rigorous": Variant(PoissonLots, mechanisms.poisson_lots, scored_on_own_records),
+    "components": Variant(mechanisms.ComponentLots, mechanisms.component_lots, scored_on_own_records),
+    "published": Variant(mechanisms.ShuffledLots, mechanisms.shuffled_lots, scored_on_own_records, target="published"),
+    "released": Variant(mechanisms.UnclippedLots, mechanisms.unclipped_lots, scored_on_own_records, target="published"),
 }
 CONTRACT_OF = {"components": {"components": 3, "components_noise": 4.0}}
 CONTRACT: dict[str, dict[str, Any]] = {
@@ -108,36 +96,15 @@ CONTRACT: dict[str, dict[str, Any]] = {
     for variant in VARIANTS
 }
 CONTRACT["0-opacus"] = {**CONTRACT["0-rigorous"], "training": {"sampling_rate": 0.3, "engine": "opacus"}}
+proved = partial(
+    AttackCase, reads="records", batches=Batches.POISSON, clipping=Clipped.ROOT, relation=Relation.RECORD_REMOVE
+)
+shuffled = partial(AttackCase, reads="records", batches=Batches.SHUFFLED)
 ATTACKS = (
-    AttackCase(
-        reads="records",
-        batches=Batches.POISSON,
-        clipping=Clipped.ROOT,
-        relation=Relation.RECORD_REMOVE,
-        canaries=CanarySettings(noise=1.5, rate=0.25, steps=64),
-    ),
-    AttackCase(
-        variant="components",
-        reads="records",
-        batches=Batches.POISSON,
-        clipping=Clipped.ROOT,
-        relation=Relation.RECORD_REMOVE,
-        components=True,
-    ),
-    AttackCase(
-        variant="published",
-        reads="records",
-        batches=Batches.SHUFFLED,
-        clipping=Clipped.STEP,
-        relation=Relation.RECORD_REPLACE,
-    ),
-    AttackCase(
-        variant="released",
-        reads="records",
-        batches=Batches.SHUFFLED,
-        clipping=Clipped.NOTHING,
-        relation=Relation.NONE,
-    ),
+    proved(canaries=CanarySettings(noise=1.5, rate=0.25, steps=64)),
+    proved(variant="components", components=True),
+    shuffled(variant="published", clipping=Clipped.STEP, relation=Relation.RECORD_REPLACE),
+    shuffled(variant="released", clipping=Clipped.NOTHING, relation=Relation.NONE),
 )
 
 

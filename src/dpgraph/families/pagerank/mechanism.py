@@ -14,14 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
-from dpgraph.families.pagerank.accountant import (
-    BOUNDED_RANGE,
-    GAUSSIAN_ROWS,
-    READERS,
-    THEOREMS_6_TO_8,
-    TRAINING,
-    appr_exponential,
-)
+from dpgraph.families.pagerank import accountant
 from dpgraph.privacy.accountants.steps import MOST_MOMENTS, moments
 from dpgraph.privacy.guarantee import Guarantee, Mode
 from dpgraph.privacy.mechanisms.base import (
@@ -50,7 +43,7 @@ NOT_AMPLIFIED = "which nodes are kept (q') is public and hides no node"
 class PagerankSteps(NoisySteps):
     """Rows for M of the roots, then T steps; `noise_multiplier` belongs to the steps, `release_*` to the rows."""
 
-    relation: ClassVar[Relation] = TRAINING.relation
+    relation: ClassVar[Relation] = accountant.TRAINING.relation
     counted: ClassVar[Counted] = Counted.TRAINING
     prepared: ClassVar[str] = "dpgraph.families.pagerank.prepared:PreparedRows"
     release_streams: ClassVar[Mapping[str, tuple[str, int | None]]] = {
@@ -61,17 +54,13 @@ class PagerankSteps(NoisySteps):
     more_streams: ClassVar[tuple[str, ...]] = ("kept nodes",)
 
     release: ReleaseKind
-    num_rows: Count | None = Field(
-        default=None, description="M, where fewer roots have a row; the others read their own record; None: all roots"
-    )
+    num_rows: Count | None = None
+    """M, where fewer roots have a row; the others read their own record; None: all roots"""
     top_k: Count = Field(description="K, entries of a row")
-    release_noise: float | None = Field(
-        default=None,
-        description="gaussian: noise std / C1; exponential: epsilon of Gumbel noise of scale C2 / epsilon; else None",
-    )
-    values_epsilon: float | None = Field(
-        default=None, description="exponential-values: epsilon of Laplace noise of scale K C2 / epsilon; else None"
-    )
+    release_noise: float | None = None
+    """gaussian: noise std / C1; exponential: epsilon of Gumbel noise of scale C2 / epsilon; else None"""
+    values_epsilon: float | None = None
+    """exponential-values: epsilon of Laplace noise of scale K C2 / epsilon; else None"""
 
     def _check(self) -> None:
         super()._check()
@@ -177,14 +166,14 @@ class PagerankSteps(NoisySteps):
             "exact": "exact rows, which are not released",
             "identity": "own records only, no rows",
             "random": "public random rows",
-            "gaussian": GAUSSIAN_ROWS,
-            "exponential": BOUNDED_RANGE,
-            "exponential-values": f"{BOUNDED_RANGE}, M Laplace vectors",
+            "gaussian": accountant.GAUSSIAN_ROWS,
+            "exponential": accountant.BOUNDED_RANGE,
+            "exponential-values": f"{accountant.BOUNDED_RANGE}, M Laplace vectors",
         }[self.release]
 
     def _stated(self, statement: Statement, **numbers: object) -> Statement:
         """Return the statement, completed with the release of the rows if there is one."""
-        rows = tuple(self._rows if text == GAUSSIAN_ROWS else text for text in statement.assumptions)
+        rows = tuple(self._rows if text == accountant.GAUSSIAN_ROWS else text for text in statement.assumptions)
         known = {
             "M": self.num_roots,
             "M K": f"M K = {self.rows * self.top_k}",
@@ -235,10 +224,10 @@ class PoissonPagerank(PoissonBatches, PagerankSteps):
     @property
     def _statement(self) -> Statement:
         if not self.release.startswith("exponential"):
-            return TRAINING
-        draws = appr_exponential.statement.method
+            return accountant.TRAINING
+        draws = accountant.appr_exponential.statement.method
         method = f"{draws} and double mixture, composed as Renyi divergences or at delta / 2 each"
-        return replace(TRAINING, method=method)
+        return replace(accountant.TRAINING, method=method)
 
     def _epsilon(self) -> float:
         """Compose the release and the steps.
@@ -330,10 +319,13 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
         """Return the guarantee by Theorem 1 of Daigavane et al. at R = M or M + 1, composed with the release."""
         reach = "one root reads" if self.release == "identity" else f"{self.affected_roots} roots may read"
         stated = replace(
-            TRAINING,
+            accountant.TRAINING,
             method="Theorem 1 of Daigavane et al. at the roots that may change, composed with the release",
             sampling="batches of {B} of {M} roots without replacement",
-            assumptions=tuple(f"{reach} a node's record" if text == READERS else text for text in TRAINING.assumptions),
+            assumptions=tuple(
+                f"{reach} a node's record" if text == accountant.READERS else text
+                for text in accountant.TRAINING.assumptions
+            ),
         )
         return self._proved(self._stated(stated, B=self.batch_size), self._renyi_epsilon(), NOT_AMPLIFIED)
 
@@ -352,7 +344,7 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
         )  # fmt: skip
         paid = "epsilon_pr + epsilon_sgd, each at delta / 2" if self.released else "rows cost nothing"
         numbers = {"lambda_max": MOST_MOMENTS, "B / N": f"B / N = {self.batch_size}/{self.sampled_nodes}"}
-        stated = THEOREMS_6_TO_8.filled(numbers).also(paid, *remarks)
+        stated = accountant.THEOREMS_6_TO_8.filled(numbers).also(paid, *remarks)
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(THEOREM_8))
 
     def published_release(self) -> float:

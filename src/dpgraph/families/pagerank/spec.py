@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 from pydantic import Field, model_validator
@@ -26,38 +26,28 @@ class Pagerank(Finite):
     Symbols are the thesis'.
     """
 
-    release: Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"] = Field(
-        description="Where rows come from: exact (Algorithm 6, not released), identity (a root's own record only), "
-        "random (K public random columns of weight 1/K), gaussian (Algorithm 7), exponential and exponential-values "
-        "(Algorithm 8, options 1 and 2)"
-    )
-    num_rows: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="M, nodes with a row; null: all training nodes that are kept"
-    )
-    losses: Literal["rows", "kept"] = Field(
-        default="rows",
-        description="Which nodes have a loss: rows (those with a row: Algorithm 9 as printed, whose columns only "
-        "shrink), kept (all that are kept, each without a row by its own record, and every column has norm tau: the "
-        "authors' later code)",
-    )
-    node_share: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=1.0, description="q', share of the training nodes that are kept, with the edges among them"
-    )
+    release: Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"]
+    """Where rows come from: exact (Algorithm 6, not released), identity (a root's own record only), random (K public
+    random columns of weight 1/K), gaussian (Algorithm 7), exponential and exponential-values (Algorithm 8, options 1
+    and 2)"""
+    num_rows: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """M, nodes with a row; null: all training nodes that are kept"""
+    losses: Literal["rows", "kept"] = "rows"
+    """Which nodes have a loss: rows (those with a row: Algorithm 9 as printed, whose columns only shrink), kept (all
+    that are kept, each without a row by its own record, and every column has norm tau: the authors' later code)"""
+    node_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """q', share of the training nodes that are kept, with the edges among them"""
     top_k: Annotated[int, Field(ge=1, le=LARGE, description="K, entries of a row that are kept")] = 4
-    clip: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="C1, norm of a row (gaussian), or C2, largest entry (exponential); public"
-    )
-    epsilon_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="epsilon_pr / epsilon: what the release of the rows may cost; training gets the rest"
-    )
-    training_epsilon: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="epsilon_sgd, in place of epsilon_share: the release may cost what is left of epsilon"
-    )
+    clip: Annotated[float, Field(gt=0)] | None = None
+    """C1, norm of a row (gaussian), or C2, largest entry (exponential); public"""
+    epsilon_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """epsilon_pr / epsilon: what the release of the rows may cost; training gets the rest"""
+    training_epsilon: Annotated[float, Field(gt=0)] | None = None
+    """epsilon_sgd, in place of epsilon_share: the release may cost what is left of epsilon"""
     column_norm: Annotated[float, Field(gt=0, description="tau, L1 norm of a column (variant published)")] = 1.0
     column_cap: Annotated[int, Field(ge=1, le=LARGE, description="Entries that a column keeps (variant rigorous)")] = 1
-    own_weight: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="Weight of a root's own record; its row, at L1 norm 1, gets the rest (not the thesis')"
-    )
+    own_weight: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Weight of a root's own record; its row, at L1 norm 1, gets the rest (not the thesis')"""
     teleport: Annotated[float, Field(gt=0, le=1, description="alpha, of rows and of inference")] = 0.25
     sparsity: Annotated[float, Field(gt=0, lt=1, description="rho, weight of the L1 norm")] = 1e-4
     tolerance: Annotated[float, Field(gt=0, lt=1, description="gamma, of Algorithm 6")] = 1e-4
@@ -104,11 +94,8 @@ class ApprCell(NetworkCell):
 class PagerankPrivacy(Privacy):
     """The budget of the release of the rows and of training together."""
 
-    variant: Literal["rigorous", "published"] = Field(
-        default="rigorous",
-        description="rigorous (columns of the released rows capped, Poisson batches of roots), published (Theorems 6 "
-        "to 8)",
-    )
+    variant: Literal["rigorous", "published"] = "rigorous"
+    """rigorous (columns of the released rows capped, Poisson batches of roots), published (Theorems 6 to 8)"""
 
 
 class DpApprCell(NetworkCell):
@@ -181,6 +168,7 @@ def look(cell: Any) -> Look:
 
 
 WITHOUT_DATA, FROM_DATA = ("identity", "random"), ("gaussian", "exponential", "exponential-values")
+PROVED = (*WITHOUT_DATA, *FROM_DATA)
 
 
 SECONDS_PER_ROW = 7e-4  # of PageRank, on one CPU core: measured on PubMed
@@ -242,30 +230,27 @@ def attack(release: str, variant: str) -> AttackCase:
     )
 
 
+on_rows = partial(
+    MethodSpec, inference=inference, look=look, root_exchanges=root_exchanges, why_not_captured=captured,
+    seconds=seconds,
+)  # fmt: skip
+
 SPECS = (
-    MethodSpec(
+    on_rows(
         "appr",
         "A two-layer perceptron over exact rows of PageRank, without privacy: Vanilla of the thesis.",
         "dpgraph.families.pagerank.train:Appr",
         ApprCell,
         {f"{release}-none": contract(release, None) for release in ("exact", *WITHOUT_DATA)},
-        inference=inference,
-        look=look,
-        root_exchanges=root_exchanges,
-        why_not_captured=captured,
-        seconds=seconds,
     ),
-    MethodSpec(
+    on_rows(
         "dp-appr",
         "Rows of PageRank released privately, then DP-SGD or DP-Adam on them (Algorithms 6 to 9).",
         "dpgraph.families.pagerank.train:DpAppr",
         DpApprCell,
         {
-            **{f"{release}-rigorous": contract(release, "rigorous") for release in (*WITHOUT_DATA, *FROM_DATA)},
-            **{
-                f"{release}-published": contract(release, "published")
-                for release in ("exact", *WITHOUT_DATA, *FROM_DATA)
-            },
+            **{f"{release}-rigorous": contract(release, "rigorous") for release in PROVED},
+            **{f"{release}-published": contract(release, "published") for release in ("exact", *PROVED)},
             "gaussian-rigorous-kept": contract("gaussian", "rigorous", losses="kept"),
         },
         {
@@ -273,13 +258,8 @@ SPECS = (
             "published": Variant(FixedBatchPagerank, published_pagerank, score, target="published"),
         },
         (
-            *(attack(release, "rigorous") for release in (*WITHOUT_DATA, *FROM_DATA)),
-            *(attack(release, "published") for release in ("exact", *WITHOUT_DATA, *FROM_DATA)),
+            *(attack(release, "rigorous") for release in PROVED),
+            *(attack(release, "published") for release in ("exact", *PROVED)),
         ),
-        inference=inference,
-        look=look,
-        root_exchanges=root_exchanges,
-        why_not_captured=captured,
-        seconds=seconds,
     ),
 )

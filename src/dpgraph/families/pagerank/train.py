@@ -22,15 +22,7 @@ from dpgraph.engine.training.captured.dispatch import DEVICES
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.closed_rows import RowStep
 from dpgraph.engine.training.optimizers import make_optimizer
-from dpgraph.families.pagerank.prepared import (
-    PreparedRows,
-    kept_nodes,
-    longest,
-    public_rows,
-    row_table,
-    scaled_columns,
-    with_others,
-)
+from dpgraph.families.pagerank import prepared as prepared_rows
 from dpgraph.problems.node_classification.exposure import Exposure
 
 
@@ -65,15 +57,15 @@ class Reading:
     def of_job(cls, job: Job, pagerank: Any) -> Reading:
         """Return the rows and batches of a job."""
         graph = job.graph
-        chosen, roots = kept_nodes(graph, pagerank, numpy_generator(*job.names("kept nodes")))
-        rows = public_rows(graph, pagerank, chosen, roots, numpy_generator(*job.names("random rows")))
+        chosen, roots = prepared_rows.kept_nodes(graph, pagerank, numpy_generator(*job.names("kept nodes")))
+        rows = prepared_rows.public_rows(graph, pagerank, chosen, roots, numpy_generator(*job.names("random rows")))
         if rows is None:
             raise TypeError(f"release={pagerank.release}: expected rows that need no release, without privacy")
         if pagerank.losses == "kept":
-            rows, roots = with_others(rows, roots, np.setdiff1d(chosen, roots))
-            rows = scaled_columns(rows, 1.0)
+            rows, roots = prepared_rows.with_others(rows, roots, np.setdiff1d(chosen, roots))
+            rows = prepared_rows.scaled_columns(rows, 1.0)
         draws = Draws(fixed_size_sampler(job.cell, len(roots)), numpy_generator(*job.names("batches")))
-        return cls(rows, roots, longest(pagerank, len(graph.train_nodes)), draws)
+        return cls(rows, roots, prepared_rows.longest(pagerank, len(graph.train_nodes)), draws)
 
 
 @dataclass(frozen=True)
@@ -90,7 +82,7 @@ class WrittenNetwork:
 def train_rows(job: Job, observe: Observe) -> Outcome:
     """Train one seed, privately if its job is prepared, else by mean cross-entropy. Inference is power iteration."""
     pagerank: Any = job.cell.pagerank
-    prepared = None if job.prepared is None else expected(job.prepared, PreparedRows)
+    prepared = None if job.prepared is None else expected(job.prepared, prepared_rows.PreparedRows)
     reading = Reading.of_job(job, pagerank) if prepared is None else prepared
     roots, draws = (reading.roots if isinstance(reading, Reading) else reading.rows.roots), reading.draws
     inference = PowerIteration(job.graph, pagerank.inference_steps, pagerank.teleport, job.device)
@@ -106,7 +98,7 @@ def train_rows(job: Job, observe: Observe) -> Outcome:
     return replace(outcome, exposure=exposed)
 
 
-def _closed(job: Job, reading: Reading | PreparedRows) -> tuple[Bench, Network, RowStep]:
+def _closed(job: Job, reading: Reading | prepared_rows.PreparedRows) -> tuple[Bench, Network, RowStep]:
     """Return bench and step of a `RowNetwork`, and a network to write it to."""
     cell, device = job.cell, job.device
     # cloned: the bits of a dense product depend on its factors' alignment, which NumPy leaves to chance
@@ -114,10 +106,10 @@ def _closed(job: Job, reading: Reading | PreparedRows) -> tuple[Bench, Network, 
     network = initial_network(job, features.shape[1])
     trained = RowNetwork(network, cell.model.activation)
     optimizer = make_optimizer([trained.theta], cell.training, fused=True, capturable=device.type in DEVICES)
-    if isinstance(reading, PreparedRows):
+    if isinstance(reading, prepared_rows.PreparedRows):
         step = reading.closed(trained, optimizer)
     else:
-        rows = row_table(job.graph, reading.rows, reading.roots, reading.length, device)
+        rows = prepared_rows.row_table(job.graph, reading.rows, reading.roots, reading.length, device)
         step = RowStep(trained, optimizer, rows, reading.draws)
     return Bench(trained, optimizer, features, None), network, step
 

@@ -22,7 +22,6 @@ from dpgraph.audits.graphs import random_images
 from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.families.pate.prepared import PreparedTeachers, votes_of
-from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.cache import VARIABLE
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.problems.images.value import Images
@@ -41,19 +40,16 @@ def images(public: int) -> Images:
 
 def prepared(kind: Kind, value: Images, seed: int, caps: tuple[int, int]) -> PreparedTeachers:
     """Return the prepared step of a cell with `TEACHERS` small teachers and these caps on checks and answers."""
-    cell = resolve(
-        {
-            "task": {"dataset": "demo-images", "split": "random-60-15-25"},
-            "method": kind.method,
-            "training": {
-                "learning_rate": 0.1, "steps": 1, "student_batch_size": 4, "teachers": TEACHERS, "teacher_channels": 2,
-                "teacher_width": 4, "teacher_steps": 20, "teacher_batch_size": 4,
-            },
-            "privacy": budget_of(kind, caps),
-            "seeds": (0,),
-        }
-    )  # fmt: skip
-    return prepared_of(PreparedTeachers, value, cell, RECORDS, seed=seed)
+    settings = {
+        "task": {"dataset": "demo-images", "split": "random-60-15-25"},
+        "method": kind.method,
+        "training": {
+            "learning_rate": 0.1, "steps": 1, "student_batch_size": 4, "teachers": TEACHERS, "teacher_channels": 2,
+            "teacher_width": 4, "teacher_steps": 20, "teacher_batch_size": 4,
+        },
+        "privacy": budget_of(kind, caps),
+    }  # fmt: skip
+    return prepared_of(PreparedTeachers, value, settings, RECORDS, seed=seed)
 
 
 def taught(kind: Kind) -> int:

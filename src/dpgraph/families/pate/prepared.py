@@ -31,7 +31,6 @@ from dpgraph.families.pate.mechanism import ANSWERS, CHECKS, ConfidentGnmax
 from dpgraph.families.pate.teachers import TeacherPlan, teachers_votes
 from dpgraph.privacy.cache import VARIABLE
 from dpgraph.privacy.procedure import NotAsAccounted, Procedure, Release
-from dpgraph.privacy.relation import Relation
 
 NO_ANSWER = -1
 
@@ -246,16 +245,7 @@ class PreparedTeachers(PreparedStep):
 
     def ran(self, resumed_at: int = 0) -> Procedure:
         """Return the release that was made and its free steps; no step counts before the release."""
-        steps = self.steps if self._labels is not None else 0
-        return Procedure(
-            relation=self.mechanism.relation if self.made else Relation.NONE,
-            terms=(),
-            noise_std=(),
-            noise_draws=0,
-            divisor=1.0,
-            steps=steps,
-            releases=tuple(self.made),
-        )
+        return Procedure.of_releases(self.mechanism.relation, tuple(self.made), self.steps)
 
     def notes(self) -> dict[str, Any]:
         """Return what the record of a run says about batches and lists."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -10,7 +11,7 @@ from pydantic import Field, model_validator
 from dpgraph.config.cell import LARGE, Cell, Privacy, Training
 from dpgraph.config.frozen import Finite
 from dpgraph.config.streams import split_number
-from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
+from dpgraph.engine.methods.cost import CONVOLUTION, DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, Public, ScoreReads, Variant, own_record
 from dpgraph.engine.models.image_convolutions import multiplications
@@ -34,20 +35,16 @@ class StudentModel(Finite):
     """Discriminators of two hidden layers, the second half as wide, or of seven convolutions; a generator of three
     dense layers."""
 
-    teaching: Literal["frozen", "supervised", "gan", "co-teaching", "co-teaching+", "cleansing"] = Field(
-        default="gan",
-        description="frozen (softmax on principal components of all public images), "
-        "supervised (labelled images alone), gan (semi-supervised GAN, PATE), co-teaching (two "
-        "discriminators), co-teaching+ (PATE+, Algorithm 1), cleansing (PATE++, Algorithm 3: half of the steps count "
-        "noisy labels, half retrain without them)",
-    )
+    teaching: Literal["frozen", "supervised", "gan", "co-teaching", "co-teaching+", "cleansing"] = "gan"
+    """frozen (softmax on principal components of all public images), supervised (labelled images alone), gan
+    (semi-supervised GAN, PATE), co-teaching (two discriminators), co-teaching+ (PATE+, Algorithm 1), cleansing
+    (PATE++, Algorithm 3: half of the steps count noisy labels, half retrain without them)"""
     width: Annotated[int, Field(ge=2, le=100_000, description="Of the first hidden layer")] = 256
     latent: Annotated[
         int, Field(ge=1, le=100_000, description="Numbers that the generator starts from; of frozen: components")
     ] = 100
-    discriminator: Literal["dense", "convolutional"] = Field(
-        default="dense", description="convolutional: seven convolutions, as the thesis has them"
-    )
+    discriminator: Literal["dense", "convolutional"] = "dense"
+    """convolutional: seven convolutions, as the thesis has them"""
     discriminator_channels: Annotated[
         int, Field(ge=1, le=1000, description="Of the first three convolutions of a convolutional discriminator")
     ] = 96
@@ -65,22 +62,17 @@ class StudentTraining(Training):
     student_batch_size: Annotated[
         int, Field(ge=2, le=LARGE, description="B, images of each kind in a student's step")
     ] = 100
-    noise_rate: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.2, description="beta, the estimated share of wrong labels: R(e) = 1 - beta min(e / 15, 1)"
-    )
-    removed_share: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.318, description="tau, the share of labels that PATE++ removes"
-    )
+    noise_rate: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """beta, the estimated share of wrong labels: R(e) = 1 - beta min(e / 15, 1)"""
+    removed_share: Annotated[float, Field(ge=0, lt=1)] = 0.318
+    """tau, the share of labels that PATE++ removes"""
     decay: Annotated[float, Field(ge=0, le=1, description="alpha of PATE++'s counts")] = 0.9
-    unsupervised: Literal["halved", "thesis"] = Field(
-        default="halved",
-        description="Loss of images without labels, of two means: half their sum, or the sum that section 3.3.1 prints",
-    )
+    unsupervised: Literal["halved", "thesis"] = "halved"
+    """Loss of images without labels, of two means: half their sum, or the sum that section 3.3.1 prints"""
     teachers: Annotated[int, Field(ge=1, le=100_000, description="On disjoint parts of the private images")] = 250
     teacher_channels: Annotated[int, Field(ge=1, le=1000, description="Of a first convolution")] = 8
-    teacher_convolutions: Literal[2, 7] = Field(
-        default=2, description="7: the thesis' deep network, with two hidden linear layers"
-    )
+    teacher_convolutions: Literal[2, 7] = 2
+    """7: the thesis' deep network, with two hidden linear layers"""
     teacher_width: Annotated[int, Field(ge=1, le=100_000, description="Of a hidden linear layer")] = 32
     teacher_steps: Annotated[int, Field(ge=1, le=LARGE, description="Of each teacher")] = 200
     teacher_batch_size: Annotated[int, Field(ge=1, le=LARGE, description="Images in a step of a teacher")] = 16
@@ -99,11 +91,9 @@ class PlainStudentTraining(StudentTraining):
 class PatePrivacy(Privacy):
     """The budget of a release, its caps and threshold."""
 
-    variant: Literal["rigorous", "published"] = Field(
-        default="rigorous",
-        description="Which epsilon a target is: the proved one under public caps, or Proposition 2 of the thesis; what "
-        "runs is the same",
-    )
+    variant: Literal["rigorous", "published"] = "rigorous"
+    """Which epsilon a target is: the proved one under public caps, or Proposition 2 of the thesis; what runs is the
+    same"""
     noise_multiplier: Annotated[float, Field(gt=0, description="sigma_2 in votes")] | None = None
     clip_norm: Annotated[float, Field(ge=1, le=1, description="Not read: votes are counts")] = 1.0
     max_checks: Annotated[int, Field(ge=1, le=LARGE, description="Public cap on checks")] = 9000
@@ -231,9 +221,13 @@ ATTACKS = tuple(
     for variant in VARIANTS
 )
 TRAIN = "dpgraph.families.pate.train:Pate"
+on_images = partial(
+    MethodSpec, look=look, inference=own_record, problems=("images",), seconds=seconds, shared=shared,
+    products=lambda cell: CONVOLUTION,
+)  # fmt: skip
 
 SPECS = (
-    MethodSpec(
+    on_images(
         "dp-pate",
         "A student of teachers on disjoint parts of the images, whose noisy votes label public images.",
         TRAIN,
@@ -249,22 +243,12 @@ SPECS = (
         },
         VARIANTS,
         ATTACKS,
-        look=look,
-        inference=own_record,
-        problems=("images",),
-        seconds=seconds,
-        shared=shared,
     ),
-    MethodSpec(
+    on_images(
         "pate",
         "The same without noise: the majority of the teachers labels the first public images.",
         TRAIN,
         PateCell,
         {"co-teaching-plus": small("co-teaching+", None)},
-        look=look,
-        inference=own_record,
-        problems=("images",),
-        seconds=seconds,
-        shared=shared,
     ),
 )

@@ -46,9 +46,8 @@ class CorrectAndSmoothModel(MlpModel):
 
     spreading_steps: Steps = Field(default=50, description="Steps of power iteration, of residuals and of labels")
     correct_teleport: Teleport = Field(default=0.1, description="Weight of the residuals in each step")
-    smooth_teleport: Teleport = Field(
-        default=0.2, description="Weight of labels and corrected predictions in each step"
-    )
+    smooth_teleport: Teleport = 0.2
+    """Weight of labels and corrected predictions in each step"""
 
 
 class AttentionModel(Model):

@@ -43,9 +43,8 @@ class ResidualPrivacy(TreePrivacy):
     """Budget of residual clipping."""
 
     variant: Literal["rigorous"] = "rigorous"
-    neighbour_clip_ratio: Annotated[float, Field(ge=0)] = Field(
-        default=0.1, description="C_n / C_s: what neighbours may add, C_s = clip_norm; 0: no gradient"
-    )
+    neighbour_clip_ratio: Annotated[float, Field(ge=0)] = 0.1
+    """C_n / C_s: what neighbours may add, C_s = clip_norm; 0: no gradient"""
 
 
 class DpResidualCell(DpGnnCell):
@@ -69,13 +68,9 @@ CONTRACT: dict[str, dict[str, Any]] = {
 def attack(hops: int, terms: Terms) -> AttackCase:
     """Return how audits attack a depth of trees, with or without the term of neighbours."""
     return AttackCase(
-        reads="trees",
-        hops=hops,
-        terms=terms,
-        batches=Batches.POISSON,
-        clipping=Clipped.ROOT,
+        reads="trees", hops=hops, terms=terms, batches=Batches.POISSON, clipping=Clipped.ROOT,
         relation=Relation.NODE_NULL,
-    )
+    )  # fmt: skip
 
 
 SPECS = (

@@ -21,6 +21,7 @@ from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.privacy.accountants.steps import MOMENTS, MOST_MOMENTS, ONE_VECTOR, gaussian, moments, poisson_gaussian
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import NoisySteps, Shape
+from dpgraph.privacy.mechanisms.batches import PairSteps
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
 from dpgraph.privacy.public_numbers import nodes_with_loss
 from dpgraph.privacy.relation import Relation
@@ -40,11 +41,8 @@ class GraphSplits(NoisySteps):
     prepared: ClassVar[str] = "dpgraph.families.subgraphs.prepared:PreparedParts"
     may_stop: ClassVar[bool] = False  # a paper's own mechanism may stop on validation labels, without a proof
     num_splits: int = Field(description="s, parts; 1: all training nodes in every step")
-    stops_early: bool = Field(
-        default=False,
-        exclude_if=lambda stops: not stops,
-        description="Whether a run may end before T steps, by validation labels",
-    )
+    stops_early: bool = Field(default=False, exclude_if=lambda stops: not stops)
+    """Whether a run may end before T steps, by validation labels"""
 
     def _check(self) -> None:
         super()._check()
@@ -142,9 +140,7 @@ class MaskedSubgraphs(GraphSplits):
     def rdp(self, orders: Orders) -> np.ndarray:
         return self._gaussian_rdp(self.closed()[0], orders)
 
-    @property
-    def shape(self) -> Shape:
-        return Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.STEP)
+    shape: ClassVar[Shape] = Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.STEP)
 
 
 class UnclippedSubgraphs(GraphSplits):
@@ -169,9 +165,7 @@ class UnclippedSubgraphs(GraphSplits):
     def rdp(self, orders: Orders) -> np.ndarray:
         return np.full(len(orders), np.inf)
 
-    @property
-    def shape(self) -> Shape:
-        return Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.NOTHING)
+    shape: ClassVar[Shape] = Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.NOTHING)
 
 
 class NodeClippedSubgraphs(GraphSplits):
@@ -221,9 +215,7 @@ class NodeClippedSubgraphs(GraphSplits):
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         return (self._term(clip_norms, num_parts=self.num_splits, batch_size=self.most_nodes),)
 
-    @property
-    def shape(self) -> Shape:
-        return Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.ROOT)
+    shape: ClassVar[Shape] = Shape(lists=Lists.WHOLE_GRAPH, batches=Batches.MASKED_PARTS, clipped=Clipped.ROOT)
 
 
 class CutSubgraphs(GraphSplits):
@@ -250,12 +242,10 @@ class CutSubgraphs(GraphSplits):
     def rdp(self, orders: Orders) -> np.ndarray:
         return self._gaussian_rdp(self.epochs, orders)
 
-    @property
-    def shape(self) -> Shape:
-        return Shape(lists=Lists.CUT, batches=Batches.PARTS_BY_ID, clipped=Clipped.STEP)
+    shape: ClassVar[Shape] = Shape(lists=Lists.CUT, batches=Batches.PARTS_BY_ID, clipped=Clipped.STEP)
 
 
-class PoissonSubgraphs(GraphSplits):
+class PoissonSubgraphs(PairSteps, GraphSplits):
     """A fresh subgraph in each step: every training node with probability q = 1 / s, and the edges among them.
 
     Given the other nodes of a step, the clipped gradient is g without the node and, with probability q, some g' with
@@ -274,31 +264,17 @@ class PoissonSubgraphs(GraphSplits):
         _, noise = self.closed()
         return affected_roots_pair(affected_roots=1, rate=self.rate, noise_std=noise / 2)
 
-    def rdp(self, orders: Orders) -> np.ndarray:
-        from dpgraph.privacy.accountants.composition import pair_rdp
-
-        return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
-
     def rigorous(self) -> Guarantee:
         """Return the guarantee of T Poisson-subsampled Gaussian steps at half the noise multiplier."""
-        from dpgraph.privacy.accountants.composition import composed_epsilon
-
-        steps, _ = self.closed()
-        if self.num_splits == 1:
-            epsilon = self._gaussian(steps)
-        else:
-            epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
         return self._rigorous(
-            epsilon,
+            self._gaussian(self.closed()[0]) if self.num_splits == 1 else self._composed(),
             "Poisson-subsampled Gaussian at noise multiplier / 2, privacy loss distribution",
             f"{poisson_gaussian.statement.filled({'q': f'1/{self.num_splits}'}).sampling}, of nodes",
             TRAINING_ONLY,
             "the mean's divisor is a function of the drawn nodes alone and inside of the clipped vector",
         )
 
-    @property
-    def shape(self) -> Shape:
-        return Shape(lists=Lists.INDUCED, batches=Batches.POISSON, clipped=Clipped.STEP)
+    shape: ClassVar[Shape] = Shape(lists=Lists.INDUCED, batches=Batches.POISSON, clipped=Clipped.STEP)
 
 
 class PureNoise(GraphSplits):
@@ -326,9 +302,7 @@ class PureNoise(GraphSplits):
     def rdp(self, orders: Orders) -> np.ndarray:
         return np.zeros(len(orders))
 
-    @property
-    def shape(self) -> Shape:
-        return Shape(lists=Lists.NONE, batches=Batches.NONE, clipped=Clipped.STEP)
+    shape: ClassVar[Shape] = Shape(lists=Lists.NONE, batches=Batches.NONE, clipped=Clipped.STEP)
 
 
 class NodeNoise(PureNoise):

@@ -14,29 +14,11 @@ from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import nodes_in_use
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.iterates import WatchedNetwork
-from dpgraph.families.subgraphs.mechanism import (
-    CutSubgraphs,
-    GraphSplits,
-    MaskedSubgraphs,
-    NodeClippedSubgraphs,
-    PoissonSubgraphs,
-    UnclippedSubgraphs,
-)
-from dpgraph.families.subgraphs.steps import (
-    BlockCache,
-    FixedParts,
-    FreshNodes,
-    GraphSource,
-    NoSource,
-    Privatizer,
-    Schedule,
-    Source,
-    equal_parts,
-    parts_by_id,
-)
+from dpgraph.families.subgraphs import mechanism as mechanisms
+from dpgraph.families.subgraphs import steps
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss, NotAsAccounted, Procedure
 
-MASKING = (MaskedSubgraphs, UnclippedSubgraphs, NodeClippedSubgraphs)
+MASKING = (mechanisms.MaskedSubgraphs, mechanisms.UnclippedSubgraphs, mechanisms.NodeClippedSubgraphs)
 
 
 class PreparedParts(PreparedStep):
@@ -45,26 +27,26 @@ class PreparedParts(PreparedStep):
     def __init__(self, order: Order) -> None:
         super().__init__(order)
         mechanism = order.mechanism
-        if not isinstance(mechanism, GraphSplits):
+        if not isinstance(mechanism, mechanisms.GraphSplits):
             raise TypeError(f"mechanism={mechanism.kind}: expected one over subgraphs")
         graph = order.data.graph
         nodes = nodes_in_use(graph.train_nodes, graph.num_nodes, mechanism.num_roots, order.generator("training share"))
-        self.schedule: Schedule | None = None
+        self.schedule: steps.Schedule | None = None
         self.generators: dict[str, Generator] = {}
-        if isinstance(mechanism, PoissonSubgraphs):
+        if isinstance(mechanism, mechanisms.PoissonSubgraphs):
             generator = order.generator("batches")
-            self.schedule = FreshNodes(nodes, mechanism.rate, generator)
+            self.schedule = steps.FreshNodes(nodes, mechanism.rate, generator)
             self.generators["batches"] = generator
-        elif isinstance(mechanism, CutSubgraphs):
-            parts = parts_by_id(nodes, graph.num_nodes, mechanism.num_splits, order.generator("partition"))
-            self.schedule = FixedParts(parts, order.names("batches"), Batches.PARTS_BY_ID)
+        elif isinstance(mechanism, mechanisms.CutSubgraphs):
+            parts = steps.parts_by_id(nodes, graph.num_nodes, mechanism.num_splits, order.generator("partition"))
+            self.schedule = steps.FixedParts(parts, order.names("batches"), Batches.PARTS_BY_ID)
         elif self.masks_the_loss:
             self.schedule = masked_schedule(nodes, mechanism.num_splits, order)
-        self.clip_norm = math.inf if isinstance(mechanism, UnclippedSubgraphs) else order.privacy.clip_norm
-        self.each_node, self.divisor = isinstance(mechanism, NodeClippedSubgraphs), mechanism.divisor
+        self.clip_norm = math.inf if isinstance(mechanism, mechanisms.UnclippedSubgraphs) else order.privacy.clip_norm
+        self.each_node, self.divisor = isinstance(mechanism, mechanisms.NodeClippedSubgraphs), mechanism.divisor
         self.noise = order.noise(order.noise_std)
-        self._source: Source | None = None
-        self._privatizer: Privatizer | None = None
+        self._source: steps.Source | None = None
+        self._privatizer: steps.Privatizer | None = None
         self._watched: WatchedNetwork | None = None
 
     @property
@@ -74,7 +56,7 @@ class PreparedParts(PreparedStep):
 
     def stops(self, watched: WatchedNetwork) -> None:
         """Note what may end the run early; raises NotAsAccounted where the mechanism does not say that it may."""
-        if not isinstance(self.mechanism, GraphSplits) or not self.mechanism.stops_early:
+        if not isinstance(self.mechanism, mechanisms.GraphSplits) or not self.mechanism.stops_early:
             raise NotAsAccounted("the run stops on validation labels, which the mechanism does not state")
         self._watched = watched
 
@@ -95,7 +77,7 @@ class PreparedParts(PreparedStep):
         clipped = (Clipped.ROOT if privatizer.each_node else Clipped.STEP) if finite else Clipped.NOTHING
         noise = privatizer.noise
         norms = (privatizer.clip_norm,)
-        if isinstance(source, NoSource):
+        if isinstance(source, steps.NoSource):
             term = ClippedSum(
                 loss=Loss.NOTHING, lists=Lists.NONE, batches=Batches.NONE, num_roots=self.mechanism.num_roots,
                 clipped=clipped, clip_norms=norms, draws=0,
@@ -104,10 +86,10 @@ class PreparedParts(PreparedStep):
         schedule = source.schedule
         drawn: dict[str, Any] = (
             {"num_roots": len(schedule.candidates), "rate": schedule.rate}
-            if isinstance(schedule, FreshNodes)
+            if isinstance(schedule, steps.FreshNodes)
             else {"num_roots": sum(map(len, schedule.parts)), "num_parts": len(schedule.parts)}
         )
-        if privatizer.each_node and isinstance(schedule, FixedParts):
+        if privatizer.each_node and isinstance(schedule, steps.FixedParts):
             drawn["batch_size"] = max(map(len, schedule.parts))
         term = ClippedSum(
             lists=lists_of(source, schedule),
@@ -120,46 +102,48 @@ class PreparedParts(PreparedStep):
         return procedure(self.mechanism, (term,), noise, privatizer.divisor, resumed_at)
 
 
-def masked_schedule(nodes: np.ndarray, num_splits: int, order: Order) -> FixedParts:
+def masked_schedule(nodes: np.ndarray, num_splits: int, order: Order) -> steps.FixedParts:
     """Return the published schedule: a fixed random partition of the nodes with a loss."""
-    parts = [nodes] if num_splits == 1 else equal_parts(nodes, num_splits, order.generator("partition"))
-    return FixedParts(parts, order.names("batches"))
+    parts = [nodes] if num_splits == 1 else steps.equal_parts(nodes, num_splits, order.generator("partition"))
+    return steps.FixedParts(parts, order.names("batches"))
 
 
-def source_of(prepared: PreparedParts, blocks: GraphBlocks) -> Source:
+def source_of(prepared: PreparedParts, blocks: GraphBlocks) -> steps.Source:
     """Return what the steps read."""
     schedule = prepared.schedule
     present = np.asarray(prepared.data.graph.labels) >= 0
-    source: Source
+    source: steps.Source
     if schedule is None:
-        source = NoSource()
+        source = steps.NoSource()
     elif prepared.masks_the_loss:
-        source = GraphSource(schedule, BlockCache(blocks.masked).block_of, present)
+        source = steps.GraphSource(schedule, steps.BlockCache(blocks.masked).block_of, present)
     else:
-        always = isinstance(schedule, FreshNodes) and schedule.rate < 1  # fresh samples do not come back
-        source = GraphSource(schedule, blocks.induced if always else BlockCache(blocks.induced).block_of, present)
+        always = isinstance(schedule, steps.FreshNodes) and schedule.rate < 1  # fresh samples do not come back
+        source = steps.GraphSource(
+            schedule, blocks.induced if always else steps.BlockCache(blocks.induced).block_of, present
+        )
     prepared._source = source
     return source
 
 
-def privatizer_of(prepared: PreparedParts, network: KipfNetwork) -> Privatizer:
+def privatizer_of(prepared: PreparedParts, network: KipfNetwork) -> steps.Privatizer:
     """Return what clips and noises the steps of a network."""
     buffer = torch.zeros_like(network.theta.data)
     clip_norm, each_node = prepared.clip_norm, prepared.each_node
     prepared.trains(network)
-    privatizer = Privatizer(clip_norm, prepared.noise, network.size, buffer, each_node, prepared.divisor)
+    privatizer = steps.Privatizer(clip_norm, prepared.noise, network.size, buffer, each_node, prepared.divisor)
     prepared._privatizer = privatizer
     return privatizer
 
 
-def lists_of(source: GraphSource, schedule: Schedule) -> Lists:
+def lists_of(source: steps.GraphSource, schedule: steps.Schedule) -> Lists:
     """Return over which edges a source builds its blocks."""
     build = source.block
-    if isinstance(build, MethodType) and isinstance(build.__self__, BlockCache):
+    if isinstance(build, MethodType) and isinstance(build.__self__, steps.BlockCache):
         build = build.__self__.build
     function = build.__func__ if isinstance(build, MethodType) else build
     if function is GraphBlocks.masked:
         return Lists.WHOLE_GRAPH
     if function is not GraphBlocks.induced:
         return Lists.UNBOUNDED
-    return Lists.INDUCED if isinstance(schedule, FreshNodes) else Lists.CUT
+    return Lists.INDUCED if isinstance(schedule, steps.FreshNodes) else Lists.CUT

@@ -81,9 +81,8 @@ class UndroppedModel(KipfModel):
 class StoppedParts(NodeParts):
     """Training on parts, with early stopping on validation nodes where `patience` is set."""
 
-    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="Epochs without a better validation loss before stopping; the last parameters count"
-    )
+    patience: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """Epochs without a better validation loss before stopping; the last parameters count"""
 
 
 class PlainPartTraining(StoppedParts):
@@ -103,13 +102,11 @@ class KipfGcnCell(NetworkCell):
 class SubgraphPrivacy(Privacy):
     """The budget of training on subgraphs, and what a step reads and clips."""
 
-    variant: Literal["rigorous", "cut", "published", "per-node", "released"] = Field(
-        default="rigorous",
-        description="rigorous (a fresh Poisson sample of nodes at each step), cut (fixed parts without the edges "
-        "between them), published (fixed parts of the loss over the whole graph, one clipped gradient a step, moments "
-        "accountant), per-node (the same parts, the gradient of each node's loss clipped, their noisy sum divided by "
-        "L: Eq. 5 with a node for x_i), released (no clipping, which is what the released code does)",
-    )
+    variant: Literal["rigorous", "cut", "published", "per-node", "released"] = "rigorous"
+    """rigorous (a fresh Poisson sample of nodes at each step), cut (fixed parts without the edges between them),
+    published (fixed parts of the loss over the whole graph, one clipped gradient a step, moments accountant),
+    per-node (the same parts, the gradient of each node's loss clipped, their noisy sum divided by L: Eq. 5 with a
+    node for x_i), released (no clipping, which is what the released code does)"""
 
 
 class DpSubgraphCell(NetworkCell):
@@ -201,14 +198,7 @@ def contract(variants: tuple[str | None, ...], dropout: float) -> dict[str, dict
 
 
 def attack(variant: str, batches: Batches, clipping: Clipped, relation: Relation) -> AttackCase:
-    return AttackCase(
-        variant=variant,
-        reads="parts",
-        hops=2,
-        batches=batches,
-        clipping=clipping,
-        relation=relation,
-    )
+    return AttackCase(variant=variant, reads="parts", hops=2, batches=batches, clipping=clipping, relation=relation)
 
 
 ATTACKS = (

@@ -21,16 +21,8 @@ from dpgraph.engine.training.captured.replay import Replay
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.iterates import StoppingStep, WatchedNetwork
 from dpgraph.engine.training.optimizers import make_optimizer
+from dpgraph.families.subgraphs import steps
 from dpgraph.families.subgraphs.prepared import PreparedParts, privatizer_of, source_of
-from dpgraph.families.subgraphs.steps import (
-    BlockCache,
-    FixedParts,
-    FreshNodes,
-    GraphSource,
-    KipfStep,
-    Source,
-    equal_parts,
-)
 
 
 class KipfGcn:
@@ -88,7 +80,7 @@ def prepared_run(job: Job) -> SeedRun:
         capturable=device.type in DEVICES,
     )  # fmt: skip
     masks = torch_generator(*job.names("dropout"), device=device)
-    source: Source
+    source: steps.Source
     generators: dict[str, Generator] = {}
     notes: Mapping[str, Any] = {}
     if prepared is None:
@@ -96,9 +88,9 @@ def prepared_run(job: Job) -> SeedRun:
     else:
         source, privatizer = source_of(prepared, blocks), privatizer_of(prepared, network)
         generators = {"noise": prepared.noise.generator, **prepared.generators}
-    step = KipfStep(network, optimizer, source, cell.model.dropout, masks, privatizer)
+    step = steps.KipfStep(network, optimizer, source, cell.model.dropout, masks, privatizer)
     if device.type in DEVICES:
-        fresh = isinstance(source, GraphSource) and isinstance(source.schedule, FreshNodes)
+        fresh = isinstance(source, steps.GraphSource) and isinstance(source.schedule, steps.FreshNodes)
         if not fresh:
             step.replay = Replay(device, [masks, *([] if privatizer is None else [privatizer.noise.generator])])
         notes = {**notes, "step": "not captured: each step reads a part of its own" if fresh else "captured"}
@@ -107,13 +99,13 @@ def prepared_run(job: Job) -> SeedRun:
     return _stopping(run, blocks, prepared)
 
 
-def plain_source(job: Job, blocks: GraphBlocks) -> GraphSource:
+def plain_source(job: Job, blocks: GraphBlocks) -> steps.GraphSource:
     """Return a fixed random partition, without privacy: it masks the loss, messages cross the whole graph."""
     nodes, count = used_nodes(job), job.cell.training.num_splits
     if count > len(nodes):
         raise invalid("num_splits", count, f"an integer from 1 to the {len(nodes)} training nodes with a loss")
-    parts = [nodes] if count == 1 else equal_parts(nodes, count, numpy_generator(*job.names("partition")))
-    return GraphSource(FixedParts(parts, job.names("batches")), BlockCache(blocks.masked).block_of)
+    parts = [nodes] if count == 1 else steps.equal_parts(nodes, count, numpy_generator(*job.names("partition")))
+    return steps.GraphSource(steps.FixedParts(parts, job.names("batches")), steps.BlockCache(blocks.masked).block_of)
 
 
 def _stopping(run: SeedRun, blocks: GraphBlocks, prepared: PreparedParts | None) -> SeedRun:

@@ -23,7 +23,7 @@ from dpgraph.families.trees.accountant import (
 )
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
-from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
+from dpgraph.privacy.mechanisms.batches import FixedBatches, PairSteps, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
 from dpgraph.privacy.public_numbers import whole_batch
 from dpgraph.privacy.relation import Relation
@@ -48,6 +48,7 @@ class StableTrees(base.NoisySteps):
 
     relation: ClassVar[Relation] = double_mixture.statement.relation
     prepared: ClassVar[str] = "dpgraph.families.trees.prepared:PreparedTrees"
+    drawn: ClassVar[Batches] = Batches.POISSON
     hops: int = Field(description="r; 0: a root's own record only")
     max_degree: int | None = Field(default=None, description="K: lists in which a node may occur; None without hops")
     list_cap: int | None = Field(default=None, description="D: longest list; None without hops")
@@ -109,12 +110,17 @@ class StableTrees(base.NoisySteps):
         """Kind of the lists."""
         return Lists.STABLE if self.hops else Lists.NONE
 
+    @property
+    def shape(self) -> base.Shape:
+        """The shape of a step, which is compared with the one that ran."""
+        return base.Shape(lists=self.lists, batches=self.drawn, clipped=Clipped.ROOT)
+
     def _trees(self) -> dict[str, Any]:
         """Return the fields of a term over the sampler's trees."""
         return {"lists": self.lists, "hops": self.hops, "max_degree": self.max_degree, "list_cap": self.list_cap}
 
 
-class PoissonTrees(PoissonBatches, StableTrees):
+class PoissonTrees(PairSteps, PoissonBatches, StableTrees):
     """Poisson batches of bounded trees, one joint clip norm: the proved DP-GNN, and with hops=0 DP-MLP (Theorem 4).
 
     Each step takes every root with probability `sampling_rate` and clips each root's whole gradient to the public norm
@@ -136,38 +142,22 @@ class PoissonTrees(PoissonBatches, StableTrees):
         """Dominating pair of one step, in units of the clip norm."""
         return self._pair(self.affected_roots, self.closed()[1])
 
-    def rdp(self, orders: Orders) -> np.ndarray:
-        """Return the Renyi divergences of all steps at `orders`."""
-        from dpgraph.privacy.accountants.composition import pair_rdp
-
-        return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
-
     def rigorous(self) -> Guarantee:
         """Return the guarantee of Theorem 4."""
-        from dpgraph.privacy.accountants.composition import composed_epsilon
-
-        steps, _ = self.closed()
-        return self._proved(
-            self._stated(double_mixture.statement, q=f"{self.sampling_rate:.6g}"),
-            composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta),
-        )
+        stated = self._stated(double_mixture.statement, q=f"{self.sampling_rate:.6g}")
+        return self._proved(stated, self._composed())
 
     def published(self) -> Guarantee:
         """Return the guarantee that the paper's Theorem 1 claims at this noise."""
         batch = whole_batch(rate=self.sampling_rate, num_roots=self.num_roots)
         return self._published(self.sampling_rate, batch, self.closed()[1])
 
-    @property
-    def shape(self) -> base.Shape:
-        """The shape of a step, which is compared with the one that ran."""
-        return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
-
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """Return the clipped sum of a step."""
         return (self._term(clip_norms, **self._trees(), rate=self.sampling_rate),)
 
 
-class ResidualTrees(PoissonBatches, StableTrees):
+class ResidualTrees(PairSteps, PoissonBatches, StableTrees):
     """Residual clipping with two independent Poisson batches per step: only what neighbours add is charged (Theorem 7).
 
     Each step draws S1 at rate `sampling_rate` and S2 at rate `neighbour_rate`. It releases the sum over S1 of the self
@@ -187,12 +177,6 @@ class ResidualTrees(PoissonBatches, StableTrees):
         super()._check()
         if self.hops < 1:
             raise invalid("hops", self.hops, "an integer >= 1")
-
-    def rdp(self, orders: Orders) -> np.ndarray:
-        """Return the Renyi divergences of all steps at `orders`."""
-        from dpgraph.privacy.accountants.composition import pair_rdp
-
-        return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
 
     @property
     def dominating_pair(self) -> MixturePair:
@@ -215,25 +199,16 @@ class ResidualTrees(PoissonBatches, StableTrees):
 
     def rigorous(self) -> Guarantee:
         """Return the guarantee of Theorem 7."""
-        from dpgraph.privacy.accountants.composition import composed_epsilon
-
-        steps, _ = self.closed()
         numbers = {
             "q1": f"{self.sampling_rate:.6g}",
             "q2": f"{self.neighbour_rate:.6g}",
             "C_n / C_s": f"C_n / C_s = {self.neighbour_clip:.6g}",
         }
-        epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
-        return self._proved(self._stated(residual_clipping.statement, **numbers), epsilon)
+        return self._proved(self._stated(residual_clipping.statement, **numbers), self._composed())
 
     def published(self) -> Guarantee:
         """Return no guarantee: no paper has published this mechanism."""
         return self._none("published", "no paper has published this mechanism", "two independent Poisson batches")
-
-    @property
-    def shape(self) -> base.Shape:
-        """The shape of a step, which is compared with the one that ran."""
-        return base.Shape(lists=self.lists, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """Return the clipped sums of a step; `clip_norms` is C_s alone, from which C_n follows."""
@@ -255,6 +230,7 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
     Guarantee: node-null (epsilon, delta)-DP of all parameters ever released.
     """
 
+    drawn: ClassVar[Batches] = Batches.FIXED_SIZE
     kind: Literal["fixed-size-stable-trees"] = "fixed-size-stable-trees"
 
     @property
@@ -292,11 +268,6 @@ class FixedSizeStableTrees(FixedBatches, StableTrees):
         """Return the guarantee that the paper claims at this noise."""
         noise = 2 * self.affected_roots * self.closed()[1]
         return self._published(self.batch_size / self.num_roots, self.batch_size, noise)
-
-    @property
-    def shape(self) -> base.Shape:
-        """The shape of a step, which is compared with the one that ran."""
-        return base.Shape(lists=self.lists, batches=Batches.FIXED_SIZE, clipped=Clipped.ROOT)
 
     def terms(self, clip_norms: tuple[float, ...]) -> tuple[ClippedSum, ...]:
         """Return the clipped sum of a step."""

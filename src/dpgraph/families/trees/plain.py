@@ -6,16 +6,7 @@ import numpy as np
 import torch
 
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.engine.methods.assembly import (
-    Bench,
-    SeedRun,
-    fixed_size_sampler,
-    initial_network,
-    on_device,
-    run_loop,
-    set_up,
-    stopping,
-)
+from dpgraph.engine.methods import assembly
 from dpgraph.engine.methods.base import Job, Observe, Outcome
 from dpgraph.engine.models.inference import PartOfGraph
 from dpgraph.engine.sampling.batches import FixedSizeSampler
@@ -32,21 +23,21 @@ class Gnn:
 
     def run(self, job: Job, observe: Observe) -> Outcome:
         """Train one seed on whole lists, or with `training.max_degree` on lists sampled by Algorithm 1."""
-        bench = set_up(job)
-        sampler = fixed_size_sampler(job.cell, len(job.graph.train_nodes))
+        bench = assembly.set_up(job)
+        sampler = assembly.fixed_size_sampler(job.cell, len(job.graph.train_nodes))
         batches = numpy_generator(*job.names("batches"))
-        step, how = on_device(job, _step(job, bench, sampler, batches))
-        run = SeedRun(job, bench, step, {"batches": batches}, {"batches": str(sampler.name), **how})
+        step, how = assembly.on_device(job, _step(job, bench, sampler, batches))
+        run = assembly.SeedRun(job, bench, step, {"batches": batches}, {"batches": str(sampler.name), **how})
         model, epoch = job.cell.model, -(-sampler.num_roots // sampler.size)
-        kept = initial_network(job, bench.features.shape[1])
+        kept = assembly.initial_network(job, bench.features.shape[1])
 
         def reader(nodes: np.ndarray) -> PartOfGraph:
             return PartOfGraph(job.graph, nodes, model.hops, job.device, model.inference_own_weight)
 
-        return run_loop(stopping(run, kept, epoch, reader), observe)
+        return assembly.run_loop(assembly.stopping(run, kept, epoch, reader), observe)
 
 
-def _step(job: Job, bench: Bench, sampler: FixedSizeSampler, batches: np.random.Generator) -> Step:
+def _step(job: Job, bench: assembly.Bench, sampler: FixedSizeSampler, batches: np.random.Generator) -> Step:
     """Return a step on the whole graph, or on ego trees of a batch."""
     roots = job.graph.train_nodes
     labels = torch.from_numpy(np.array(job.graph.labels, dtype=np.int64)).to(job.device)

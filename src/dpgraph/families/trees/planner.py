@@ -20,14 +20,7 @@ from dpgraph.config.frozen import Frozen
 from dpgraph.core.errors import invalid
 from dpgraph.core.progress import progress
 from dpgraph.families.trees.mechanism import PoissonTrees, ResidualTrees
-from dpgraph.privacy.accountants.parameters import (
-    LEAST_PRICE,
-    MOST_COUNT,
-    MOST_PRICE,
-    MOST_RATIO,
-    MOST_STEPS,
-    MOST_TERMS,
-)
+from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.calibration import calibrated
 from dpgraph.privacy.public_numbers import expected_batch
@@ -53,16 +46,16 @@ class Question(Frozen):
 
     @model_validator(mode="after")
     def _valid(self) -> Question:
-        for name, most in (("num_train", MOST_COUNT), ("max_steps", MOST_STEPS)):
+        for name, most in (("num_train", par.MOST_COUNT), ("max_steps", par.MOST_STEPS)):
             if not 1 <= getattr(self, name) <= most:
                 raise invalid(name, getattr(self, name), f"an integer from 1 to {most}")
-        for name, most in (("hops", MOST_HOPS), ("max_degree", MOST_TERMS), ("list_cap", MOST_TERMS)):
+        for name, most in (("hops", MOST_HOPS), ("max_degree", par.MOST_TERMS), ("list_cap", par.MOST_TERMS)):
             if (getattr(self, name) or 0) > most:
                 raise invalid(name, getattr(self, name), f"an integer <= {most}")
-        if not LEAST_PRICE <= self.epsilon <= MOST_PRICE:
-            raise invalid("epsilon", self.epsilon, f"a number from {LEAST_PRICE:g} to {MOST_PRICE:g}")
-        if self.neighbour_clip is not None and not 0 <= self.neighbour_clip <= MOST_RATIO:
-            raise invalid("neighbour_clip", self.neighbour_clip, f"a number from 0 to {MOST_RATIO:g}")
+        if not par.LEAST_PRICE <= self.epsilon <= par.MOST_PRICE:
+            raise invalid("epsilon", self.epsilon, f"a number from {par.LEAST_PRICE:g} to {par.MOST_PRICE:g}")
+        if self.neighbour_clip is not None and not 0 <= self.neighbour_clip <= par.MOST_RATIO:
+            raise invalid("neighbour_clip", self.neighbour_clip, f"a number from 0 to {par.MOST_RATIO:g}")
         if (roots := self.mechanism(rate=1.0, steps=1).affected_roots) > MOST_ROOTS:
             raise invalid(
                 "--hops", self.hops, f"at most {MOST_ROOTS} affected roots, found {roots}: fewer hops or --max-degree"

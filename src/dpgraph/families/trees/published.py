@@ -8,14 +8,7 @@ from pydantic import Field
 
 from dpgraph.core.errors import invalid
 from dpgraph.engine.methods.request import MechanismRequest
-from dpgraph.families.trees.accountant import (
-    HYPERGEOMETRIC,
-    ONE_MULTIPLIER,
-    UNPAID_PERCENTILES,
-    UNSTABLE_LISTS,
-    published_theorem1,
-    tree_size,
-)
+from dpgraph.families.trees import accountant
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches
@@ -49,7 +42,7 @@ class FixedBatchTrees(FixedBatches):
     @property
     def affected_roots(self) -> int:
         """N(K, r) of Lemma 1, which Algorithm 1 does not keep; 1 without hops."""
-        return tree_size(max_degree=self.max_degree or 0, hops=self.hops) if self.hops else 1
+        return accountant.tree_size(max_degree=self.max_degree or 0, hops=self.hops) if self.hops else 1
 
     @property
     def theorem_1(self) -> bool:
@@ -71,14 +64,14 @@ class FixedBatchTrees(FixedBatches):
             return base.published_mlp(
                 rate=rate, noise=noise, steps=steps, delta=self.delta, unmet=self._unmet(base.RELEASED_MLP)
             )
-        return published_theorem1(
+        return accountant.published_theorem1(
             num_roots=self.num_roots,
             batch_size=self.batch_size,
             reach=self.affected_roots,
             noise_multiplier=noise,
             steps=steps,
             delta=self.delta,
-            remark=ONE_MULTIPLIER,
+            remark=accountant.ONE_MULTIPLIER,
             unmet=self._unmet(self.presumed),
         )
 
@@ -86,8 +79,8 @@ class FixedBatchTrees(FixedBatches):
         """Return the reasons why no epsilon is proved."""
         reasons = []
         if self.hops:
-            reasons.append(UNSTABLE_LISTS)
-        reasons.append(UNPAID_PERCENTILES)
+            reasons.append(accountant.UNSTABLE_LISTS)
+        reasons.append(accountant.UNPAID_PERCENTILES)
         if self.groups > 1:
             reasons.append(
                 f"{self.groups} groups with one noise multiplier each: the joint multiplier is smaller by "
@@ -95,7 +88,9 @@ class FixedBatchTrees(FixedBatches):
             )
         if not self.theorem_1:
             reasons.append("batches have a fixed size while the formula assumes Poisson sampling")
-        return self._none("rigorous", "; ".join(reasons), HYPERGEOMETRIC.filled({"m": self.batch_size}).sampling)
+        return self._none(
+            "rigorous", "; ".join(reasons), accountant.HYPERGEOMETRIC.filled({"m": self.batch_size}).sampling
+        )
 
     @property
     def shape(self) -> base.Shape:

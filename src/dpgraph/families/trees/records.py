@@ -90,7 +90,4 @@ class PoissonLots(PoissonBatches, Lots):
         once = gaussian_pair(self.release_mu) if self.release_mu else None
         return composed_epsilon(self._pair(1, noise), steps=steps, delta=self.delta, once=once)
 
-    @property
-    def shape(self) -> Shape:
-        """The shape of a step, which is compared with the one that ran."""
-        return Shape(lists=Lists.NONE, batches=Batches.POISSON, clipped=Clipped.ROOT)
+    shape: ClassVar[Shape] = Shape(lists=Lists.NONE, batches=Batches.POISSON, clipped=Clipped.ROOT)

@@ -7,6 +7,7 @@ from math import ceil, log2
 import numpy as np
 import scipy.sparse as sp
 
+from dpgraph.audits.graphs import directed_graph
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
@@ -98,24 +99,10 @@ def _times(ratio: float) -> str:
     return f"{ratio:.2g}" if ratio < 1e4 else f"10^{np.log10(ratio):.0f}"
 
 
-def _graph(name: str, matrix: sp.csr_matrix) -> Graph:
-    matrix.sum_duplicates()
-    matrix.sort_indices()
-    turned = matrix.T.tocsr()
-    turned.sort_indices()
-    nodes = matrix.shape[0]
-    split = np.where(np.arange(nodes) % 5 == 4, TEST, TRAIN).astype(np.uint8)
-    return Graph(
-        name=name,
-        out_ptr=matrix.indptr.astype(np.int64),
-        out_idx=matrix.indices.astype(np.int32),
-        in_ptr=turned.indptr.astype(np.int64),
-        in_idx=turned.indices.astype(np.int32),
-        features=np.zeros((nodes, 1), dtype=np.float32),
-        labels=np.zeros(nodes, dtype=np.int64),
-        split=split,
-        num_classes=1,
-    )
+def _graph(owners: np.ndarray, members: np.ndarray, nodes: int) -> Graph:
+    """Return a graph of these lists, without features; every fifth node is tested."""
+    split = np.where(np.arange(nodes) % 5 == 4, TEST, TRAIN)
+    return directed_graph(owners, members, np.zeros((nodes, 1)), np.zeros(nodes), split, classes=1)
 
 
 def _random_graph(nodes: int, degree: int, generator: np.random.Generator) -> Graph:
@@ -123,12 +110,11 @@ def _random_graph(nodes: int, degree: int, generator: np.random.Generator) -> Gr
     source = np.repeat(np.arange(nodes), degree)
     target = (nodes * generator.random(len(source)) ** 3).astype(np.int64)
     kept = source != target
-    entries = (np.ones(int(kept.sum()), dtype=bool), (source[kept], target[kept]))
-    return _graph("random", sp.coo_matrix(entries, shape=(nodes, nodes)).tocsr())
+    owners, members = np.unique(np.stack([source[kept], target[kept]]), axis=1)
+    return _graph(owners, members, nodes)
 
 
 def _star(nodes: int) -> Graph:
     """Return the graph in which every node lists node 0, and node 0 lists all others."""
     leaves, centre = np.arange(1, nodes), np.zeros(nodes - 1, dtype=np.int64)
-    places = (np.concatenate([leaves, centre]), np.concatenate([centre, leaves]))
-    return _graph("star", sp.coo_matrix((np.ones(2 * (nodes - 1), dtype=bool), places), shape=(nodes, nodes)).tocsr())
+    return _graph(np.concatenate([leaves, centre]), np.concatenate([centre, leaves]), nodes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -20,14 +21,7 @@ from dpgraph.engine.methods.spec import (
     scored_along_edges,
 )
 from dpgraph.families.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
-from dpgraph.families.trees.mechanism import (
-    FixedSizeStableTrees,
-    PoissonTrees,
-    RemovedRecords,
-    fixed_size_trees,
-    poisson_trees,
-    removed_records,
-)
+from dpgraph.families.trees import mechanism as mechanisms
 from dpgraph.families.trees.published import FixedBatchTrees, PrintedRecords, printed_records, published_trees
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -48,9 +42,8 @@ class PlainTreeModel(TreeModel):
 class PlainTreeTraining(StoppedTraining):
     """Training without privacy, which may stop early."""
 
-    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"
-    )
+    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """K: lists are sampled by Algorithm 1, as in the paper; null: whole lists"""
 
 
 class PlainGnn(NetworkCell):
@@ -72,13 +65,11 @@ class PlainMlp(NetworkCell):
 class DpTreePrivacy(TreePrivacy):
     """Budget of DP-GNN."""
 
-    variant: Literal["rigorous", "rigorous-fixed-size", "published"] = Field(
-        default="rigorous",
-        description="rigorous (stable sampler, Poisson batches, public joint clip norm, double-mixture accountant), "
-        "rigorous-fixed-size (the same with batches of fixed size and Theorem 1 at the number of roots that do change; "
-        "noise_multiplier is noise std / 2 C R), published (Algorithm 1, fixed-size batches, per-group percentile "
-        "clipping, Theorem 1; noise_multiplier is std / 2 C N(K, r))",
-    )
+    variant: Literal["rigorous", "rigorous-fixed-size", "published"] = "rigorous"
+    """rigorous (stable sampler, Poisson batches, public joint clip norm, double-mixture accountant),
+    rigorous-fixed-size (the same with batches of fixed size and Theorem 1 at the number of roots that do change;
+    noise_multiplier is noise std / 2 C R), published (Algorithm 1, fixed-size batches, per-group percentile
+    clipping, Theorem 1; noise_multiplier is std / 2 C N(K, r))"""
 
 
 class DpGnnCell(NetworkCell):
@@ -121,13 +112,13 @@ class DpMlp(DpGnnCell):
 
 
 VARIANTS = {
-    "rigorous": Variant(PoissonTrees, poisson_trees, scored_along_edges),
-    "rigorous-fixed-size": Variant(FixedSizeStableTrees, fixed_size_trees, scored_along_edges),
+    "rigorous": Variant(mechanisms.PoissonTrees, mechanisms.poisson_trees, scored_along_edges),
+    "rigorous-fixed-size": Variant(mechanisms.FixedSizeStableTrees, mechanisms.fixed_size_trees, scored_along_edges),
     "published": Variant(FixedBatchTrees, published_trees, scored_along_edges, target="published"),
 }
 MLP_VARIANTS = {
     **VARIANTS,
-    "node-remove": Variant(RemovedRecords, removed_records, scored_along_edges),
+    "node-remove": Variant(mechanisms.RemovedRecords, mechanisms.removed_records, scored_along_edges),
     "published-text": Variant(PrintedRecords, printed_records, scored_along_edges, target="published"),
 }
 PLAIN, PRIVATE = "dpgraph.families.trees.plain:Gnn", "dpgraph.families.trees.train:DpGnn"
@@ -173,21 +164,12 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
 def attacks(hops: int) -> tuple[AttackCase, ...]:
     """Return how audits attack each variant."""
     proved = AttackCase(
-        reads="trees",
-        hops=hops,
-        batches=Batches.POISSON,
-        clipping=Clipped.ROOT,
-        relation=Relation.NODE_NULL,
+        reads="trees", hops=hops, batches=Batches.POISSON, clipping=Clipped.ROOT, relation=Relation.NODE_NULL
     )
-    published = AttackCase(
-        variant="published",
-        reads="trees",
-        hops=hops,
-        batches=Batches.FIXED_SIZE,
-        clipping=Clipped.ROOT_GROUPS,
-        noise_unit="2 C N(K, r)" if hops else "C",
-        relation=Relation.NONE,
-    )
+    published = replace(
+        proved, variant="published", batches=Batches.FIXED_SIZE, clipping=Clipped.ROOT_GROUPS,
+        noise_unit="2 C N(K, r)" if hops else "C", relation=Relation.NONE,
+    )  # fmt: skip
     fixed_size = replace(proved, variant="rigorous-fixed-size", batches=Batches.FIXED_SIZE, noise_unit="2 C R")
     if hops:
         return (proved, fixed_size, published)
@@ -220,8 +202,10 @@ private_look = looks.by_architecture(
     }
 )
 
+on_trees = partial(MethodSpec, why_not_captured=captured)
+
 SPECS = (
-    MethodSpec(
+    on_trees(
         "gnn",
         PLAIN_SUMMARY,
         PLAIN,
@@ -229,9 +213,8 @@ SPECS = (
         contract(False, (1, 2)),
         look=plain_look,
         rules={RULE: convolution},
-        why_not_captured=captured,
     ),
-    MethodSpec(
+    on_trees(
         "mlp",
         PLAIN_SUMMARY,
         PLAIN,
@@ -240,10 +223,9 @@ SPECS = (
         look=plain_look,
         problems=RECORDS,
         rules={RULE: perceptron},
-        why_not_captured=captured,
         untouched={Relation.EDGE: "an MLP that reads no edge"},
     ),
-    MethodSpec(
+    on_trees(
         "dp-gnn",
         PRIVATE_SUMMARY,
         PRIVATE,
@@ -252,9 +234,8 @@ SPECS = (
         VARIANTS,
         (*attacks(1), *attacks(2)),
         look=private_look,
-        why_not_captured=captured,
     ),
-    MethodSpec(
+    on_trees(
         "dp-mlp",
         PRIVATE_SUMMARY,
         PRIVATE,
@@ -264,6 +245,5 @@ SPECS = (
         attacks(0),
         look=private_look,
         rules={RULE: perceptron, RULE_OF_REMOVED: perceptron_of_removed},
-        why_not_captured=captured,
     ),
 )

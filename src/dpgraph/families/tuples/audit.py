@@ -30,7 +30,6 @@ from dpgraph.families.tuples.heads import Head, HeadModel
 from dpgraph.families.tuples.prepared import PreparedRelations
 from dpgraph.families.tuples.sampling import Negatives, TupleBatches, Tuples, stable_tuples, worst_batch
 from dpgraph.families.tuples.steps import ClippedTuples, RelationStep, TupleLoss
-from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.procedure import Clipped, Lists
 from dpgraph.problems.relations.value import Relations
 from dpgraph.problems.relations.work import RelationPrediction
@@ -80,19 +79,16 @@ def facts_of(kind: Kind, steps: int) -> dict[str, float]:
     value = probe_relation()
     model = {"encoder": "mlp"} if "encoder" in kind.method else {}
     unit = 2.0 if kind.noise_unit == "2 C" else 1.0
-    cell = resolve(
-        {
-            "task": {"dataset": "demo-relations", "split": "random-60-15-25"}, "method": kind.method, "model": model,
-            "training": {"optimizer": "sgd", "learning_rate": LEARNING_RATE, "steps": steps, "sampling_rate": RATE,
-                         "negatives": NEGATIVES},
-            "privacy": {"variant": kind.variant, "clip_norm": CLIP_NORM, "noise_multiplier": NOISE / unit,
-                        "max_degree": DEGREE},
-            "seeds": (0,),
-        }
-    )  # fmt: skip
+    settings = {
+        "task": {"dataset": "demo-relations", "split": "random-60-15-25"}, "method": kind.method, "model": model,
+        "training": {"optimizer": "sgd", "learning_rate": LEARNING_RATE, "steps": steps, "sampling_rate": RATE,
+                     "negatives": NEGATIVES},
+        "privacy": {"variant": kind.variant, "clip_norm": CLIP_NORM, "noise_multiplier": NOISE / unit,
+                    "max_degree": DEGREE},
+    }  # fmt: skip
     tuples = len(value.tuples_of("train"))
     counted = PRIVATE if kind.variant == "rigorous" else tuples  # places: an entity owns one tuple at most
-    prepared = prepared_of(PreparedRelations, value, cell, tuples, PRIVATE)
+    prepared = prepared_of(PreparedRelations, value, settings, tuples, PRIVATE)
     watching = Watching(torch.from_numpy(np.array(value.features)))
     optimizer = torch.optim.SGD(watching.network.parameters(), lr=LEARNING_RATE)
     step = prepared.step(watching, optimizer)

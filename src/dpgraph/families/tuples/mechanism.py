@@ -20,7 +20,7 @@ from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.tuples.accountant import relational_coupled, relational_static
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
 from dpgraph.privacy.mechanisms.base import Count, Shape
-from dpgraph.privacy.mechanisms.batches import PoissonBatches
+from dpgraph.privacy.mechanisms.batches import PairSteps, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
 from dpgraph.privacy.public_numbers import DataFact, expected_batch
 from dpgraph.privacy.relation import Relation
@@ -118,7 +118,7 @@ class TupleSteps(PoissonBatches):
         return stated.guarantee("published", epsilon=epsilon, delta=self.delta, unmet=self._unmet(THEOREM_C1))
 
 
-class StaticTuples(TupleSteps):
+class StaticTuples(PairSteps, TupleSteps):
     """Stable tuples, each clipped to C: docs/privacy/tuples.md, Theorem 28.
 
     An entity owns at most D tuples and is accepted by at most K owners, so at most K + D tuples leave with it; those
@@ -142,9 +142,7 @@ class StaticTuples(TupleSteps):
     def degree(self) -> int:
         return self.max_degree + self.list_cap
 
-    @property
-    def shape(self) -> Shape:
-        return Shape(lists=Lists.STABLE_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT)
+    shape: ClassVar[Shape] = Shape(lists=Lists.STABLE_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     @property
     def dominating_pair(self) -> RevealedPair:
@@ -167,12 +165,8 @@ class StaticTuples(TupleSteps):
 
     def rigorous(self) -> Guarantee:
         """Return the guarantee by Theorem 28 of docs/privacy/tuples.md."""
-        from dpgraph.privacy.accountants.composition import composed_epsilon
-
-        steps, _ = self.closed()
         numbers = {**self._numbers, "K + D": self.degree, "D": self.list_cap}
-        epsilon = composed_epsilon(self.dominating_pair, steps=steps, delta=self.delta)
-        return self._proved(relational_static.statement.filled(numbers), epsilon)
+        return self._proved(relational_static.statement.filled(numbers), self._composed())
 
     def rdp(self, orders: Orders) -> np.ndarray:
         from dpgraph.families.tuples.epsilon import static_rdp
@@ -188,9 +182,7 @@ class StandardTuples(TupleSteps):
     proves: ClassVar[bool] = False
     kind: Literal["standard-tuples"] = "standard-tuples"
 
-    @property
-    def shape(self) -> Shape:
-        return Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT)
+    shape: ClassVar[Shape] = Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT)
 
     def published(self) -> Guarantee:
         """Return the guarantee that Theorem C.1 of the paper claims."""
@@ -219,9 +211,7 @@ class AdaptiveTuples(TupleSteps):
     def noise_std_over_clip(self) -> float | None:
         return None if self.noise_multiplier is None else self.SENSITIVITY * self.noise_multiplier
 
-    @property
-    def shape(self) -> Shape:
-        return Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT_COUNTS)
+    shape: ClassVar[Shape] = Shape(lists=Lists.CAPPED_TUPLES, batches=Batches.POISSON, clipped=Clipped.ROOT_COUNTS)
 
     def published(self) -> Guarantee:
         """Return the guarantee that Theorem 3 of the paper claims."""

@@ -6,13 +6,14 @@ is fine-tuned: LoRA adapters of a pre-trained transformer on their texts, or a p
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, Cell, Privacy, RootBatches
 from dpgraph.config.frozen import Finite
-from dpgraph.engine.methods.cost import loop_seconds
+from dpgraph.engine.methods.cost import NETWORK, TRANSFORMER, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, DASH_DOT, DASHED, GREEN, GREY, ORANGE, PURPLE, VERMILION, Look
 from dpgraph.engine.methods.spec import (
     NO_STEPS,
@@ -25,16 +26,7 @@ from dpgraph.engine.methods.spec import (
     Variant,
     own_record,
 )
-from dpgraph.families.tuples.mechanism import (
-    AdaptiveTuples,
-    ReleasedTuples,
-    StandardTuples,
-    StaticTuples,
-    adaptive_tuples,
-    released_tuples,
-    standard_tuples,
-    static_tuples,
-)
+from dpgraph.families.tuples import mechanism as mechanisms
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
@@ -67,34 +59,28 @@ class TupleTraining(RootBatches):
 
     negatives: Annotated[int, Field(ge=1, le=LARGE, description="k, negatives of each tuple")] = 4
     temperature: Annotated[float, Field(gt=0, le=1000, description="tau of InfoNCE")] = 0.1
-    warm_up: Annotated[float, Field(ge=0, lt=1)] | None = Field(
-        default=None,
-        description="Share of the steps in which the learning rate rises from 0, before it falls to 0, both linearly "
-        "(Huang et al.); null: it is constant",
-    )
+    warm_up: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Share of the steps in which the learning rate rises from 0, before it falls to 0, both linearly (Huang et al.);
+    null: it is constant"""
 
 
 class PlainTupleTraining(TupleTraining):
     """Training on tuples without privacy, of which a cap may keep some."""
 
-    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="K: tuples capped at both ends, as the paper does; null: all"
-    )
+    max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """K: tuples capped at both ends, as the paper does; null: all"""
 
 
 class TuplePrivacy(Privacy):
     """The budget of training on tuples, and the caps that bound an entity's tuples."""
 
-    variant: Literal["rigorous", "standard", "published", "released"] = Field(
-        default="rigorous",
-        description="rigorous (stable tuples, each clipped to C, double-mixture accountant), standard (capped as "
-        "the paper does, each clipped to C, Theorem C.1), published (the same with Algorithm 1's limits and Theorem 3; "
-        "noise_multiplier is std / 2 C), released (the same with half of that noise, as the released code has it)",
-    )
+    variant: Literal["rigorous", "standard", "published", "released"] = "rigorous"
+    """rigorous (stable tuples, each clipped to C, double-mixture accountant), standard (capped as the paper does, each
+    clipped to C, Theorem C.1), published (the same with Algorithm 1's limits and Theorem 3; noise_multiplier is std
+    / 2 C), released (the same with half of that noise, as the released code has it)"""
     max_degree: Annotated[int, Field(ge=1, le=LARGE, description="K: of a stable sampler, owners that accept it")] = 4
-    list_cap: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="D: tuples that an entity owns (variant rigorous); None: 1"
-    )
+    list_cap: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """D: tuples that an entity owns (variant rigorous); None: 1"""
 
     @model_validator(mode="after")
     def _owned(self) -> Self:
@@ -106,22 +92,18 @@ class TuplePrivacy(Privacy):
 class HeadSettings(Finite):
     """A head on the entities' fixed vectors."""
 
-    head: Literal["diagonal", "symmetric"] = Field(
-        default="diagonal", description="Score of two vectors: a weight for each coordinate, or a symmetric matrix"
-    )
+    head: Literal["diagonal", "symmetric"] = "diagonal"
+    """Score of two vectors: a weight for each coordinate, or a symmetric matrix"""
 
 
 class EncoderSettings(Finite):
     """The encoder of the entities."""
 
-    encoder: str = Field(
-        min_length=1,
-        description="mlp (a perceptron on dense features), all-MiniLM-L6-v2 (a package), a folder, or a name in "
-        "Hugging Face's cache",
-    )
-    pooling: Literal["mean", "first", "last"] = Field(
-        default="mean", description="State of a text: mean over its tokens, the first (BERT) or the last one (Llama)"
-    )
+    encoder: str = Field(min_length=1)
+    """mlp (a perceptron on dense features), all-MiniLM-L6-v2 (a package), a folder, or a name in Hugging Face's
+    cache"""
+    pooling: Literal["mean", "first", "last"] = "mean"
+    """State of a text: mean over its tokens, the first (BERT) or the last one (Llama)"""
     unit_states: bool = Field(default=True, description="States of norm 1, so that scores are cosines")
     rank: Annotated[int, Field(ge=1, le=1024, description="Of the LoRA adapters")] = 4
     alpha: Annotated[float, Field(gt=0, description="Adapters are scaled by alpha / rank")] = 16.0
@@ -141,24 +123,6 @@ class HeadCell(Cell):
         return f"{self.model.head} head", 0
 
 
-class EncoderCell(Cell):
-    """The settings of an encoder that is trained without privacy."""
-
-    model: EncoderSettings
-    training: PlainTupleTraining
-    privacy: None = None
-
-    @property
-    def network(self) -> tuple[str, int]:
-        return self.model.encoder, 0
-
-
-NOISE_IGNORES = {
-    "training": (*Cell.NOISE_IGNORES["training"], "temperature", "warm_up"),
-    "privacy": ("clip_norm",),
-}
-
-
 class BaseEncoderCell(Cell):
     """The settings of an encoder that is not trained."""
 
@@ -169,6 +133,18 @@ class BaseEncoderCell(Cell):
     @property
     def network(self) -> tuple[str, int]:
         return self.model.encoder, 0
+
+
+class EncoderCell(BaseEncoderCell):
+    """The settings of an encoder that is trained without privacy."""
+
+    training: PlainTupleTraining  # type: ignore[assignment]
+
+
+NOISE_IGNORES = {
+    "training": (*Cell.NOISE_IGNORES["training"], "temperature", "warm_up"),
+    "privacy": ("clip_norm",),
+}
 
 
 class DpHeadCell(HeadCell):
@@ -210,16 +186,11 @@ class CosineCell(Cell):
         return "linear", 0
 
 
-class LinearRelationCell(Cell):
+class LinearRelationCell(CosineCell):
     """The settings of a linear map."""
 
     model: LinearMap = LinearMap()
-    training: InfoNce
-    privacy: None = None
-
-    @property
-    def network(self) -> tuple[str, int]:
-        return "linear", 0
+    training: InfoNce  # type: ignore[assignment]
 
 
 def head_seconds(cell: Any, size: Size) -> float:
@@ -231,10 +202,16 @@ def head_seconds(cell: Any, size: Size) -> float:
     return loop_seconds(cell.training, step, 2 * size.nodes * width * per_entity)
 
 
+def products(cell: Any) -> str:
+    """Return the kind of an encoder's products."""
+    return NETWORK if cell.model.encoder == MLP else TRANSFORMER
+
+
 def encoder_seconds(cell: Any, size: Size) -> float:
-    """Estimate the seconds of a seed: three passes of each text of a batch, and one of each entity at a look."""
+    """Estimate the seconds of a seed: passes of each text of a batch, and one of each entity at a look."""
     rows = cell.training.roots_per_step(size.train_nodes) * (2 + cell.training.negatives)
-    step, look = 6 * _weights(cell, size, 0) * rows, 2 * _weights(cell, size, 1) * size.nodes
+    passes = 2 if products(cell) == TRANSFORMER else 3  # weights below adapters have no gradients
+    step, look = 2 * passes * _weights(cell, size, 0) * rows, 2 * _weights(cell, size, 1) * size.nodes
     return loop_seconds(cell.training, step, look, ENCODER_FLOPS)
 
 
@@ -256,10 +233,6 @@ def base_seconds(cell: Any, size: Size) -> float:
     return 2 * _weights(cell, size, 1) * size.nodes / ENCODER_FLOPS
 
 
-def no_training(cell: Any, size: Size) -> float:
-    return 1.0
-
-
 def linear_seconds(cell: Any, size: Size) -> float:
     """Estimate the seconds of a seed: the map of heads and tails, and the scores of all pairs of a batch."""
     width, batch = cell.model.width, cell.training.roots_per_step(size.train_nodes)
@@ -273,10 +246,10 @@ def score(cell: Any) -> ScoreReads:
 
 
 VARIANTS = {
-    "rigorous": Variant(StaticTuples, static_tuples, score),
-    "standard": Variant(StandardTuples, standard_tuples, score, target="published"),
-    "published": Variant(AdaptiveTuples, adaptive_tuples, score, target="published"),
-    "released": Variant(ReleasedTuples, released_tuples, score, target="published"),
+    "rigorous": Variant(mechanisms.StaticTuples, mechanisms.static_tuples, score),
+    "standard": Variant(mechanisms.StandardTuples, mechanisms.standard_tuples, score, target="published"),
+    "published": Variant(mechanisms.AdaptiveTuples, mechanisms.adaptive_tuples, score, target="published"),
+    "released": Variant(mechanisms.ReleasedTuples, mechanisms.released_tuples, score, target="published"),
 }
 TASK = {"dataset": "demo-relations", "split": "random-60-15-25"}
 BATCHES = {"sampling_rate": 0.005, "negatives": 2}
@@ -308,19 +281,19 @@ TRAIN = "dpgraph.families.tuples.train"
 HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
 TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
 
+on_relations = partial(MethodSpec, inference=own_record, problems=("relations",))
+
 SPECS = (
-    MethodSpec(
+    on_relations(
         "relation-head",
         f"Relation prediction trained without privacy {HEAD}.",
         f"{TRAIN}:RelationHead",
         HeadCell,
         contract({}, (None,)),
         look=head_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=head_seconds,
     ),
-    MethodSpec(
+    on_relations(
         "dp-relation-head",
         f"Entity-level private relation prediction trained {HEAD}; the variant states which mechanism.",
         f"{TRAIN}:RelationHead",
@@ -329,11 +302,9 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=head_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=head_seconds,
     ),
-    MethodSpec(
+    on_relations(
         "base-encoder",
         "Ranks entities by the cosine of an encoder's states as they are; without training.",
         f"{TRAIN}:BaseEncoder",
@@ -341,23 +312,21 @@ SPECS = (
         {"none": {"task": TASK, "model": ENCODER, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "+", ":", neutral=True),
         why_not_captured=NO_STEPS,
-        inference=own_record,
-        problems=("relations",),
         seconds=base_seconds,
+        products=products,
         untouched={Relation.ENTITY: "the encoder as it is"},
     ),
-    MethodSpec(
+    on_relations(
         "relation-encoder",
         f"Relation prediction trained without privacy {TUNED}.",
         f"{TRAIN}:RelationEncoder",
         EncoderCell,
         contract(ENCODER, (None,)),
         look=encoder_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=encoder_seconds,
+        products=products,
     ),
-    MethodSpec(
+    on_relations(
         "dp-relation-encoder",
         f"Entity-level private relation prediction trained {TUNED}; the variant states which mechanism.",
         f"{TRAIN}:RelationEncoder",
@@ -366,11 +335,10 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=encoder_look,
-        inference=own_record,
-        problems=("relations",),
         seconds=encoder_seconds,
+        products=products,
     ),
-    MethodSpec(
+    on_relations(
         "cosine",
         "Ranks entities by the cosine of their features; without training.",
         "dpgraph.families.tuples.train:Cosine",
@@ -378,21 +346,17 @@ SPECS = (
         {"none": {"task": TASK, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "x", ":", neutral=True),
         why_not_captured=NO_STEPS,
-        inference=own_record,
-        problems=("relations",),
-        seconds=no_training,
+        seconds=lambda cell, size: 1.0,
         deterministic=True,
         untouched={Relation.ENTITY: "untrained vectors"},
     ),
-    MethodSpec(
+    on_relations(
         "linear-relation",
         "Ranks entities by inner products of a linear map of their features, trained with InfoNCE without privacy.",
         "dpgraph.families.tuples.train:LinearRelation",
         LinearRelationCell,
         {"none": {"task": TASK, "model": {"width": 4}, "training": {"sampling_rate": 0.01}}},
         look=lambda _: Look(BLUE, ">", DASH_DOT),
-        inference=own_record,
-        problems=("relations",),
         seconds=linear_seconds,
     ),
 )

@@ -50,23 +50,19 @@ def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, A
     optimizer = make_optimizer(model.network.parameters(), job.cell.training)
     features = torch.zeros(0, device=job.device)
     bench = Bench(model.network, optimizer, features, None)
-    step, generators = (
-        prepared_step(job, model, optimizer) if job.prepared is not None else plain(job, model, optimizer)
-    )
+    step: Step
+    generators: Mapping[str, Generator]
+    if job.prepared is None:
+        step, generators = plain(job, model, optimizer)
+    else:
+        prepared = expected(job.prepared, PreparedRelations)
+        step, generators = prepared.step(model, optimizer), prepared.generators
     run = SeedRun(job, bench, step, generators, notes or {}, inference=EntityStates(model))
     training = job.cell.training
     if training.warm_up is not None:
         warm_up = math.ceil(training.warm_up * run.steps)
         run = replace(run, step=WarmedUpStep(step, optimizer, training.learning_rate, run.steps, warm_up))
     return run_loop(run, observe)
-
-
-def prepared_step(
-    job: Job, model: TupleModel, optimizer: torch.optim.Optimizer
-) -> tuple[Step, Mapping[str, Generator]]:
-    """Return the private step of a job and its random generators."""
-    prepared = expected(job.prepared, PreparedRelations)
-    return prepared.step(model, optimizer), prepared.generators
 
 
 def plain(job: Job, model: TupleModel, optimizer: torch.optim.Optimizer) -> tuple[Step, Mapping[str, Generator]]:

@@ -20,7 +20,6 @@ from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.models.image_networks import Softmax
 from dpgraph.families.units.prepared import PreparedUnits
 from dpgraph.families.units.sampling import Units
-from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.images.value import Images
 
@@ -40,20 +39,17 @@ def images() -> Images:
 
 def prepared(kind: Kind, value: Images, noise: float, rate: float) -> PreparedUnits:
     """Return the prepared step of a cell of one variant with this noise multiplier and rate."""
-    cell = resolve(
-        {
-            "task": {"dataset": "demo-images", "split": "random-60-15-25"},
-            "method": kind.method,
-            "model": {"kind": "softmax"},
-            "training": {"optimizer": "sgd", "learning_rate": 1.0, "steps": 1, "sampling_rate": rate},
-            "privacy": {
-                "variant": kind.variant, "noise_multiplier": noise, "delta": 1e-3, "clip_norm": CLIP_NORM,
-                **({"subclasses": PARTS} if parted(kind) else {}),
-            },
-            "seeds": (0,),
-        }
-    )  # fmt: skip
-    return prepared_of(PreparedUnits, value, cell, RECORDS)
+    settings = {
+        "task": {"dataset": "demo-images", "split": "random-60-15-25"},
+        "method": kind.method,
+        "model": {"kind": "softmax"},
+        "training": {"optimizer": "sgd", "learning_rate": 1.0, "steps": 1, "sampling_rate": rate},
+        "privacy": {
+            "variant": kind.variant, "noise_multiplier": noise, "delta": 1e-3, "clip_norm": CLIP_NORM,
+            **({"subclasses": PARTS} if parted(kind) else {}),
+        },
+    }  # fmt: skip
+    return prepared_of(PreparedUnits, value, settings, RECORDS)
 
 
 def parted(kind: Kind) -> bool:

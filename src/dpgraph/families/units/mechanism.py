@@ -11,7 +11,6 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import Field
 
 from dpgraph.core.errors import invalid
@@ -21,7 +20,7 @@ from dpgraph.families.trees.records import PoissonLots
 from dpgraph.families.units.accountant import THEOREM_5, class_dp_theorem5
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Rate, Shape
-from dpgraph.privacy.mechanisms.batches import PoissonBatches
+from dpgraph.privacy.mechanisms.batches import PairSteps, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, Lists
 from dpgraph.privacy.public_numbers import DataFact
 from dpgraph.privacy.relation import Relation
@@ -29,7 +28,7 @@ from dpgraph.privacy.statements import PUBLIC, Statement
 from dpgraph.problems.base import Counts
 
 if TYPE_CHECKING:
-    from dpgraph.privacy.accountants.renyi import Orders
+    from dpgraph.privacy.accountants.double_mixture import MixturePair
 
 PREPARED = "dpgraph.families.units.prepared:PreparedUnits"
 IMAGES = ("images of units",)
@@ -59,7 +58,7 @@ class RecordUnits(PoissonLots):
     kind: Literal["record-units"] = "record-units"  # type: ignore[assignment]
 
 
-class ClassUnits(PoissonBatches):
+class ClassUnits(PairSteps, PoissonBatches):
     """T steps over Poisson samples of K classes; the mean gradient of a drawn class is clipped to S as one vector.
 
     N = K: the roots are classes, and `num_roots` counts them. All images of one class are replaced by any others, any
@@ -81,27 +80,22 @@ class ClassUnits(PoissonBatches):
     kind: Literal["class-units"] = "class-units"
     sampling_rate: Rate = Field(description="q, public: of classes")
 
-    def rdp(self, orders: Orders) -> np.ndarray:
-        """Return the Renyi divergences of the run at these orders."""
-        from dpgraph.privacy.accountants.composition import pair_rdp
-
-        steps, noise = self.closed()
-        return steps * pair_rdp(self._pair(1, noise, own_root_removed=False), orders)
+    @property
+    def dominating_pair(self) -> MixturePair:
+        """Return the pair of one step, in which a unit is replaced."""
+        return self._pair(1, self.closed()[1], own_root_removed=False)
 
     def _stated(self, statement: Statement) -> Statement:
         return statement.filled({"q": f"{self.sampling_rate:.6g}", "K": self.num_roots})
 
     def rigorous(self) -> Guarantee:
         """Return the guarantee by Theorem 29: a class is replaced, Poisson batches of classes."""
-        from dpgraph.privacy.accountants.composition import composed_epsilon
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         steps, noise = self.closed()
-        if self.sampling_rate == 1:
-            epsilon = gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=self.delta)
-        else:
-            pair = self._pair(1, noise, own_root_removed=False)
-            epsilon = composed_epsilon(pair, steps=steps, delta=self.delta)
+        if self.sampling_rate < 1:
+            return self._proved(self._stated(self.STATED), self._composed())
+        epsilon = gaussian_epsilon(mu=2 * math.sqrt(steps) / noise, delta=self.delta)
         return self._proved(self._stated(self.STATED), epsilon)
 
     def published(self) -> Guarantee:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, Cell, Privacy, RootBatches, Training
 from dpgraph.config.frozen import Finite
-from dpgraph.engine.methods.cost import loop_seconds
+from dpgraph.engine.methods.cost import CONVOLUTION, NETWORK, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.engine.methods.spec import (
     OWN_RECORD,
@@ -22,16 +22,7 @@ from dpgraph.engine.methods.spec import (
     own_record,
     scored_on_own_records,
 )
-from dpgraph.families.units.mechanism import (
-    ClassUnits,
-    ClusterUnits,
-    RecordUnits,
-    SubclassUnits,
-    class_units,
-    cluster_units,
-    record_units,
-    subclass_units,
-)
+from dpgraph.families.units import mechanism as mechanisms
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
@@ -40,9 +31,8 @@ from dpgraph.problems.base import Size
 class ImageModel(Finite):
     """Two convolutions of 3 x 3, each followed by ReLU and a maximum over 2 x 2, and two linear layers; or softmax."""
 
-    kind: Literal["cnn", "softmax"] = Field(
-        default="cnn", description="softmax: regression on pixels, without channels and width"
-    )
+    kind: Literal["cnn", "softmax"] = "cnn"
+    """softmax: regression on pixels, without channels and width"""
     channels: Annotated[
         int, Field(ge=1, le=1000, description="Of the first convolution; the second has twice them")
     ] = 8
@@ -52,26 +42,21 @@ class ImageModel(Finite):
 class CnnModel(ImageModel):
     """A network without privacy; noise on its parameters may stand in for a defence."""
 
-    parameter_noise: Annotated[float, Field(ge=0, le=1000)] = Field(
-        default=0.0,
-        description="Std of normal numbers that are added to the trained parameters, over the root mean square of each "
-        "layer's: a control of attacks, not a private mechanism",
-    )
+    parameter_noise: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    """Std of normal numbers that are added to the trained parameters, over the root mean square of each layer's: a
+    control of attacks, not a private mechanism"""
 
 
 class InversionSettings(Finite):
     """Model inversion of the trained parameters, which costs no privacy (Zhang, Algorithm 4)."""
 
-    attack: Literal["enhanced", "original", "strong"] = Field(
-        default="enhanced",
-        description="enhanced: Algorithm 4; original: plain descent from a black image (Fredrikson et al. 2015); "
-        "strong: this project's, on the logarithm of the confidence, with Adam as its authors print it",
-    )
+    attack: Literal["enhanced", "original", "strong"] = "enhanced"
+    """enhanced: Algorithm 4; original: plain descent from a black image (Fredrikson et al. 2015); strong: this
+    project's, on the logarithm of the confidence, with Adam as its authors print it"""
     penalty: Literal["l1", "btv"] = Field(default="l1", description="Of enhanced and strong attack: Eq. 4.2 or 4.4")
     weight: Annotated[float, Field(ge=0, le=1000)] = Field(default=0.05, description="lambda, of the penalty")
-    penalty_over: Literal["mean", "thesis"] = Field(
-        default="mean", description="The penalty is a mean over pixels; or their sum, as the thesis prints it"
-    )
+    penalty_over: Literal["mean", "thesis"] = "mean"
+    """The penalty is a mean over pixels; or their sum, as the thesis prints it"""
     steps: Annotated[int, Field(ge=1, le=1_000_000, description="Steps of the attack")] = 1000
     learning_rate: Annotated[float, Field(gt=0, description="eta, of Adam or of plain descent")] = 0.1
     window: Annotated[int, Field(ge=1, le=3, description="p of the bilateral total variation")] = 2
@@ -103,6 +88,11 @@ def forward_flops(model: ImageModel, size: Size) -> float:
     return size.features * 9 * channels * (1 + channels / 2) + size.features // 16 * 2 * channels * width
 
 
+def products(cell: Any) -> str:
+    """Return the kind of an image network's products."""
+    return NETWORK if cell.model.kind == "softmax" else CONVOLUTION
+
+
 def inversion_seconds(cell: Any, size: Size) -> float:
     """Estimate the seconds of the attack: a pass of one image of every class in each step."""
     told = cell.inversion
@@ -126,9 +116,8 @@ class UnitTraining(Training):
     """Batches of units, and the images that a step reads of each."""
 
     sampling_rate: Annotated[float, Field(gt=0, le=1, description="q, at which each unit enters a step")]
-    images_per_unit: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="Images of a drawn unit that a step reads, drawn from it with replacement; null: all"
-    )
+    images_per_unit: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """Images of a drawn unit that a step reads, drawn from it with replacement; null: all"""
 
     def roots_per_step(self, num_train: int) -> float:
         return num_train * self.sampling_rate
@@ -137,13 +126,11 @@ class UnitTraining(Training):
 class UnitPrivacy(Privacy):
     """The budget of training on units, and which units are protected."""
 
-    variant: Literal["class", "subclass", "kmeans", "record"] = Field(
-        description="What is replaced: all images of a class; of a subclass, whose partition is a public function of "
-        "each image; of a k-means cluster of a class's private images, as published and without a proof; one image",
-    )
-    subclasses: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None, description="k_sub, parts of each class (variants subclass and kmeans)"
-    )
+    variant: Literal["class", "subclass", "kmeans", "record"]
+    """What is replaced: all images of a class; of a subclass, whose partition is a public function of each image; of a
+    k-means cluster of a class's private images, as published and without a proof; one image"""
+    subclasses: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """k_sub, parts of each class (variants subclass and kmeans)"""
 
     @model_validator(mode="after")
     def _parts(self) -> Self:
@@ -225,10 +212,10 @@ def scored_on_units(cell: Any) -> ScoreReads:
 
 
 VARIANTS = {
-    "class": Variant(ClassUnits, class_units, scored_on_units),
-    "subclass": Variant(SubclassUnits, subclass_units, scored_on_units),
-    "kmeans": Variant(ClusterUnits, cluster_units, scored_on_units, target="published"),
-    "record": Variant(RecordUnits, record_units, scored_on_own_records),
+    "class": Variant(mechanisms.ClassUnits, mechanisms.class_units, scored_on_units),
+    "subclass": Variant(mechanisms.SubclassUnits, mechanisms.subclass_units, scored_on_units),
+    "kmeans": Variant(mechanisms.ClusterUnits, mechanisms.cluster_units, scored_on_units, target="published"),
+    "record": Variant(mechanisms.RecordUnits, mechanisms.record_units, scored_on_own_records),
 }
 RELATIONS = {
     "class": Relation.CLASS,
@@ -243,8 +230,10 @@ ATTACKS = tuple(
     for variant in VARIANTS
 )
 
+on_images = partial(MethodSpec, inference=own_record, problems=("images",))
+
 SPECS = (
-    MethodSpec(
+    on_images(
         "dp-units",
         "DP-SGD on images: an image, a class or a subclass is one clipped vector; the cell's variant states which.",
         "dpgraph.families.units.train:DpUnits",
@@ -253,11 +242,10 @@ SPECS = (
         VARIANTS,
         ATTACKS,
         look=look,
-        inference=own_record,
-        problems=("images",),
         seconds=seconds,
+        products=products,
     ),
-    MethodSpec(
+    on_images(
         "cnn",
         "A small convolutional network, or softmax regression, trained on images without privacy.",
         "dpgraph.families.units.train:Cnn",
@@ -271,8 +259,7 @@ SPECS = (
         },
         look=plain_look,
         why_not_captured=captured,
-        inference=own_record,
-        problems=("images",),
         seconds=plain_seconds,
+        products=products,
     ),
 )

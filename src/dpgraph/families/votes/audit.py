@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpgraph.audits.cases import prepared_of
-from dpgraph.audits.graphs import directed_graph, null_records
+from dpgraph.audits.graphs import directed_graph, null_records, random_edges
 from dpgraph.audits.result import Audit, AuditResult, in_words, quantile, statistical_result
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
@@ -21,7 +21,6 @@ from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.families.votes.mechanism import READERS
 from dpgraph.families.votes.prepared import PreparedVotes
 from dpgraph.families.votes.rows import RowMean
-from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_delta
 from dpgraph.privacy.auditing import measured_errors, profile_test
 
@@ -48,21 +47,16 @@ def prepared_votes(
         choice: Epsilon of the choice of a reader; None: no choice.
         others: Settings of the budget, such as the variant and its bounds.
     """
-    weights = others or {"degree_floor": FLOOR}
-    cell = resolve(
-        {
-            "task": {"dataset": "audit"},
-            "method": "dp-votes",
-            "model": {"architecture": "mlp", "hops": 0, "encoder_layers": 0},
-            "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 1, "sampling_rate": 1.0},
-            "privacy": {
-                "noise_multiplier": noise, "vote_mass": MASS, "votes_share": 0.5, "choice_epsilon": choice,
-                "delta": 1e-3, **weights,
-            },
-            "seeds": (0,),
-        }
-    )  # fmt: skip
-    return prepared_of(PreparedVotes, graph, cell, len(graph.train_nodes), graph.num_nodes, seed=seed)
+    settings = {
+        "method": "dp-votes",
+        "model": {"architecture": "mlp", "hops": 0, "encoder_layers": 0},
+        "training": {"optimizer": "sgd", "learning_rate": 0.1, "steps": 1, "sampling_rate": 1.0},
+        "privacy": {
+            "noise_multiplier": noise, "vote_mass": MASS, "votes_share": 0.5, "choice_epsilon": choice, "delta": 1e-3,
+            **(others or {"degree_floor": FLOOR}),
+        },
+    }  # fmt: skip
+    return prepared_of(PreparedVotes, graph, settings, len(graph.train_nodes), graph.num_nodes, seed=seed)
 
 
 def _graph(lists: dict[int, list[int]], size: int) -> Graph:
@@ -92,8 +86,8 @@ def cases() -> dict[str, Graph]:
 def mixed_graph(size: int = 60) -> Graph:
     """Return a graph on which readers are right about different numbers of nodes."""
     random = numpy_generator("audits", "votes", "mixed")
-    upper = np.triu(random.random((size, size)) < 6 / size, 1)
-    graph = _graph({node: np.flatnonzero((upper | upper.T)[node]).tolist() for node in range(size)}, size)
+    edges = random_edges(random, size, 6 / size)
+    graph = _graph({node: np.flatnonzero(edges[node]).tolist() for node in range(size)}, size)
     labels = np.where(graph.split == TEST, np.argsort(predictions(graph), axis=1)[:, 1], graph.labels)
     return replace(graph, labels=labels)
 

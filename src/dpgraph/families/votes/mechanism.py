@@ -77,9 +77,8 @@ class PoissonVotes(PoissonLots):
     degree_floor: Count = Field(description="m, public: votes weigh 1 / sqrt(max(d + 1, m))")
     choice_epsilon: NotNegative = Field(default=0.0, description="Epsilon of the choice among `readers`; 0: no choice")
     readers: int = Field(default=1, description="Number of readers that a choice is made among, public")
-    reader_ratio: Noise | None = Field(
-        default=None, description="Noise std of a step of the reader / (its clip norm, noise multiplier); None: none"
-    )
+    reader_ratio: Noise | None = None
+    """Noise std of a step of the reader / (its clip norm, noise multiplier); None: none"""
     reader_steps: int = Field(default=0, description="T_r: steps in which a reader is learnt, with that noise")
 
     @model_validator(mode="after")

@@ -15,23 +15,8 @@ from pydantic import Field, model_validator
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.engine.methods.request import MechanismRequest
-from dpgraph.families.votes import accountant
-from dpgraph.families.votes.mechanism import (
-    BUCKETS,
-    DEGREES,
-    HUBS,
-    NOISE_READERS,
-    PoissonVotes,
-    share_ratio,
-    votes_fields,
-)
-from dpgraph.families.votes.sensitivity import (
-    UNLIKELY,
-    bounded_edge_votes,
-    bounded_null_votes,
-    capped_receiver_votes,
-    most_voters,
-)
+from dpgraph.families.votes import accountant, sensitivity
+from dpgraph.families.votes import mechanism as mechanisms
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, Noise, NotNegative
 from dpgraph.privacy.procedure import Release
@@ -70,7 +55,7 @@ CAPPED_STRANGER_VOTES = replace(
 )  # fmt: skip
 
 
-class CappedVotes(PoissonVotes):
+class CappedVotes(mechanisms.PoissonVotes):
     """`PoissonVotes` under node-remove, one way: training nodes vote, all others receive (Theorem 15).
 
     d_w counts receivers whose edge to the voter w is in both ends' lists.
@@ -127,7 +112,7 @@ class CappedVotes(PoissonVotes):
         """The part of delta that the composition of a receiver may use; the unlikely events take the rest."""
         if self.votes_ratio is None:
             return self.delta
-        return self.delta * (1 - UNLIKELY * (1 if self.hubs_ratio is None else 2))
+        return self.delta * (1 - sensitivity.UNLIKELY * (1 if self.hubs_ratio is None else 2))
 
     @property
     def most_sent(self) -> int:
@@ -145,8 +130,8 @@ class CappedVotes(PoissonVotes):
         most = min(self.degree_bound, self.num_roots)
         if self.hubs_noise is None or self.hub_limit is None:
             return most
-        failure = UNLIKELY * self.delta
-        return most_voters(hub_limit=self.hub_limit, hubs_noise=self.hubs_noise, failure=failure, most=most)
+        failure = sensitivity.UNLIKELY * self.delta
+        return sensitivity.most_voters(hub_limit=self.hub_limit, hubs_noise=self.hubs_noise, failure=failure, most=most)
 
     @property
     def degrees_noise(self) -> float:
@@ -156,11 +141,11 @@ class CappedVotes(PoissonVotes):
     @property
     def moved_by_receivers(self) -> float:
         """S: sensitivity of the buckets, in B, to a receiver that leaves."""
-        return capped_receiver_votes(
+        return sensitivity.capped_receiver_votes(
             degree_bound=self.most_edges,
             margin=self.margin,
             degree_floor=self.degree_floor,
-            failure=UNLIKELY * self.delta,
+            failure=sensitivity.UNLIKELY * self.delta,
         )
 
     def _epsilon_under(self, relation: VotesRelation) -> float:
@@ -185,18 +170,20 @@ class CappedVotes(PoissonVotes):
         found = list(super().releases)
         if self.votes_ratio is None:
             return tuple(found)
-        place = [one.kind for one in found].index(BUCKETS)
+        place = [one.kind for one in found].index(mechanisms.BUCKETS)
         return (*found[:place], *self.before_votes, *found[place:])
 
     @property
     def before_votes(self) -> tuple[Release, ...]:
         """Releases of hubs, if there is such a stage, and of degrees."""
         root = math.sqrt(self.most_edges)
-        degrees = Release(kind=DEGREES, noise=self.degrees_noise, sensitivity=root, count=1, margin=self.margin)
+        degrees = Release(
+            kind=mechanisms.DEGREES, noise=self.degrees_noise, sensitivity=root, count=1, margin=self.margin
+        )
         if self.hubs_noise is None:
             return (degrees,)
         root = math.sqrt(self.most_sent)
-        hubs = Release(kind=HUBS, noise=self.hubs_noise, sensitivity=root, count=1, limit=self.hub_limit)
+        hubs = Release(kind=mechanisms.HUBS, noise=self.hubs_noise, sensitivity=root, count=1, limit=self.hub_limit)
         return hubs, degrees
 
     @property
@@ -208,7 +195,7 @@ class CappedVotes(PoissonVotes):
         return self.says.filled({**values, "why": why, "failure": unlikely})
 
 
-class _ForStrangers(PoissonVotes):
+class _ForStrangers(mechanisms.PoissonVotes):
     """Scope and restrictions of both mechanisms for strangers.
 
     Lists are the owners' own, whether or not the named nodes name the owner.
@@ -273,10 +260,10 @@ class BoundedStrangerVotes(_ForStrangers):
         """Return the guarantees for an edge and for a record that becomes null, both towards all others."""
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
-        moved = bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
+        moved = sensitivity.bounded_edge_votes(degree_bound=self.degree_bound, taper=self.taper)
         epsilon = gaussian_epsilon(mu=moved * self._mu(self.votes_ratio), delta=self.delta)
         edge = self._proved(replace(self._stated, relation=Relation.EDGE), epsilon, scope=self.inference.scope)
-        moved = bounded_null_votes(self.taper)
+        moved = sensitivity.bounded_null_votes(self.taper)
         less = self if self.votes_ratio is None else self.model_copy(update={"votes_ratio": self.votes_ratio / moved})
         return edge, self._null(less._epsilon_under("node-null"))
 
@@ -295,13 +282,15 @@ class CappedStrangerVotes(CappedVotes, _ForStrangers):
 
     def beside(self) -> tuple[Guarantee, ...]:
         """Return the guarantee for a record that becomes null, towards all others."""
-        return (self._null(PoissonVotes._epsilon_under(self, "node-null")),)
+        return (self._null(mechanisms.PoissonVotes._epsilon_under(self, "node-null")),)
 
 
 def bounded_stranger_votes(request: MechanismRequest) -> BoundedStrangerVotes:
     """Build the mechanism of variant `node-remove-strangers`."""
     privacy = request.privacy
-    return BoundedStrangerVotes(**votes_fields(request), degree_bound=privacy.degree_bound, taper=privacy.taper)
+    return BoundedStrangerVotes(
+        **mechanisms.votes_fields(request), degree_bound=privacy.degree_bound, taper=privacy.taper
+    )
 
 
 def capped_votes(request: MechanismRequest) -> CappedVotes:
@@ -320,12 +309,12 @@ def _capped(request: MechanismRequest) -> dict[str, Any]:
     ids = request.counts.num_protected or request.num_train
     shares = (privacy.hub_share or 0.0,)  # shares of the voters' budget; receivers pay for the degrees
     return {
-        **votes_fields(request, shares, len(NOISE_READERS)),
+        **mechanisms.votes_fields(request, shares, len(mechanisms.NOISE_READERS)),
         "degree_floor": privacy.degree_floor,
         "degree_bound": max(ids - 1, 1) if privacy.degree_bound is None else privacy.degree_bound,
         "by_schema": privacy.degree_bound is not None,
         "margin": privacy.cap_margin or 0.0,
-        "degrees_ratio": share_ratio(request, privacy.degrees_share, shares),
-        "hubs_ratio": share_ratio(request, privacy.hub_share, shares),
+        "degrees_ratio": mechanisms.share_ratio(request, privacy.degrees_share, shares),
+        "hubs_ratio": mechanisms.share_ratio(request, privacy.hub_share, shares),
         "hub_limit": privacy.hub_limit,
     }

@@ -148,11 +148,16 @@ def always_votes(size: Size, epsilon: float | None, *, private_reader: bool = Tr
     share = SHARE_OF_FEW_WORDS if few else 0.3 if _scarce(size, epsilon) else 0.5
     reader: dict[str, Any] = READER_OF_FEW_WORDS if few else READER
     if private_reader and learns(size, epsilon):
-        reader = {**reader, "reader_share": READER_SHARE}
-    elif private_reader and epsilon is not None:
+        return learnt_votes(size, epsilon)
+    if private_reader and epsilon is not None:
         reader = {"choice_epsilon": round(CHOICE * epsilon, 6)}  # instead of a fixed one
     setting = own_records(size, epsilon, share)
     return _merged(setting, votes_share=share, vote_mass=MASS, **reader)
+
+
+def learnt_votes(size: Size, epsilon: float | None) -> Setting:
+    """Return the settings under node-null with a learnt reader, which starts from the fixed one."""
+    return _merged(always_votes(size, epsilon, private_reader=False), reader_share=READER_SHARE)
 
 
 def learns(size: Size, epsilon: float | None) -> bool:

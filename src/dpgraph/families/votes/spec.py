@@ -21,16 +21,9 @@ from dpgraph.engine.methods.spec import (
     Variant,
     captured,
 )
+from dpgraph.families.votes import removed_mechanism as removed
 from dpgraph.families.votes import rules
 from dpgraph.families.votes.mechanism import PoissonVotes, poisson_votes
-from dpgraph.families.votes.removed_mechanism import (
-    BoundedStrangerVotes,
-    CappedStrangerVotes,
-    CappedVotes,
-    bounded_stranger_votes,
-    capped_stranger_votes,
-    capped_votes,
-)
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import PredictionInput, Relation
 
@@ -41,111 +34,73 @@ Name = Literal["rigorous", "node-remove-capped", "node-remove-strangers", "node-
 class VotesTraining(RootBatches):
     """Batches of roots, and the share of steps whose parameters are averaged."""
 
-    averaged_share: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.0, description="Share of the steps, the last ones, whose parameters are averaged; 0: the last alone"
-    )
+    averaged_share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Share of the steps, the last ones, whose parameters are averaged; 0: the last alone"""
 
 
 class VotesPrivacy(Privacy):
     """Budget and settings of DP-Votes."""
 
-    variant: Name = Field(
-        default="rigorous",
-        description="rigorous (node-null; a node reads the buckets of its list), node-remove-capped (a node with all "
-        "its edges, one way: training nodes vote, others receive and read their own bucket alone; noisy degrees give "
-        "caps), node-remove-capped-strangers (the same, but a node reads the buckets of its list, too, which covers "
-        "all but the protected one and its neighbours), node-remove-strangers (for the same, all nodes vote, under a "
-        "public bound on degrees)",
-    )
-    votes_share: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.5, description="Share of the squared mu of all Gaussian parts for votes; 0: own records alone"
-    )
-    mean_share: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0,
-        description="The same for the mean of the rows, which keeps features and centres rows; 0: it is not released",
-    )
-    signed_rows: bool = Field(
-        default=False,
-        description="Features may be negative: the mean keeps all, and rows lose its direction only beyond its noise",
-    )
-    vote_mass: Annotated[float, Field(gt=0, le=1000)] = Field(
-        default=0.3, description="a: what a vote adds to the coordinate that counts voters"
-    )
-    degree_floor: Annotated[int, Field(ge=1, le=LARGE)] = Field(
-        default=8, description="m: votes weigh 1 / sqrt(max(d + 1, m)), which makes the epsilon of an edge small"
-    )
-    choice_epsilon: Annotated[float, Field(gt=0)] | None = Field(
-        default=None,
-        description="Part of epsilon for choosing, on training and validation nodes, how buckets are read; null: as "
-        "shrinkage and strength say",
-    )
-    shrinkage: Annotated[float, Field(ge=0, le=1000)] = Field(
-        default=1.0, description="kappa: buckets of mass m count m / (m^2 + (kappa noise std)^2), without a choice"
-    )
-    strength: Annotated[float, Field(ge=0, le=1000)] = Field(
-        default=2.0,
-        description="beta: weight of the reading next to the own prediction, without a choice; with node-remove-capped "
-        "in units of the noise, so that shrinkage has no part",
-    )
+    variant: Name = "rigorous"
+    """rigorous (node-null; a node reads the buckets of its list), node-remove-capped (a node with all its edges, one
+    way: training nodes vote, others receive and read their own bucket alone; noisy degrees give caps),
+    node-remove-capped-strangers (the same, but a node reads the buckets of its list, too, which covers all but the
+    protected one and its neighbours), node-remove-strangers (for the same, all nodes vote, under a public bound on
+    degrees)"""
+    votes_share: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    """Share of the squared mu of all Gaussian parts for votes; 0: own records alone"""
+    mean_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """The same for the mean of the rows, which keeps features and centres rows; 0: it is not released"""
+    signed_rows: bool = False
+    """Features may be negative: the mean keeps all, and rows lose its direction only beyond its noise"""
+    vote_mass: Annotated[float, Field(gt=0, le=1000)] = 0.3
+    """a: what a vote adds to the coordinate that counts voters"""
+    degree_floor: Annotated[int, Field(ge=1, le=LARGE)] = 8
+    """m: votes weigh 1 / sqrt(max(d + 1, m)), which makes the epsilon of an edge small"""
+    choice_epsilon: Annotated[float, Field(gt=0)] | None = None
+    """Part of epsilon for choosing, on training and validation nodes, how buckets are read; null: as shrinkage and
+    strength say"""
+    shrinkage: Annotated[float, Field(ge=0, le=1000)] = 1.0
+    """kappa: buckets of mass m count m / (m^2 + (kappa noise std)^2), without a choice"""
+    strength: Annotated[float, Field(ge=0, le=1000)] = 2.0
+    """beta: weight of the reading next to the own prediction, without a choice; with node-remove-capped in units of the
+    noise, so that shrinkage has no part"""
 
-    reader_share: Annotated[float, Field(ge=0, lt=1)] = Field(
-        default=0.0,
-        description="As votes_share, for learning from labels of training nodes how buckets are read, from the public "
-        "or chosen reader on; 0: none is learnt (variant rigorous)",
-    )
-    reader_steps: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=20, description="Steps in which a reader is learnt, full batches, each gradient clipped to norm 1"
-    )
-    reader_rate: Annotated[float, Field(gt=0, le=1000)] = Field(
-        default=3.0, description="Learning rate of the reader's steps"
-    )
-    one_hop: bool = Field(
-        default=False,
-        description="A node reads its own bucket alone, with all of beta, not those of its list (variant "
-        "rigorous; the others always do)",
-    )
-    label_votes: bool = Field(
-        default=True, description="Training nodes vote for their labels; false: all nodes vote as they predict"
-    )
-    rounds: Annotated[int, Field(ge=1, le=100)] = Field(
-        default=1,
-        description="Releases of buckets, which share votes_share alike; from the second on nodes vote as they predict "
-        "from the one before, read as shrinkage and strength say (variant rigorous)",
-    )
+    reader_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """As votes_share, for learning from labels of training nodes how buckets are read, from the public or chosen reader
+    on; 0: none is learnt (variant rigorous)"""
+    reader_steps: Annotated[int, Field(ge=1, le=1000)] = 20
+    """Steps in which a reader is learnt, full batches, each gradient clipped to norm 1"""
+    reader_rate: Annotated[float, Field(gt=0, le=1000)] = 3.0
+    """Learning rate of the reader's steps"""
+    one_hop: bool = False
+    """A node reads its own bucket alone, with all of beta, not those of its list (variant rigorous; the others always
+    do)"""
+    label_votes: bool = True
+    """Training nodes vote for their labels; false: all nodes vote as they predict"""
+    rounds: Annotated[int, Field(ge=1, le=100)] = 1
+    """Releases of buckets, which share votes_share alike; from the second on nodes vote as they predict from the one
+    before, read as shrinkage and strength say (variant rigorous)"""
 
-    raw_inference: bool = Field(
-        default=False,
-        description="A node's final scores are averaged with those of its list, whose records and edges no "
-        "epsilon covers (variant rigorous, votes_share 0)",
-    )
+    raw_inference: bool = False
+    """A node's final scores are averaged with those of its list, whose records and edges no epsilon covers (variant
+    rigorous, votes_share 0)"""
 
-    degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = Field(
-        default=None,
-        description="D: no list is longer, by a public schema and not by looking (variant node-remove-strangers; of "
-        "node-remove-capped optional: null: as many as there are other ids)",
-    )
-    taper: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        default=None,
-        description="kappa: 0: all votes weigh 1 / sqrt(D), 1: those of short lists up to twice as much (variant "
-        "node-remove-strangers)",
-    )
+    degree_bound: Annotated[int, Field(ge=1, le=LARGE)] | None = None
+    """D: no list is longer, by a public schema and not by looking (variant node-remove-strangers; of node-remove-capped
+    optional: null: as many as there are other ids)"""
+    taper: Annotated[float, Field(ge=0, le=1)] | None = None
+    """kappa: 0: all votes weigh 1 / sqrt(D), 1: those of short lists up to twice as much (variant
+    node-remove-strangers)"""
 
-    degrees_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None,
-        description="As votes_share, for the noisy degrees, of what receivers pay: not part of the sum (variant "
-        "node-remove-capped)",
-    )
-    cap_margin: Annotated[float, Field(ge=0, le=100)] | None = Field(
-        default=None,
-        description="z: a cap is the noisy degree plus z standard deviations of its noise (variant node-remove-capped)",
-    )
-    hub_share: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="As votes_share, for finding hubs first; null: they are not looked for (same variant)"
-    )
-    hub_limit: Annotated[float, Field(ge=1, le=LARGE)] | None = Field(
-        default=None,
-        description="H: receivers of a larger noisy number of voters are hubs, which receive no votes (same variant)",
-    )
+    degrees_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """As votes_share, for the noisy degrees, of what receivers pay: not part of the sum (variant node-remove-capped)"""
+    cap_margin: Annotated[float, Field(ge=0, le=100)] | None = None
+    """z: a cap is the noisy degree plus z standard deviations of its noise (variant node-remove-capped)"""
+    hub_share: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """As votes_share, for finding hubs first; null: they are not looked for (same variant)"""
+    hub_limit: Annotated[float, Field(ge=1, le=LARGE)] | None = None
+    """H: receivers of a larger noisy number of voters are hubs, which receive no votes (same variant)"""
 
     @model_validator(mode="after")
     def _bounded(self) -> Self:
@@ -336,9 +291,9 @@ SPECS = (
         CONTRACT,
         {
             "rigorous": Variant(PoissonVotes, poisson_votes, score),
-            "node-remove-capped": Variant(CappedVotes, capped_votes, score),
-            "node-remove-strangers": Variant(BoundedStrangerVotes, bounded_stranger_votes, score),
-            "node-remove-capped-strangers": Variant(CappedStrangerVotes, capped_stranger_votes, score),
+            "node-remove-capped": Variant(removed.CappedVotes, removed.capped_votes, score),
+            "node-remove-strangers": Variant(removed.BoundedStrangerVotes, removed.bounded_stranger_votes, score),
+            "node-remove-capped-strangers": Variant(removed.CappedStrangerVotes, removed.capped_stranger_votes, score),
         },
         (
             attack("rigorous", Relation.NODE_NULL),

@@ -12,7 +12,31 @@ from dpgraph.privacy.procedure import ClippedSum
 from dpgraph.privacy.public_numbers import expected_batch
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from dpgraph.privacy.accountants.double_mixture import MixturePair
+    from dpgraph.privacy.accountants.renyi import Orders
+
+
+class PairSteps(NoisySteps):
+    """Steps each of which one pair of laws dominates, in units of the clip norm."""
+
+    @property
+    def dominating_pair(self) -> Any:
+        """Return the pair of one step."""
+        raise NotImplementedError
+
+    def rdp(self, orders: Orders) -> np.ndarray:
+        """Return the Renyi divergences of all steps at `orders`."""
+        from dpgraph.privacy.accountants.composition import pair_rdp
+
+        return self.closed()[0] * pair_rdp(self.dominating_pair, orders)
+
+    def _composed(self) -> float:
+        """Return the epsilon of all steps by their privacy loss distributions."""
+        from dpgraph.privacy.accountants.composition import composed_epsilon
+
+        return composed_epsilon(self.dominating_pair, steps=self.closed()[0], delta=self.delta)
 
 
 class PoissonBatches(NoisySteps):

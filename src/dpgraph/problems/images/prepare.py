@@ -1,7 +1,5 @@
 """The step from raw images to the stored images of a task."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Classes of images."""
 
-from __future__ import annotations
-
 from dpgraph.problems.base import Problem
 
 PROBLEM = Problem(

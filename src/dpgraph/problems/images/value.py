@@ -1,7 +1,5 @@
 """The value that methods on images take, and its files."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

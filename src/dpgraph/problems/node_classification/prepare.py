@@ -1,7 +1,5 @@
 """The steps from a raw graph to the stored graph of a task: verify, split, remove edges, transform features, save."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

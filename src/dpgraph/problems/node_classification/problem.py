@@ -1,7 +1,5 @@
 """Classes of the nodes of one graph."""
 
-from __future__ import annotations
-
 from dpgraph.problems.base import Problem
 
 PROBLEM = Problem(

@@ -1,7 +1,5 @@
 """The operations of the pipeline on a graph."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -5,8 +5,6 @@ among all entities of the graph that is tested. After the last step, also in the
 alone, those of at most the median degree.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from dpgraph.config.record import Metric

@@ -1,7 +1,5 @@
 """The step from a raw graph to the stored relation of a task: edges become tuples, nodes entities."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which entities a relation joins."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from dpgraph.config.cell import Task

@@ -1,7 +1,5 @@
 """The value that methods on relations take, and its files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The operations of the pipeline on relations."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Parts of all kinds of tests: places of an artefact, comparisons of weighted sums of their means, and phrases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,23 +45,17 @@ class ClaimKind:
     """A way to decide claims of one kind: a module of `claims/kinds` declares it for a test of `config.claim_tests`."""
 
     test: type
-    compare: Callable[[Any, PaperResults, Sequence[DataSet], Comparisons], None]  # adds the test's comparisons
+    compare: Callable[[Any, PaperResults, Any, Comparisons], None]  # adds the test's comparisons on a data set
     holds: Callable[[Any], str]  # what would reproduce the claim, in words
     fails: Callable[[Any], str]  # what would contradict it
     has_points: Callable[[Any, DataSet], bool] = lambda test, data: has_targets(test, data)
     named_places: Callable[[Any], tuple[tuple[str, str], ...]] = lambda _: ()  # (artefact, task) that its terms name
+    together: bool = False  # whether `compare` takes all data sets at once
 
-
-def on_each(
-    compare: Callable[[Any, PaperResults, DataSet, Comparisons], None],
-) -> Callable[[Any, PaperResults, Sequence[DataSet], Comparisons], None]:
-    """Return a comparison of several data sets that looks at each of them alone."""
-
-    def compare_all(test: Any, suite: PaperResults, data_sets: Sequence[DataSet], comparisons: Comparisons) -> None:
-        for data in data_sets:
-            compare(test, suite, data, comparisons)
-
-    return compare_all
+    def run(self, test: Any, suite: PaperResults, data_sets: Sequence[DataSet], comparisons: Comparisons) -> None:
+        """Add the comparisons of a test on all data sets."""
+        for data in [data_sets] if self.together else data_sets:
+            self.compare(test, suite, data, comparisons)
 
 
 def has_targets(test: Any, data: DataSet) -> bool:

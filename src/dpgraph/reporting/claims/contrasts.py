@@ -19,8 +19,6 @@ the paper prints no larger difference; the size that the statement names, where 
 above the margin.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -3,8 +3,6 @@
 Only data sets of one setting with the same points (methods, values of a sweep, target epsilons) are averaged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 

@@ -4,8 +4,6 @@ Over all suites a part has the result of the suite that tests it with the most p
 its parts. A premise must hold in each suite that a part is taken from. Suites without rows decide no claim.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from html import escape

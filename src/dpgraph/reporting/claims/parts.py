@@ -6,8 +6,6 @@ is false is called so at most once in twenty (intersection-union). *Contradicted
 whose parts are true is called so at most once in twenty, however its parts depend on each other.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Kinds of tests, found as modules of `claims/kinds`, and claims that families compute, by name."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable, Iterable
 from functools import cache

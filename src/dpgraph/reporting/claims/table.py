@@ -1,7 +1,5 @@
 """The papers' claims, each tested on this suite's results."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -203,7 +201,7 @@ def _compared(
         comparisons.left |= dict.fromkeys(left)
         comparisons.absent += [one for one in left if not any(task.is_called((one,)) for task in every.values())]
     scope.add(tasks.values(), left if own else [t.label for i, t in named.items() if i not in tasks])
-    kind.compare(test, suite, list(data_sets_of(test, tasks, knowns)), comparisons)
+    kind.run(test, suite, list(data_sets_of(test, tasks, knowns)), comparisons)
     return ""
 
 
@@ -241,7 +239,7 @@ def _between_tasks(
         comparisons.absent += wanted if own else []
         return NOT_OWN
     scope.add(tasks.values(), ())
-    kind_of(test).compare(test, suite, [DataSet("", {}, tuple(tasks), by_name)], comparisons)
+    kind_of(test).run(test, suite, [DataSet("", {}, tuple(tasks), by_name)], comparisons)
     return ""
 
 

@@ -1,7 +1,5 @@
 """Style, sizes, panels and files of all figures. Prose belongs to the caption, never to the picture."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,6 @@
 On an axis of epsilon the suite's epsilons are ticks. It is logarithmic where epsilons span more than `WIDE`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 

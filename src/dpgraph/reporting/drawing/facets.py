@@ -1,7 +1,5 @@
 """Panels by task and target epsilon: series within a panel differ by their method only."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby

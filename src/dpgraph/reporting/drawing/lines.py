@@ -1,7 +1,5 @@
 """The lines of a figure: at most `MOST` methods, chosen by one rule; the caption names the others."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import pandas as pd

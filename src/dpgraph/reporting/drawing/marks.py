@@ -4,8 +4,6 @@ Every measured point has its mark. Only `CURVE` or more points are joined. Marks
 side by side (`Slot`), and no edge cuts a mark off.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

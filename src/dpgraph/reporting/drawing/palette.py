@@ -1,7 +1,5 @@
 """The looks of a figure's series: those that methods propose, made distinct; colours by value and class."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace

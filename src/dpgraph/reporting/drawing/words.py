@@ -1,7 +1,5 @@
 """Sentences of captions: intervals, printed numbers, missing results, and epsilons; and texts of legends."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from textwrap import fill, shorten

@@ -1,7 +1,5 @@
 """The first sentence of a suite's page, and its overview: the best proved row of each ranking."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from textwrap import shorten

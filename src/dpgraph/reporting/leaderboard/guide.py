@@ -1,11 +1,8 @@
 """The page docs/which-method.md and its data, which-method.csv, from the proved rows of all suites in docs/results."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +33,6 @@ PUBLISHABLE = {
 NOT_COVERED: dict[str, str] = {Scope.PARAMETERS: " (predictions are not covered)"}
 CONSTRUCTED = "constructed"  # in the label of a task that was made so that a graph must help
 PUBLISHED = ["data", "metric", "relation", "scope", "delta", "budget", "label", "mean", "low", "high", "n"]
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best row of a ranking: one data set, one relation and scope, one delta and budget, in one suite."""
-
-    row: dict[str, Any]
-    tied: int  # other methods that are not significantly different
 
 
 def guide(folder: Path, workflow: Path = WORKFLOW) -> str:
@@ -84,9 +73,9 @@ def best_rows(folder: Path) -> pd.DataFrame:
     """
     rows = _rows(folder)
     public = rows[rows["kind"] == PUBLIC].groupby(["data", "metric"])["mean"].max()
-    found = []
+    found: list[dict[str, Any]] = []
     for _, own in rows[rows["kind"] == PROVED].groupby(["relation", "scope"], sort=True):
-        found += [one.row | {"tied": one.tied} for one in _best(own)]
+        found += _best(own)
     best = pd.DataFrame(found, columns=list(rows.columns))
     without = [public.get((data, metric), math.nan) for data, metric in zip(best["data"], best["metric"], strict=True)]
     return best.assign(no_privacy=without, made=best["made"].astype(bool))
@@ -107,9 +96,10 @@ def _rows(folder: Path) -> pd.DataFrame:
     return rows.assign(made=made)
 
 
-def _best(own: pd.DataFrame) -> Iterator[Best]:
+def _best(own: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield the best row of every data set, metric, delta and budget; of several suites the one with the larger mean.
 
+    `tied` counts the other methods that are not significantly different.
     Of suites whose best is the same cell only the one of most seeds counts: the larger of its means would be chance.
     """
     for _, of_data in own.groupby(["data", "metric", "delta", "budget"], sort=True):
@@ -118,10 +108,10 @@ def _best(own: pd.DataFrame) -> Iterator[Best]:
             marked = of_suite[of_suite["best"].astype(str) == "True"]
             top = marked.loc[marked["mean"].astype(float).idxmax()].to_dict()
             alike = of_suite[(of_suite["tied"].astype(str) == "True") & (of_suite["label"] != top["label"])]
-            found.append(Best(top, alike["label"].nunique()))
-        found.sort(key=lambda one: -float(one.row["n"]))
-        longest = {(one.row["cell"], one.row["label"]): one for one in reversed(found)}
-        yield max(longest.values(), key=lambda one: float(one.row["mean"]))
+            found.append(top | {"tied": alike["label"].nunique()})
+        found.sort(key=lambda row: -float(row["n"]))
+        longest = {(row["cell"], row["label"]): row for row in reversed(found)}
+        yield max(longest.values(), key=lambda row: float(row["mean"]))
 
 
 def _line(relation: str, scope: str, own: pd.DataFrame) -> list[str]:

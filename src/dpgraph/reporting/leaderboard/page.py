@@ -4,8 +4,6 @@ The first is one file with its script and chart library in it and links to every
 each suite that a reader chooses.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ budget. Rows whose epsilon is not proved, and rows without privacy, are rankings
 how a page keeps the rows as values of a script.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Tables of noise and epsilons from calibrations, without training."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figures of bounds for relational learning: Rényi divergence of one step by order, epsilon by steps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

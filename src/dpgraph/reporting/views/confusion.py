@@ -1,7 +1,5 @@
 """Confusions: heat maps of true and predicted classes, and tables of the largest confusions of a reference."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

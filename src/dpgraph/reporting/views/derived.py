@@ -1,7 +1,5 @@
 """Metrics that aggregation derives for views from predictions and exposures of cells."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from functools import cache, partial

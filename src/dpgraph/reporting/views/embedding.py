@@ -1,7 +1,5 @@
 """Scatter plots of embeddings: a panel per task, method and target epsilon."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from textwrap import fill

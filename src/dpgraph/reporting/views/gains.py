@@ -1,7 +1,5 @@
 """Figures of gains over a reference, written at the mean degree and homophily of each graph."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -3,8 +3,6 @@
 Galleries are never shipped, since images may be faces.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

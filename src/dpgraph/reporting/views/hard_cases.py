@@ -1,7 +1,5 @@
 """Figures of hard cases: over the values of a sweep, or over epsilon."""
 
-from __future__ import annotations
-
 import pandas as pd
 
 from dpgraph.planning.plan import Plan

@@ -1,7 +1,5 @@
 """Tables of hyper-parameters: a block per data set, our settings and below them the paper's row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Model inversion: accuracy, distances and epsilons of attacked networks (Zhang 2021, chapter 4)."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -2,14 +2,12 @@
 
 A view is a module of this package, or a folder of modules. `VIEWS` names its functions, which are loaded when needed:
 - `table`: `make(plan, artefact_id, rows) -> MadeTable`;
-- `wide`: `forms(plan, artefact_id, frame) -> (frame, Table)` turns the long form into the paper's own layout;
+- `wide`: `make(plan, artefact_id, frame) -> Table` turns the long form into the paper's own layout;
 - `figure`: `draw(plan, artefact_id, rows) -> Drawn` (figure, points, caption);
 - `derived`: `metrics(plan) -> Derived`, metrics that aggregation computes from predictions and other files of cells.
 
 `rows` are those of results.parquet, or None without results: every place of the artefact then says "not run".
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,7 +62,7 @@ VIEWS: dict[str, ViewFunctions] = {
     "accounting": ViewFunctions(
         table="accounting:make", inputs=Inputs((SuiteFiles.CALIBRATIONS,), (SuiteFiles.CALIBRATIONS,))
     ),
-    "accuracy": ViewFunctions(table="accuracy.table:make", wide="accuracy.wide:forms"),
+    "accuracy": ViewFunctions(table="accuracy.table:make", wide="accuracy.wide:make"),
     "bounds": ViewFunctions(figure="bounds:draw", inputs=PLAN_ALONE),
     "class-wise": ViewFunctions(table="class_wise.display:make", figure="class_wise.display:draw", inputs=GRAPH_ROWS),
     "confusion": ViewFunctions(

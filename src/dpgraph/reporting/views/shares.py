@@ -1,7 +1,5 @@
 """Tables of the shares of a privacy budget."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables of data sets: our graph and, below it, the paper's row."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 
@@ -92,7 +90,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
         if row["status"] == "ok":
             numbers = [row["entries"] / 2, row["features"], row["classes"]]
             edges, features, classes = map(_counted, numbers)
-            degree = f"{row['mean_degree']:.1f}"
+            degree = DASH if math.isnan(row["mean_degree"]) else f"{row['mean_degree']:.1f}"
             ours = [formats.count(row["nodes"]), edges, degree, features, classes, _split(row, counted)]
             marks = (notes.number(row["counted"]),) if row["counted"] else ()
             rows.append([Text(row["task_label"], marks), Text("ours"), *map(Text, ours)])

@@ -1,7 +1,5 @@
 """Examples of subclasses (Zhang 2021, Figure 4.3): as k-means finds them, and as a public rule cuts a class."""
 
-from __future__ import annotations
-
 from textwrap import fill
 from typing import Any
 

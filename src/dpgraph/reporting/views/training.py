@@ -1,7 +1,5 @@
 """Figures of a metric along training, or against accuracy: a curve per method."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -11,14 +11,13 @@ from functools import partial
 import numpy as np
 
 from dpgraph.audits.cases import NODE_TEACHER_KINDS, Kind, prepared_of
-from dpgraph.audits.graphs import directed_graph
+from dpgraph.audits.graphs import directed_graph, random_edges
 from dpgraph.audits.result import Audit, AuditResult
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.families.pate.audit import CLASSES, TEACHERS, budget_of, judged, released
 from dpgraph.families.pate.nodes.prepared import PreparedNodeTeachers, votes_of
-from dpgraph.planning.resolve import resolve
 
 RECORDS, PUBLIC, FEATURES, SHARE = 60, 30, 6, 0.25  # training nodes, public ones; share of all pairs that are edges
 READS = ("own", "means")
@@ -41,17 +40,13 @@ def graph_of(public: int, edges: np.ndarray | None = None) -> Graph:
 
 def prepared(kind: Kind, value: Graph, reads: str, seed: int, caps: tuple[int, int]) -> PreparedNodeTeachers:
     """Return the prepared step of a cell with `TEACHERS` teachers that read `reads` and these caps."""
-    cell = resolve(
-        {
-            "task": {"dataset": "audit"},
-            "method": kind.method,
-            "model": {"components": 4},
-            "training": {"learning_rate": 0.1, "steps": 1, "teachers": TEACHERS, "teacher_reads": reads},
-            "privacy": budget_of(kind, caps),
-            "seeds": (0,),
-        }
-    )
-    return prepared_of(PreparedNodeTeachers, value, cell, RECORDS, seed=seed)
+    settings = {
+        "method": kind.method,
+        "model": {"components": 4},
+        "training": {"learning_rate": 0.1, "steps": 1, "teachers": TEACHERS, "teacher_reads": reads},
+        "privacy": budget_of(kind, caps),
+    }
+    return prepared_of(PreparedNodeTeachers, value, settings, RECORDS, seed=seed)
 
 
 def moved(kind: Kind, reads: str) -> int:
@@ -61,8 +56,7 @@ def moved(kind: Kind, reads: str) -> int:
     record and all its edges are inverted, or it leaves.
     """
     size, most = RECORDS + PUBLIC + 1, 0
-    upper = np.triu(numpy_generator("audits", "node teachers", "edges").random((size, size)) < SHARE, 1)
-    edges = upper | upper.T
+    edges = random_edges(numpy_generator("audits", "node teachers", "edges"), size, SHARE)
     value = graph_of(PUBLIC, edges)
     before = _votes(kind, value, reads)
     for node in range(0, RECORDS, 5):

@@ -17,6 +17,7 @@ from torch import Tensor
 from dpgraph.config.streams import split_number
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import Name, numpy_generator
+from dpgraph.data.adjacency import Csr
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN, VALIDATION
 from dpgraph.engine.preparation.base import Order
@@ -42,16 +43,8 @@ class NodeTeacherPlan:
         return astuple(self)
 
 
-@dataclass(frozen=True)
-class OwnerLists:
-    """Lists of a graph by owner, `ptr` (N + 1,) and `idx` (E,), as in `data.graph.Graph`."""
-
-    ptr: np.ndarray
-    idx: np.ndarray
-
-
 def node_teachers_votes(
-    rows: Tensor, labels: np.ndarray, lists: OwnerLists, train: np.ndarray, queries: np.ndarray, classes: int,
+    rows: Tensor, labels: np.ndarray, lists: Csr, train: np.ndarray, queries: np.ndarray, classes: int,
     plan: NodeTeacherPlan,
 ) -> np.ndarray:  # fmt: skip
     """Return the classes that teachers predict for the nodes `queries`, each fitted on its part of `train`.
@@ -61,7 +54,7 @@ def node_teachers_votes(
     Args:
         rows: (N, k) values of the nodes.
         labels: (N,) int64 classes; -1: no label, and no training record.
-        lists: Neighbours of each node.
+        lists: Start of each owner's list (N + 1,) and neighbours (E,), as of `data.graph.Graph`.
         train: Ids of the training nodes.
         queries: (Q,) ids of the public nodes.
         classes: Number of classes.
@@ -105,9 +98,9 @@ def even_parts(teachers: int, num_nodes: int, train: np.ndarray, *names: Name) -
     return parts
 
 
-def edges_in_views(lists: OwnerLists, parts: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def edges_in_views(lists: Csr, parts: np.ndarray, queries: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return owners and members of the edges that some teacher reads: within a part, or with a query at an end."""
-    owners, found = np.repeat(np.arange(len(parts)), np.diff(lists.ptr)), np.asarray(lists.idx, dtype=np.int64)
+    owners, found = np.repeat(np.arange(len(parts)), np.diff(lists[0])), np.asarray(lists[1], dtype=np.int64)
     queried = np.zeros(len(parts), dtype=bool)
     queried[queries] = True
     known = ((parts >= 0) | queried)[owners] & ((parts >= 0) | queried)[found]
@@ -212,7 +205,7 @@ def votes_of(graph: Graph, features: torch.Tensor, plan: NodeTeacherPlan) -> np.
     labels[train] = np.asarray(graph.labels)[train]
     queries = queries_of(graph, *plan.names)
     mean, axes = queries_axes(features, queries, plan.components)
-    lists = OwnerLists(np.asarray(graph.out_ptr), np.asarray(graph.out_idx))
+    lists = np.asarray(graph.out_ptr), np.asarray(graph.out_idx)
     rows = features @ axes - mean @ axes  # no second copy of the features
     return node_teachers_votes(rows, labels, lists, train, queries, graph.num_classes, plan)
 

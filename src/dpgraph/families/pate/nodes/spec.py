@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -38,11 +39,9 @@ class NodeStudentTraining(Training):
 
     student_weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of the student's parameters")] = 0.01
     teachers: Annotated[int, Field(ge=1, le=100_000, description="On disjoint parts of the training nodes")] = 100
-    teacher_reads: Literal["own", "means"] = Field(
-        default="own",
-        description="own (features of a node) or means (twice the mean over a node and its list, within the teacher's "
-        "own part and the public nodes)",
-    )
+    teacher_reads: Literal["own", "means"] = "own"
+    """own (features of a node) or means (twice the mean over a node and its list, within the teacher's own part and the
+    public nodes)"""
     teacher_ridge: Annotated[float, Field(gt=0, le=1e6, description="Penalty of a teacher's ridge regression")] = 0.1
 
 
@@ -156,8 +155,10 @@ def small(reads: str, private: bool) -> dict[str, Any]:
 
 TRAIN = "dpgraph.families.pate.nodes.train:NodePate"
 
+on_graphs = partial(MethodSpec, look=look, inference=own_record, seconds=seconds)
+
 SPECS = (
-    MethodSpec(
+    on_graphs(
         "dp-node-pate",
         "A student of teachers on disjoint parts of the training nodes, whose noisy votes label public nodes.",
         TRAIN,
@@ -166,26 +167,17 @@ SPECS = (
         {"rigorous": Variant(NodeGnmax, node_gnmax, score)},
         (
             AttackCase(
-                reads="node teachers",
-                batches=Batches.NONE,
-                clipping=Clipped.NOTHING,
-                relation=Relation.TRAINING_NODE,
+                reads="node teachers", batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.TRAINING_NODE
             ),
         ),
-        look=look,
-        inference=own_record,
-        seconds=seconds,
         rules={"by-noise": by_noise},
     ),
-    MethodSpec(
+    on_graphs(
         "node-pate",
         "The same without noise: the majority of the teachers labels the public nodes.",
         TRAIN,
         NodePateCell,
         {"means": small("means", False)},
-        look=look,
-        inference=own_record,
-        seconds=seconds,
         rules={"parts-of-20": without_noise},
     ),
 )

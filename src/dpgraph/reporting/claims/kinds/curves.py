@@ -4,8 +4,6 @@ near-best compares values of a sweep with its best one, smaller-range the ranges
 the steps of training.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise, permutations
 
@@ -23,7 +21,6 @@ from dpgraph.reporting.claims.comparing import (
     contrast_of,
     each,
     in_points,
-    on_each,
     where_tested,
 )
 from dpgraph.reporting.claims.contrasts import Above, Contrast, Strength, contrast
@@ -331,10 +328,10 @@ def _near_best_holds(test: NearBest) -> str:
 
 
 KINDS = (
-    ClaimKind(Monotone, on_each(compare_curves), _monotone_holds, _monotone_fails, can_be_drawn),
+    ClaimKind(Monotone, compare_curves, _monotone_holds, _monotone_fails, can_be_drawn),
     ClaimKind(
         Constant,
-        on_each(compare_curves),
+        compare_curves,
         lambda test: (
             f"any two values of {_named(test)}{_ends(test)} differ by less than {in_points(test.within)}"
             + where_tested(test)
@@ -344,14 +341,14 @@ KINDS = (
     ),
     ClaimKind(
         PeakInside,
-        on_each(compare_curves),
+        compare_curves,
         lambda test: f"some value inside {_named(test)}{_ends(test)} is above both ends{where_tested(test)}",
         lambda test: f"one end is above every value inside{where_tested(test, against=True)}",
         can_be_drawn,
     ),
     ClaimKind(
         NearBest,
-        on_each(compare_near_best),
+        compare_near_best,
         _near_best_holds,
         lambda test: (
             f"one of these values is more than {in_points(test.within)} below another"
@@ -360,13 +357,13 @@ KINDS = (
     ),
     ClaimKind(
         SmallerRange,
-        on_each(compare_ranges),
+        compare_ranges,
         lambda test: f"{each(test.methods)} varies less in {test.artefact} than in {test.than}{where_tested(test)}",
         lambda test: f"the range in {test.artefact} is the larger one{where_tested(test, against=True)}",
     ),
     ClaimKind(
         RiseAndFall,
-        on_each(compare_along),
+        compare_along,
         lambda test: f"in {test.artefact} {each(test.methods)} is higher at some evaluation than at its first and last",
         lambda test: f"in {test.artefact} the first or the last evaluation is higher than all between",
     ),

@@ -1,7 +1,5 @@
 """Claims on distances of model inversion: every-class and at-equal-accuracy."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +8,7 @@ import pandas as pd
 from dpgraph.config.claim_tests import AtEqualAccuracy, EveryClass
 from dpgraph.planning.plan import Entry
 from dpgraph.problems.images.exposure import BY_CLASS
-from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, Known, PaperResults, add, any_of, each, on_each
+from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, Known, PaperResults, add, any_of, each
 from dpgraph.reporting.claims.contrasts import contrast
 from dpgraph.reporting.claims.verdicts import Comparisons, Place, compared
 from dpgraph.reporting.paper_values import paper_class_values
@@ -121,13 +119,13 @@ def _curve(
 KINDS = (
     ClaimKind(
         EveryClass,
-        on_each(compare_every_class),
+        compare_every_class,
         lambda test: f"in {test.artefact} {test.higher} is above {test.lower} in each class",
         lambda test: f"in {test.artefact} {test.higher} is below {test.lower} in one class",
     ),
     ClaimKind(
         AtEqualAccuracy,
-        on_each(compare_at_equal_accuracy),
+        compare_at_equal_accuracy,
         lambda test: (
             f"in {test.artefact} {test.higher} is above {each(test.lower)} at equal accuracy: the least, the "
             "middle and the largest that both reach"

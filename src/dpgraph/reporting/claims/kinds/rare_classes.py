@@ -8,8 +8,6 @@ The data sets of a claim are one test: the mean of their correlations, each weig
 variance under the null, against orders of the classes within each data set.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -184,5 +182,6 @@ KINDS = (
             "over the classes of all data sets"
         ),
         lambda _: "the rank correlation has the other sign, over the classes of all data sets",
+        together=True,
     ),
 )

@@ -1,7 +1,5 @@
 """Accuracy tables: one row per entry of an artefact, ours next to the paper's."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,9 +1,7 @@
 """Accuracy tables in the paper's own layout: the paper's value above ours, which has its 95 % interval.
 
-The wide form only places rows of the long form, so both give the same numbers.
+The wide form only places rows of the long form, whose CSV file has the numbers of both.
 """
-
-from __future__ import annotations
 
 import math
 import re
@@ -57,13 +55,13 @@ class Wide:
     lines: tuple[Line, ...]
 
 
-def forms(plan: Plan, artefact_id: str, long: pd.DataFrame) -> tuple[pd.DataFrame, Table]:
-    """Return the wide form of the rows of `accuracy_table`, as numbers and as a table."""
+def make(plan: Plan, artefact_id: str, long: pd.DataFrame) -> Table:
+    """Make the wide form of the rows of `accuracy_table`."""
     artefact = plan.artefacts[artefact_id]
     layout = artefact.layout
     wide = _by_data_set(plan, artefact_id, long) if layout is None else _by_layout(layout, long)
     deltas = _deltas(long) if layout is None else []  # heads of a layout's blocks name delta
-    return _numbers(wide), _display(heading(plan, artefact_id), wide, long, chance.shown_as(artefact), deltas)
+    return _display(heading(plan, artefact_id), wide, long, chance.shown_as(artefact), deltas)
 
 
 def _by_data_set(plan: Plan, artefact_id: str, long: pd.DataFrame) -> Wide:
@@ -259,26 +257,3 @@ def _range(values: Iterable[float]) -> str:
     ends = dict.fromkeys(formats.epsilon(value) for value in numbers[:1] + numbers[-1:])
     others = sorted({formats.epsilon(value) for value in values if not math.isfinite(value)})
     return " or ".join([*(["–".join(ends)] if ends else []), *others])
-
-
-def _numbers(wide: Wide) -> pd.DataFrame:
-    """Return a row for each line: each column's value with the paper's standard deviation or our interval."""
-    names = [f"{span}: {head}" if span else head for span, head in zip(wide.spans, wide.heads, strict=True)]
-    return pd.DataFrame([_line_numbers(line, names) for line in wide.lines])
-
-
-def _line_numbers(line: Line, names: Sequence[str]) -> dict[str, Any]:
-    rows = [] if line.printed else _private(line)
-    columns: dict[str, Any] = {"block": line.block, "line": line.label, "target_epsilon": line.target}
-    for mode in protection.MODES:
-        columns[f"eps_{mode}"] = _range(row[f"eps_{mode}"] for row in rows)
-    for name in ("relation", "scope"):
-        columns[name] = "; ".join(dict.fromkeys(protection.both(row, name) for row in rows))
-    for name, row in zip(names, line.cells, strict=True):
-        given = row or {}
-        mean, std = ("published_value", "published_std") if line.printed else ("mean", "std")
-        columns[name] = given.get(mean, math.nan)
-        columns[f"{name} std"] = given.get(std, math.nan)
-        for end in ("ci_low", "ci_high"):
-            columns[f"{name} {end}"] = math.nan if line.printed else given.get(end, math.nan)
-    return columns

@@ -1,7 +1,5 @@
 """Class-wise tables and figures: what privacy costs rare classes, and the accuracy of each class."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,13 +1,10 @@
 """Accuracy by class, ordered by frequency in training, in long form (Daigavane et al., Figure 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy.stats import rankdata
 
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import EntryRun, counterparts, described, prepend_columns
@@ -122,11 +119,7 @@ def rank_correlations(values: ClassValues, reference: ClassValues) -> np.ndarray
     compared = class_losses(values, reference)
     if compared.shape[1] < 3:
         return np.full(len(compared), np.nan)
-    ranks = rankdata(compared, axis=1)
-    frequency = rankdata(values.frequency)
-    ranks, frequency = ranks - ranks.mean(axis=1, keepdims=True), frequency - frequency.mean()
-    scale = np.sqrt((ranks**2).sum(axis=1) * (frequency**2).sum())
-    return np.divide(ranks @ frequency, scale, out=np.full(len(compared), np.nan), where=scale > 0)
+    return pd.DataFrame(compared).corrwith(pd.Series(values.frequency), axis=1, method="spearman").to_numpy()
 
 
 def class_losses(values: ClassValues, reference: ClassValues) -> np.ndarray:

@@ -4,8 +4,6 @@ Members of a seed are its roots; the other candidates are non-members. Each seed
 attacks ask whether a node's label had a loss in training; the guarantee also covers its features and edges.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import reduce
@@ -82,11 +80,9 @@ def bound_of(entry: Entry, outcome: EntryResult) -> Bound | None:
 
 def roc(scores: np.ndarray, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return (FPR, TPR) of the tests "score >= t", from (0, 0) to (1, 1); equal scores share a threshold."""
-    order = np.argsort(-scores, kind="stable")
-    ranked, hits = scores[order], members[order]
-    ends = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
-    fpr, tpr = np.cumsum(~hits)[ends] / (~hits).sum(), np.cumsum(hits)[ends] / hits.sum()
-    return np.append(0.0, fpr), np.append(0.0, tpr)
+    from sklearn.metrics import roc_curve
+
+    return roc_curve(members, scores, drop_intermediate=False)[:2]  # type: ignore[no-any-return]
 
 
 def tpr_at(curve: tuple[np.ndarray, np.ndarray], rates: np.ndarray) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Tables and figures of membership inference: measures of both attacks, ROC curves, and bounds of the proved ε."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Chosen settings: from the searches of a suite to workflow/settings/<name>.yaml, which other suites read."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any

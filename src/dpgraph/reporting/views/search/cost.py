@@ -1,7 +1,5 @@
 """The privacy cost of a hyper-parameter search: the epsilon of releasing its best run, or why none holds."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain

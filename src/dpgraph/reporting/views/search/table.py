@@ -1,7 +1,5 @@
 """Tables of hyper-parameter searches: trials ranked on validation data, and the epsilon of selecting the best one."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Sweep figures: accuracy against the values of one hyper-parameter, a panel per task and target epsilon."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables of sweeps: for each value ours, both epsilons, the paper's number, and the cost of privacy."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -12,8 +12,6 @@ for Data Analysis, 1995): the sums of squares are divided by draws of their chi-
 function of the three parts, such as shares, too.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

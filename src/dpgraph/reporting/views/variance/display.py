@@ -1,7 +1,5 @@
 """Tables and figures of variance components: every run as a dot, and shares of the variance as bars."""
 
-from __future__ import annotations
-
 import math
 from textwrap import fill
 from typing import Any

@@ -1,11 +1,23 @@
-"""Claims that compare two methods at a time: greater, similar, growing-gap and acted."""
+"""Claims on means of methods.
 
-from __future__ import annotations
+greater, similar, growing-gap and acted compare two methods at a time; above-chance and regime say how high a mean is;
+weighted-sum compares drops, or shares of another method's accuracy.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dpgraph.config.claim_tests import Acted, Greater, GrowingGap, Similar
+from dpgraph.config.claim_tests import (
+    AboveChance,
+    Acted,
+    Greater,
+    GrowingGap,
+    Regime,
+    Similar,
+    WeightedMean,
+    WeightedSum,
+)
+from dpgraph.reporting.chance import METRIC as MAJORITY
 from dpgraph.reporting.claims.comparing import (
     ClaimKind,
     DataSet,
@@ -18,7 +30,6 @@ from dpgraph.reporting.claims.comparing import (
     chosen_targets,
     each,
     in_points,
-    on_each,
     where_tested,
 )
 from dpgraph.reporting.claims.verdicts import Comparisons
@@ -134,17 +145,124 @@ def _pairs_said(test: Similar | Acted) -> str:
     return ", ".join(f"{one} and {two}" for one, two in test.pairs)
 
 
+def compare_with_chance(test: AboveChance, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+    """Add that each method is above the share of the largest class of the test nodes, from the same rows."""
+    for where, (entry, outcome) in _places(test, data, comparisons):
+        chance = suite.results.outcome(entry, MAJORITY)
+        if not chance.ok:
+            comparisons.missing.append(f"{where}: the share of the largest class is not known")
+            continue
+        add(f"{where} − chance", [(1.0, (entry, outcome)), (-1.0, (entry, chance))], 0.0, comparisons)
+
+
+def compare_with_print(test: Regime, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+    """Add that each method is above `least`, or less than `within` below what the paper prints."""
+    for where, (entry, outcome) in _places(test, data, comparisons):
+        printed = outcome.printed.get(entry.suite_task.published or "")
+        if test.within is not None and printed is None:
+            comparisons.missing.append(f"{where}: the paper prints no number for it")
+            continue
+        least = float(printed or 0.0) - test.within if test.within is not None else float(test.least or 0.0)
+        add(where, [(1.0, (entry, outcome))], least, comparisons)
+
+
+def _places(test: AboveChance | Regime, data: DataSet, comparisons: Comparisons) -> Iterator[tuple[str, Place]]:
+    """Yield each place of the test's methods at its targets, with words for where it is."""
+    for method in test.methods:
+        own = [place for place in data.places(test.artefact) if place[0].method_id == method]
+        own = [place for place in own if test.values is None or place[0].value in test.values]
+        if not own:
+            comparisons.missing.append(f"{data.label}, {method}: not in this suite")
+        for value in dict.fromkeys(entry.value for entry, _ in own):
+            at_value = {place[0].target_epsilon: place for place in own if place[0].value == value}
+            named = data.label if value is None else f"{data.label}, {value}"
+            for target in chosen_targets(at_value, test.at):
+                if target in at_value:
+                    yield f"{named}, {method}{at_target(target)}", at_value[target]
+                else:
+                    comparisons.missing.append(f"{named}, {method}{at_target(target)}: not in this suite")
+
+
+def _regime_holds(test: Regime) -> str:
+    least = f"above {test.least:g}" if test.within is None else f"less than {in_points(test.within)} below print"
+    return f"{each(test.methods)} is {least}{where_tested(test)}"
+
+
+def _not_so(test: AboveChance | Regime) -> str:
+    return f"one of them does not{where_tested(test, against=True)}"
+
+
+def compare_weighted_sum(test: WeightedSum, suite: PaperResults, data: DataSet, comparisons: Comparisons) -> None:
+    """Add the one comparison of a weighted sum."""
+    terms, names = [], []
+    for term in test.terms:
+        own, target = _of_term(term, data.places(term.artefact or test.artefact, term.task))
+        task = "" if term.task is None else f" on {term.task}"
+        value = "" if term.value is None else f" ({term.value})"
+        name = f"{term.method}{value}{task}{at_target(target)}"
+        if target not in own:
+            comparisons.missing.append(f"{data.label}: {name} is not in this suite")
+            return
+        terms.append((term.times, own[target]))
+        weight = "" if abs(term.times) == 1 else f"{abs(term.times):g} "
+        names.append(f"{_sign(term)} {weight}{name}")
+    add(f"{data.label}, {' '.join(names).removeprefix('+ ')}".removeprefix(", "), terms, test.above, comparisons)
+
+
+def has_terms(test: WeightedSum, data: DataSet) -> bool:
+    """Return whether the suite has every term on the data set."""
+    found = (_of_term(term, data.places(term.artefact or test.artefact, term.task)) for term in test.terms)
+    return all(target in own for own, target in found)
+
+
+def _of_term(term: WeightedMean, known: Known) -> tuple[dict[float | None, Place], float | None]:
+    """Return the places of the term's method and value by target epsilon, and the target that is meant."""
+    own = {
+        entry.target_epsilon: (entry, outcome)
+        for entry, outcome in known
+        if (entry.method_id, entry.value) == (term.method, term.value)
+    }
+    return own, chosen_targets(own, "largest-epsilon" if term.epsilon is None else (term.epsilon,))[0]
+
+
+def _sign(term: WeightedMean) -> str:
+    return "−" if term.times < 0 else "+"
+
+
+def _named_places(test: WeightedSum) -> tuple[tuple[str, str], ...]:
+    named = ((term.artefact or test.artefact, term.task) for term in test.terms if term.task is not None)
+    return tuple(dict.fromkeys(named))
+
+
+def _where(test: WeightedSum, against: bool = False) -> str:
+    return "" if _named_places(test) else where_tested(test, against)
+
+
+def _sum_holds(test: WeightedSum) -> str:
+    terms = " ".join(
+        f"{_sign(term)} {abs(term.times):g} {term.method}"
+        + "".join(f" ({text})" for text in (term.value, term.task) if text)
+        + (f" at ε = {term.epsilon:g}" if term.epsilon is not None else "")
+        for term in test.terms
+    )
+    return f"{terms.removeprefix('+ ')} is above {in_points(test.above)}{_where(test)}"
+
+
+def _sum_fails(test: WeightedSum) -> str:
+    return f"it is below {in_points(test.above)}{_where(test, against=True)}"
+
+
 KINDS = (
-    ClaimKind(Greater, on_each(compare_greater), _greater_holds, _greater_fails),
+    ClaimKind(Greater, compare_greater, _greater_holds, _greater_fails),
     ClaimKind(
         Similar,
-        on_each(compare_similar),
+        compare_similar,
         lambda test: f"{_pairs_said(test)} differ by less than {in_points(test.within)}{where_tested(test)}",
         lambda test: f"one pair differs by more than {in_points(test.within)}{where_tested(test, against=True)}",
     ),
     ClaimKind(
         GrowingGap,
-        on_each(compare_gaps),
+        compare_gaps,
         lambda test: (
             f"{test.better} gains on {each(test.worse)} from the smallest ε to the largest" + where_tested(test)
         ),
@@ -152,8 +270,16 @@ KINDS = (
     ),
     ClaimKind(
         Acted,
-        on_each(compare_acted),
+        compare_acted,
         lambda test: f"{_pairs_said(test)} differ from seed to seed{where_tested(test)}",
         lambda test: f"one of them does not{where_tested(test, against=True)}",
     ),
+    ClaimKind(
+        AboveChance,
+        compare_with_chance,
+        lambda test: f"{each(test.methods)} is above the share of the largest class{where_tested(test)}",
+        _not_so,
+    ),
+    ClaimKind(Regime, compare_with_print, _regime_holds, _not_so),
+    ClaimKind(WeightedSum, compare_weighted_sum, _sum_holds, _sum_fails, has_terms, _named_places),
 )

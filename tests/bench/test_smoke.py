@@ -1,0 +1,54 @@
+"""The smoke test of a GPU, on the CPU: every part fills its lines, and one that fails keeps no other from running."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from functools import partial
+
+import pytest
+
+from bench import smoke
+from bench.peers_problem import Problems
+from bench.steps import StepSetting
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch):
+    monkeypatch.setattr(smoke, "SETTINGS", (StepSetting("mlp", 0, 1, 20), StepSetting("gcn", 1, 3, 20)))
+
+
+def test_each_part_has_its_lines_and_a_failure_its_reason():
+    parts = {
+        "steps": partial(smoke.step_lines, nodes=400),
+        "peers": partial(smoke.peer_lines, problems=Problems(nodes=600, width=20)),
+        "broken": lambda device, folder: iter(
+            [("it", smoke._last_line("-c", "print('x'); raise SystemExit('a | b')"))]
+        ),
+    }
+    text, well = smoke.smoke("cpu", parts)
+    assert not well
+    for found in ("mlp, r = 0, m = 20: private captured", "gcn: dpgraph", "RuntimeError: a / b", "seconds in all"):
+        assert found in text
+    assert "call by call" in text
+
+
+def test_tests_of_a_device_are_found():
+    """Each file has one that is skipped where there is no GPU, so that the choice by name finds it."""
+    listed = smoke._last_line("-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "-k", smoke.SELECTED,
+                              *smoke.TESTS)  # fmt: skip
+    assert int(listed.split("/")[0]) > 140
+
+
+def test_the_last_line_of_a_command_is_without_colours():
+    assert smoke._last_line("-c", r"print('a'); print('\x1b[32m== 3 passed ==\x1b[0m'); print()") == "3 passed"
+
+
+def test_a_command_that_takes_too_long_ends_with_its_children(monkeypatch, tmp_path):
+    monkeypatch.setattr(smoke, "LONGEST", 3)
+    late = tmp_path / "late"
+    script = f"import subprocess, time; subprocess.Popen('sleep 6; touch {late}', shell=True); time.sleep(60)"
+    with pytest.raises(subprocess.TimeoutExpired):
+        smoke._last_line("-c", script)
+    time.sleep(6)
+    assert not late.exists()
