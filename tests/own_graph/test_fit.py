@@ -274,7 +274,7 @@ def test_every_part_of_a_release_is_charged(choice):
     from dp_accounting.pld import privacy_loss_distribution as pld
 
     numbers = PublicNumbers(4000, 4000, 4, mean_degree=30.0, features=700)
-    what = budgeted("votes", numbers, epsilon=4.0 if choice else 1.0)
+    what = budgeted("votes", numbers, epsilon=4.0 if choice else 1.0, all_outputs=not choice)
     mechanism = what.mechanism
     assert (what.choice > 0) == choice
     steps, noise = mechanism.closed()
@@ -294,7 +294,7 @@ def test_every_part_of_a_release_is_charged(choice):
 
 def test_a_reader_that_was_chosen_is_paid_for_released_and_used(tmp_path):
     own = small(size=2500)
-    fitted = fit(own, 4.0, out=tmp_path / "out")
+    fitted = fit(own, 4.0, method="votes", out=tmp_path / "out")
     assert fitted.card["choice_epsilon"] == 0.2
     header = load(tmp_path / "out").header
     assert BucketReader(header.shrinkage, header.strength) in READERS

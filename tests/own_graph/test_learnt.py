@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -35,8 +36,9 @@ def test_predictions_are_good_where_noise_is_small():
 
 
 def test_it_is_asked_for_by_name():
-    for kind in ("auto", "votes"):
-        assert budgeted(kind, NUMBERS, epsilon=4.0).mechanism.reader_ratio is None
+    assert budgeted("votes", NUMBERS, epsilon=4.0).mechanism.reader_ratio is None
+    assert budgeted("auto", NUMBERS, epsilon=4.0).kind == "votes-learnt"
+    assert budgeted("auto", replace(NUMBERS, mean_degree=4.0), epsilon=1.0).kind == "votes"
     what = budgeted("votes-learnt", NUMBERS, epsilon=4.0)
     assert what.mechanism.reader_mu**2 / what.mu**2 == pytest.approx(0.03)
     assert what.mechanism.votes_mu / what.mu == pytest.approx(np.sqrt(0.5))
@@ -50,7 +52,7 @@ def test_all_of_it_is_charged_under_every_relation_that_the_card_states():
     assert len(parts) == 4
     assert what.mu == pytest.approx(np.sqrt(sum(parts)))
     assert what.epsilon == pytest.approx(gaussian_epsilon(mu=what.mu, delta=mechanism.delta))
-    assert what.epsilon == pytest.approx(plain.epsilon, rel=1e-4)
+    assert what.epsilon == pytest.approx(plain.epsilon, rel=1e-3)
     votes = mechanism.votes_mu**2 * 2 / mechanism.degree_floor
     edge = gaussian_epsilon(mu=np.sqrt(votes + 16 * mechanism.reader_mu**2), delta=mechanism.delta)
     assert what.epsilon_of(Relation.EDGE) == pytest.approx(edge)
@@ -63,7 +65,7 @@ def test_the_card_says_what_was_released_and_what_an_edge_has(tmp_path):
     edges = {
         name: next(one["epsilon"] for one in card["beside"] if one["relation"] == "edge") for name, card in made.items()
     }
-    assert edges["votes-learnt"] > 1.5 * edges["votes"]
+    assert edges["votes-learnt"] > 1.3 * edges["votes"]  # whose choice of a reader an edge moves, too
     assert any("20 steps in which a reader of buckets is learnt" in text for text in made["votes-learnt"]["releases"])
     assert not any("a reader of buckets is learnt" in text for text in made["votes"]["releases"])
     text = (tmp_path / "votes-learnt/release/card.md").read_text()

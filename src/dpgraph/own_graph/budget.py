@@ -334,7 +334,7 @@ def _rule(kind: str, numbers: PublicNumbers, relation: Relation, all_outputs: bo
             "it reads no edge, so no edge needs protection: expected another --relation",
         )
     if relation is Relation.EDGE or all_outputs:
-        return lambda epsilon: rules.always_votes(size, epsilon, private_reader=False)
+        return lambda epsilon: rules.always_votes(size, epsilon, choice=False)
     of_kind: dict[str, Rule] = {
         "auto": lambda epsilon: rules.votes(size, epsilon),
         "votes": lambda epsilon: rules.always_votes(size, epsilon),

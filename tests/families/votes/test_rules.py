@@ -23,6 +23,7 @@ from dpgraph.data.records import TEST
 from dpgraph.data.registry import entry
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method, spec
+from dpgraph.families.votes import rules
 from dpgraph.families.votes.caps import best_caps
 from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.families.votes.rules import (
@@ -45,6 +46,7 @@ from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.problems.base import Size, size_by_registry
 from dpgraph.problems.node_classification.prepare import build
+from tests.plans import plan_of
 
 SMALL = Size(nodes=3000, entries=16_000, features=2900, classes=7, train_nodes=2100)
 DENSE = Size(
@@ -130,14 +132,29 @@ def test_descent_does_not_swing_on_records_of_few_words() -> None:
     assert own_records(DENSE, 2.0)["training"]["learning_rate"] == round(stable_rate(DENSE, 0.9), 3)
 
 
-def test_a_reader_is_chosen_and_paid_for_where_many_judge_it() -> None:
-    """8,000 training nodes times epsilon; else records of few words trust neighbours more."""
-    for size, epsilon, chosen in ((SMALL, 2.0, False), (SMALL, 4.0, True), (DENSE, 0.5, False), (DENSE, 1.0, True)):
+def test_a_reader_is_learnt_where_many_votes_of_a_class_add_up_else_chosen() -> None:
+    """Mean degree times N mu / C of 1,750; a learnt one starts from the fixed one, where few words trust votes more."""
+    for size, epsilon, learnt in ((SMALL, 2.0, False), (SMALL, 8.0, True), (DENSE, 0.5, True), (DENSE, 1.0, True)):
+        heard = size.entries / size.nodes * size.train_nodes * rules._mu(size, epsilon) / size.classes
+        assert (heard >= 1750) is learnt is rules.learns(size, epsilon)
         privacy = votes(size, epsilon)["privacy"]
-        assert privacy.get("choice_epsilon") == (epsilon / 20 if chosen else None)
-        assert ("strength" in privacy) is not chosen
-    assert votes(DENSE, 0.5)["privacy"]["strength"] > votes(SMALL, 2.0)["privacy"]["strength"]
+        assert privacy.get("choice_epsilon") == (None if learnt else epsilon / 20)
+        assert privacy.get("reader_share", 0) == (0.03 if learnt else 0)
+        assert ("strength" in privacy) is learnt
+    assert votes(DENSE, 0.5)["privacy"]["strength"] > votes(SMALL, 8.0)["privacy"]["strength"]
     assert votes(DENSE, 0.5)["privacy"]["votes_share"] == 0.7
+
+
+def test_the_claim_on_readers_names_those_that_the_rule_takes() -> None:
+    plan = plan_of("votes")
+    claim = plan.experiments["votes"].claims["OV25"]
+    taken = {(term.task, term.epsilon, term.value) for part in claim.parts for term in part.terms if term.times > 0}
+    tasks = {entry.task_id: entry.cell.task for entry in plan.entries_of("votes/readers")}
+    assert len(taken) == 2 * len(tasks) == 12
+    for task, epsilon, value in taken:
+        dataset = tasks[task]
+        size = size_by_registry(dataset, entry(dataset.dataset))
+        assert value == ("learnt" if rules.learns(size, epsilon) else "chosen")
 
 
 def test_where_few_votes_would_add_up_there_are_none() -> None:
@@ -263,7 +280,7 @@ def test_a_rule_needs_a_target_and_its_name() -> None:
 
 
 def test_suite_votes_takes_its_settings_from_rules() -> None:
-    plan = load_plan(Config(suite="votes"), Path("workflow"))
+    plan = plan_of("votes")
     assert unequal(plan) == []
     ruled = {entry.method_id for entry in plan.entries if entry.cell.slug in plan.by_public_rule}
     strangers = {"votes-strangers", "votes-remove-strangers"}

@@ -128,13 +128,13 @@ def own_graph_cell(setting: Setting, *, roots: int, labelled: int, privacy: Sett
 
 
 def votes(size: Size, epsilon: float | None) -> Setting:
-    """Return the settings under node-null; without votes if few would add up."""
+    """Return the settings under node-null: own records, votes with a chosen reader, or with a learnt one."""
     if _scarce(size, epsilon) and size.entries / size.nodes * size.classes < FEWEST_VOTES:
         return own_records(size, epsilon)
-    return always_votes(size, epsilon)
+    return learnt_votes(size, epsilon) if learns(size, epsilon) else always_votes(size, epsilon)
 
 
-def always_votes(size: Size, epsilon: float | None, *, private_reader: bool = True) -> Setting:
+def always_votes(size: Size, epsilon: float | None, *, choice: bool = True) -> Setting:
     """Return the settings under node-null, votes included however few add up.
 
     Votes get 0.3 of the squared mu where training needs the rest, else 0.5, and more where records say little.
@@ -142,14 +142,12 @@ def always_votes(size: Size, epsilon: float | None, *, private_reader: bool = Tr
     Args:
         size: Declared numbers of the data set.
         epsilon: Target epsilon.
-        private_reader: Pay for a reader that is learnt, or chosen.
+        choice: Pay for the choice of a reader.
     """
     few = _few_words(size)
     share = SHARE_OF_FEW_WORDS if few else 0.3 if _scarce(size, epsilon) else 0.5
     reader: dict[str, Any] = READER_OF_FEW_WORDS if few else READER
-    if private_reader and learns(size, epsilon):
-        return learnt_votes(size, epsilon)
-    if private_reader and epsilon is not None:
+    if choice and epsilon is not None:
         reader = {"choice_epsilon": round(CHOICE * epsilon, 6)}  # instead of a fixed one
     setting = own_records(size, epsilon, share)
     return _merged(setting, votes_share=share, vote_mass=MASS, **reader)
@@ -157,7 +155,7 @@ def always_votes(size: Size, epsilon: float | None, *, private_reader: bool = Tr
 
 def learnt_votes(size: Size, epsilon: float | None) -> Setting:
     """Return the settings under node-null with a learnt reader, which starts from the fixed one."""
-    return _merged(always_votes(size, epsilon, private_reader=False), reader_share=READER_SHARE)
+    return _merged(always_votes(size, epsilon, choice=False), reader_share=READER_SHARE)
 
 
 def learns(size: Size, epsilon: float | None) -> bool:
