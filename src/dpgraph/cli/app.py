@@ -109,7 +109,7 @@ def call(name: str, words: Sequence[str]) -> int:
     try:
         function, bound, _ = app.parse_args(words)
     except CycloptsError as error:
-        line = _slip(app, words) or _no_number(error) or one_line(str(error)).rstrip(".")
+        line = _slip(app, words) or _plainly(error) or one_line(str(error)).rstrip(".")
         raise UserError(f"{line} (dpgraph {name} --help)") from None
     if not any(word.startswith("--config") for word in words):
         _name_outside()
@@ -169,8 +169,10 @@ def _slip(app: App, words: Sequence[str]) -> str:
     )
 
 
-def _no_number(error: CycloptsError) -> str:
-    """Say of a word that is no number what cyclopts says in Python's words."""
+def _plainly(error: CycloptsError) -> str:
+    """Say of a word that is no number, or one too many, what cyclopts says in Python's words."""
+    if more := getattr(error, "unused_tokens", None):
+        return f"{' '.join(map(shown, more))}: expected no more words"
     token, target = getattr(error, "token", None), getattr(error, "target_type", None)
     kinds = [NUMBERS[one] for one in (target, *get_args(target)) if one in NUMBERS]
     return str(invalid(token.keyword, token.value, kinds[0])) if token and token.keyword and kinds else ""
