@@ -171,8 +171,10 @@ def _slip(app: App, words: Sequence[str]) -> str:
 
 def _plainly(error: CycloptsError) -> str:
     """Say of a word that is no number, or one too many, what cyclopts says in Python's words."""
-    if more := getattr(error, "unused_tokens", None):
-        return f"{' '.join(map(shown, more))}: expected no more words"
+    from cyclopts import UnusedCliTokensError
+
+    if isinstance(error, UnusedCliTokensError):
+        return f"{' '.join(map(shown, error.unused_tokens or ()))}: expected no more words"
     token, target = getattr(error, "token", None), getattr(error, "target_type", None)
     kinds = [NUMBERS[one] for one in (target, *get_args(target)) if one in NUMBERS]
     return str(invalid(token.keyword, token.value, kinds[0])) if token and token.keyword and kinds else ""
