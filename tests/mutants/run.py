@@ -52,12 +52,12 @@ def sound(noticed_by: tuple[str, ...] | Audit) -> str:
 
         result = run_audit(noticed_by.name, noticed_by.trials)
         return "" if result.passed else f"fails without a bug: {result.finding}"
-    status, last = _pytest(*noticed_by)
-    return f"a named test fails without a bug: {last}" if status else ""
+    status, said = _pytest(*noticed_by)
+    return f"a named test fails without a bug: {said[-1]}" if status else ""
 
 
-def _pytest(*tests: str) -> tuple[int, str]:
-    """Return pytest's exit status and the last line of its output."""
+def _pytest(*tests: str) -> tuple[int, list[str]]:
+    """Return pytest's exit status and the lines of its output."""
     import pytest
 
     written = io.StringIO()
@@ -65,15 +65,16 @@ def _pytest(*tests: str) -> tuple[int, str]:
     with contextlib.redirect_stdout(written), contextlib.redirect_stderr(written):
         options = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "", *SEEDED]
         status = pytest.main([*options, *tests])
-    return int(status), (written.getvalue().strip().splitlines() or [""])[-1]
+    return int(status), written.getvalue().strip().splitlines() or [""]
 
 
 def _by_test(test: str) -> str:
-    status, last = _pytest(test)
-    if status == 1 and re.search(r"\d+ failed", last):
+    status, said = _pytest(test)
+    stray = next((line for line in said if line.startswith("E ") and "NameError" in line), "")
+    if status == 1 and re.search(r"\d+ failed", said[-1]) and not stray:
         return ""
     why = "SURVIVES" if status == 0 else f"breaks more than the test (pytest ended with {status})"
-    return f"{why}: {test}: {last}"
+    return f"{why}: {test}: {stray or said[-1]}"
 
 
 def _by_audit(audit: Audit) -> str:

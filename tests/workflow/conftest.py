@@ -157,6 +157,8 @@ def copy_workflow(folder: Path) -> Copy:
     for name in ("rules", "workflow", "envs", "slurm"):
         shutil.copytree(ROOT / name, folder / name)
     (folder / "src").symlink_to(ROOT / "src")
+    config = folder / "config.yaml"  # so that Snakemake and `dpgraph run` bundle cells alike
+    config.write_text(config.read_text().replace("parallel_jobs: null", "parallel_jobs: 2"))
     (folder / "workflow/suites/tiny.yaml").write_text(TINY)
     (folder / "workflow" / MEASURED).unlink()  # no law of costs is fitted: tests/planning/test_cost.py
     rule = folder / "rules/audit.smk"

@@ -14,15 +14,16 @@ import shutil
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from dpgraph import __version__
-from dpgraph.core.errors import Invalid, UserError, meant, one_line, shown
+from dpgraph.core.errors import Invalid, UserError, invalid, meant, one_line, shown
 
 if TYPE_CHECKING:
-    from cyclopts import App
+    from cyclopts import App, CycloptsError
 
 
 class CommandGroup(NamedTuple):
@@ -47,13 +48,15 @@ GROUPS = {  # by the module that has the commands
 }
 COMMANDS = {name: module for module, group in GROUPS.items() for name in group.commands}
 HELP = ("--help", "-h")
+NUMBERS = {int: "an integer", float: "a number"}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if not given or given[0] in HELP:
-        print(overview())
+        with suppress(BrokenPipeError):  # the reader of a listing (head, less) has left
+            print(overview(), flush=True)
         return 0
     if given[0] == "--version":
         print(f"dpgraph {__version__}")
@@ -106,7 +109,7 @@ def call(name: str, words: Sequence[str]) -> int:
     try:
         function, bound, _ = app.parse_args(words)
     except CycloptsError as error:
-        line = _slip(app, words) or one_line(str(error)).rstrip(".")
+        line = _slip(app, words) or _plainly(error) or one_line(str(error)).rstrip(".")
         raise UserError(f"{line} (dpgraph {name} --help)") from None
     if not any(word.startswith("--config") for word in words):
         _name_outside()
@@ -164,6 +167,17 @@ def _slip(app: App, words: Sequence[str]) -> str:
     return next(
         (f"{one}: no such option{meant(one, known)}" for one in options if one not in known and meant(one, known)), ""
     )
+
+
+def _plainly(error: CycloptsError) -> str:
+    """Say of a word that is no number, or one too many, what cyclopts says in Python's words."""
+    from cyclopts import UnusedCliTokensError
+
+    if isinstance(error, UnusedCliTokensError):
+        return f"{' '.join(map(shown, error.unused_tokens or ()))}: expected no more words"
+    token, target = getattr(error, "token", None), getattr(error, "target_type", None)
+    kinds = [NUMBERS[one] for one in (target, *get_args(target)) if one in NUMBERS]
+    return str(invalid(token.keyword, token.value, kinds[0])) if token and token.keyword and kinds else ""
 
 
 def _name_outside() -> None:

@@ -207,7 +207,7 @@ BUGS = (
         "votes are released twice",
         PREPARED + "PreparedVotes.scores",
         "if mechanism.choice_epsilon: ...",
-        "self.made.append(Release(kind=BUCKETS, noise=over, sensitivity=1.0, count=1))\n"
+        "self.made.append(Release(kind=mechanisms.BUCKETS, noise=over, sensitivity=1.0, count=1))\n"
         "if mechanism.choice_epsilon: ...",
         ran("dp-votes-mlp"),
     ),
