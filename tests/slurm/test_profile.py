@@ -55,7 +55,7 @@ def test_cells_share_jobs(finished):
     cells = list((finished.folder / "results/tiny/cells").glob("*/result.json"))
     assert len(cells) == 7
     assert len(finished.jobs("train")) == 2  # one of each data set
-    assert len(finished.jobs("calibrate")) == 1
+    assert len(finished.jobs("calibrate")) == 2  # one for each place of the config
 
 
 def test_what_the_profile_asks_for_reaches_the_jobs(finished):
