@@ -183,7 +183,7 @@ class RecordBatches(RootBatches):
     """Batches of roots whose gradients read one record each."""
 
     engine: Literal["own", "opacus"] = "own"
-    """What forms gradients of single records: own (closed forms) or opacus (its GradSampleModule); the clip norm,
+    """Code that forms gradients of single records: own (closed forms) or opacus (its GradSampleModule); the clip norm,
     batches, noise and accountant are the same"""
 
     def check_engine(self, variant: str, known: tuple[str, ...]) -> None:

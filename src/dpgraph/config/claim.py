@@ -49,11 +49,11 @@ class Claim(Finite):
     source: str = Field(description="Section, table or figure of the paper")
     own_numbers: str = Field(default="", description="What the paper's own printed numbers say of it")
     premises: tuple[Premise, ...] = ()
-    """What the sentence takes for granted, tested on the same data; `part` says it in words. Where one is not shown at
+    """Premises of the sentence, tested on the same data; `part` says it in words. Where one is not shown at
     5 % the claim has no other verdict than that"""
     readings: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """By the name of a reading of the paper: endings of ids of methods and artefacts, each with what stands in its
-    place. None: the ids as they are. Each reading has a verdict"""
+    """Readings of the paper by name: endings of ids of methods and artefacts, each with what stands in its place.
+    None: the ids as they are. Each reading has a verdict"""
     asserts: Points | None = None
     """The difference that the statement names, where the paper prints none: what power is about. Larger than the margin
     of the claim's tests"""
@@ -77,7 +77,7 @@ class Claim(Finite):
 
     @property
     def tests(self) -> tuple[SimpleTest | OtherTest, ...]:
-        """All tests of the sentence."""
+        """Tests of the sentence."""
         return self.test.tests if isinstance(self.test, AllOf) else (self.test,)
 
     @property

@@ -178,7 +178,7 @@ class Regime(OnDataSets):
 
 
 class Acted(OnDataSets):
-    """In every pair the two methods differ from seed to seed: the mean absolute difference is above 0."""
+    """A test that in every pair the two methods differ from seed to seed: the mean absolute difference is above 0."""
 
     kind: Literal["acted"] = "acted"
     pairs: tuple[tuple[Id, Id], ...] = Field(min_length=1)

@@ -47,7 +47,7 @@ class MethodRow(Finite):
     about: str | None = Field(default=None, description="What the label leaves out, a sentence of at most 25 words")
     method: str = Field(description="A method by its name: gnn, mlp, dp-gnn, dp-mlp")
     set: dict[str, Any] = Field(default_factory=dict)
-    """What makes the row this method: a part of a cell that no rule of a suite overrides"""
+    """The row's own part of a cell; no rule of a suite overrides it"""
     published: dict[kinds.Id, dict[str, str]] = Field(default_factory=dict)
     """Per table of the paper, the columns that identify this method's rows in published/*.csv"""
 
@@ -88,7 +88,7 @@ class Search(Finite):
     trials: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """random: how many, on average for the distributions below; else null"""
     distribution: Literal["fixed", "geometric", "poisson"] = "fixed"
-    """Of the number of random trials; a theorem covers the selection for geometric and poisson"""
+    """Distribution of the number of random trials; a theorem covers the selection for geometric and poisson"""
     metric: str = "accuracy/val"
 
     @model_validator(mode="after")
@@ -145,7 +145,7 @@ class Artefact(Finite):
 
     kind: Literal["table", "figure"]
     view: View
-    """What it shows; docs/reference/workflow-files.md describes each view"""
+    """Kind of table or figure; docs/reference/workflow-files.md describes each view"""
     title: str
     caption: str = ""
     metric: str = Field(default="accuracy/test", description="hard-cases and presence: not given, they have their own")
@@ -155,7 +155,7 @@ class Artefact(Finite):
     methods: tuple[kinds.Id, ...] = ()
     layout: Layout | None = Field(default=None, description="accuracy, of its wide form; null: methods by data sets")
     sweep: Sweep | None = None
-    """What varies: by row in a sweep, one curve for each value in privacy-utility"""
+    """Settings that vary: by row in a sweep, one curve for each value in privacy-utility"""
     search: Search | None = None
     bounds: dict[str, RelationalSettings] = Field(default_factory=dict)
     """bounds: settings by label, each a pair of panels"""

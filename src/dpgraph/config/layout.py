@@ -19,8 +19,8 @@ class Layout(Finite):
     columns: Annotated[tuple[tuple[str, str], ...], Field(min_length=1, max_length=20)]
     """Head of several columns (empty: none), and of the column: [DP split, Adam]"""
     rows: dict[str, dict[str, Line]] = Field(min_length=1)
-    """By the paper's name of the row (empty: it has none), our lines below it by their names: a method for each column,
-    null where it is empty"""
+    """Our lines by their names, below the paper's name of the row (empty: it has none): a method for each column, null
+    where it is empty"""
 
     @property
     def lines(self) -> Iterator[Line]:

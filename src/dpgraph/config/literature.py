@@ -19,7 +19,7 @@ class PrintedAccuracy(Finite):
 
     model: str = Field(description="As the source calls it")
     architectures: Annotated[tuple[Literal["mlp", "gcn", "gin", "gat", "kipf"], ...], Field(min_length=1)]
-    """Of the methods that are compared with it"""
+    """Architectures of the methods that are compared with it"""
     hops: Annotated[int, Field(ge=0, le=2, description="Layers of message passing of these methods")]
     dataset: str
     split: str

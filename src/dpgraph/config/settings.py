@@ -33,12 +33,12 @@ class SearchedMethod(Finite):
     trials: Annotated[int, Field(ge=1)]
     seeds: dict[str, Annotated[int, Field(ge=1)]] = Field(description="Of each trial, by data set")
     datasets: dict[str, ChosenSetting]
-    """By data set of the search; of a method without privacy that was searched in further settings or splits of a data
-    set, by <data set>/<setting> or <data set>/<setting>.<split> for these; also those that join data sets of the
-    search"""
+    """Settings by data set of the search; of a method without privacy that was searched in further settings or splits
+    of a data set, by <data set>/<setting> or <data set>/<setting>.<split> for these; also those that join data sets of
+    the search"""
     others: ChosenSetting = Field(description="For all other data sets: best by the mean over those of the search")
     scores: dict[str, dict[str, Score]]
-    """By trial and data set, mean validation accuracy in percent; a trial that failed there has none"""
+    """Mean validation accuracy in percent, by trial and data set; a trial that failed there has none"""
 
     @model_validator(mode="after")
     def _not_on_itself(self) -> SearchedMethod:

@@ -104,7 +104,7 @@ class Grid(Finite):
     tasks: tuple[str, ...] = Field(min_length=1)
     epsilons: tuple[Annotated[float, Field(gt=0)], ...] = ()
     values: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Of a sweep: a part of a cell by its label, which wins over the rules, e.g. 7: {privacy: {max_degree: 7}}"""
+    """Values of a sweep: a part of a cell by its label; it wins over rules, e.g. 7: {privacy: {max_degree: 7}}"""
     seeds: Seeds | None = Field(default=None, description="null: as many as the paper has in this suite")
     not_run: Annotated[str, Field(min_length=1, max_length=300)] | None = None
     """Why tables show these places and the suite does not run them: compute (tables then say how many hours they would
@@ -124,7 +124,7 @@ class Headline(Finite):
 
     task: Id = Field(description="One of the suite's tasks")
     why: Annotated[str, Field(min_length=1, max_length=300)]
-    """What makes it this one: a property of the data or of the papers, never of the results"""
+    """The reason for this task: a property of the data or of the papers, never of the results"""
 
 
 class Suite(ExpandedModel):

@@ -121,7 +121,7 @@ class DatasetEntry(Frozen):
     parts: tuple[str, ...] = ()
     """The entries whose records this one joins: the one trained on, the one tested on"""
     upstream: tuple[str, ...] = ()
-    """What the publishers computed over all records before these files; no epsilon covers it"""
+    """Features that the publishers computed over all records before these files; no epsilon covers it"""
     shows_no_person: bool = False
     """Its pictures show no person and no writing of one who is named: galleries are kept"""
     notes: str = ""

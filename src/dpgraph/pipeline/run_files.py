@@ -66,7 +66,7 @@ class RunFile(Finite):
     registry: tuple[Folder, ...] = ()
     cells: dict[str, dict[str, Any]] = Field(min_length=1, description="By slug, or by the key of their calibration")
     evaluations: dict[str, tuple[int, ...]] = Field(default_factory=dict)
-    """By a calibration's key, the numbers of evaluations of all cells that share it"""
+    """Numbers of evaluations of all cells that share a calibration, by its key"""
 
 
 @dataclass(frozen=True)

@@ -227,7 +227,7 @@ class DeviceCost:
 
 @dataclass(frozen=True)
 class Cost:
-    """What training an artefact takes, and how long `jobs` side by side take on the device of the config."""
+    """Cost of training an artefact, and how long `jobs` side by side take on the device of the config."""
 
     artefact: str
     cells: int

@@ -8,7 +8,7 @@ from dpgraph.config.experiment import HARD_CASES
 
 @dataclass(frozen=True)
 class Quantity:
-    """How values of a metric are shown; without more they are shares, stored as fractions and shown in percent."""
+    """Form of a metric's values; without more they are shares, stored as fractions and shown in percent."""
 
     label: str  # of an axis, with the unit
     unit: str = "%"  # empty: a number without unit

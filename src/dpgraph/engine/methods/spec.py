@@ -252,7 +252,7 @@ class StoppedTraining(FreeTraining):
     patience: Annotated[int, Field(ge=1, le=LARGE)] | None = None
     """Epochs without a better score on validation nodes before stopping; the best parameters are kept"""
     stop_on: Literal["loss", "accuracy"] = "loss"
-    """With patience, the score: less loss, or more accuracy and among equals less loss"""
+    """The score where patience is set: less loss, or more accuracy and among equals less loss"""
 
     @model_validator(mode="after")
     def _stops(self) -> Self:

@@ -191,7 +191,7 @@ class EdgeAggregates(NoisySteps):
 
     @property
     def scope(self) -> Scope:
-        """All outputs, unless predictions read the raw graph: a node's own record is not protected."""
+        """The scope: all outputs, unless predictions read the raw graph: a node's own record is not protected."""
         return Scope.ALL_OUTPUTS if self.inference is PredictionInput.OWN_RECORD else super().scope
 
     def _mu(self, moved: float) -> float:

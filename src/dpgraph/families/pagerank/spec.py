@@ -27,7 +27,7 @@ class Pagerank(Finite):
     """
 
     release: Literal["exact", "identity", "random", "gaussian", "exponential", "exponential-values"]
-    """Where rows come from: exact (Algorithm 6, not released), identity (a root's own record only), random (K public
+    """Source of rows: exact (Algorithm 6, not released), identity (a root's own record only), random (K public
     random columns of weight 1/K), gaussian (Algorithm 7), exponential and exponential-values (Algorithm 8, options 1
     and 2)"""
     num_rows: Annotated[int, Field(ge=1, le=LARGE)] | None = None

@@ -42,7 +42,7 @@ class GraphSplits(NoisySteps):
     may_stop: ClassVar[bool] = False  # a paper's own mechanism may stop on validation labels, without a proof
     num_splits: int = Field(description="s, parts; 1: all training nodes in every step")
     stops_early: bool = Field(default=False, exclude_if=lambda stops: not stops)
-    """Whether a run may end before T steps, by validation labels"""
+    """A run may end before T steps, by validation labels"""
 
     def _check(self) -> None:
         super()._check()

@@ -127,8 +127,8 @@ class UnitPrivacy(Privacy):
     """The budget of training on units, and which units are protected."""
 
     variant: Literal["class", "subclass", "kmeans", "record"]
-    """What is replaced: all images of a class; of a subclass, whose partition is a public function of each image; of a
-    k-means cluster of a class's private images, as published and without a proof; one image"""
+    """The unit that is replaced: all images of a class; of a subclass, whose partition is a public function of each
+    image; of a k-means cluster of a class's private images, as published and without a proof; one image"""
     subclasses: Annotated[int, Field(ge=1, le=LARGE)] | None = None
     """k_sub, parts of each class (variants subclass and kmeans)"""
 

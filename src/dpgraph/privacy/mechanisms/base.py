@@ -138,7 +138,7 @@ class NoisySteps(Mechanism):
 
     num_roots: Count = Field(description="N, public: nodes with a loss term; a node set to null keeps its place")
     num_protected: int | None = None
-    """All whose records the guarantee protects: delta < 1 / this; None: the roots"""
+    """Number of those whose records the guarantee protects: delta < 1 / this; None: the roots"""
     delta: float
     noise_multiplier: Noise | None = Field(description="Its unit is the class's; None: open")
     inference: PredictionInput = Field(default=PredictionInput.RAW_GRAPH, description="What predictions read")

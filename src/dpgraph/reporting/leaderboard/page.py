@@ -36,7 +36,7 @@ OTHERS = 2  # budgets without a column that a line of the overview shows; the le
 
 @dataclass(frozen=True)
 class Links:
-    """Where the page's links go, relative to it; no cells: their records are not next to it."""
+    """Targets of the page's links, relative to it; no cells: their records are not next to it."""
 
     cells: bool = True
     held_back: tuple[str, ...] = ()  # views whose figures are not there
