@@ -257,11 +257,11 @@ def _by_device(plan: Plan, runs: Mapping[str, Run]) -> list[dict[str, Hours]]:
 
 
 def hours_in_words(plan: Plan, slugs: Collection[str]) -> str:
-    """Return an estimate such as `15 cells: about 2.5 core hours (1.9 to 4.0) or 0.1 GPU hours (0.1 to 0.2)`."""
+    """Return an estimate such as `15 cells, estimated: 2.5 core hours (1.9 to 4.0) or 0.1 GPU hours (0.1 to 0.2)`."""
     found = _by_device(plan, {slug: plan.runs[slug] for slug in slugs})
-    sums = [DeviceCost.of(list(one.values())).text for one in found]
-    texts = [f"{mid} {unit} hours ({span})" for unit, (mid, span) in zip(("core", "GPU"), sums, strict=False)]
-    return f"{len(slugs)} cells: about {' or '.join(texts)}"
+    sums = zip(("core", "GPU"), (DeviceCost.of(list(one.values())).text for one in found), strict=False)
+    texts = [f"{mid.rstrip('*')} {unit} hours ({span})" for unit, (mid, span) in sums]
+    return f"{len(slugs)} cells, estimated: {' or '.join(texts)}"
 
 
 def _cost(name: str, slugs: Iterable[str], plan: Plan, hours: Sequence[Mapping[str, Hours]], jobs: int) -> Cost:

@@ -77,6 +77,14 @@ def test_methods_by_data_sets_as_in_daigavanes_table_1(wides):
     assert ours == ["paper", "ours (paper)", "difference", "ours (proved)", "difference"]
 
 
+def test_each_printed_budget_has_a_line_of_its_own():
+    plan = plan_of("images-cpu", artefacts=("zhang-ch3/table3.1",), seeds=2)
+    table = make(plan, "zhang-ch3/table3.1", accuracy_table(plan, "zhang-ch3/table3.1", None))
+    lines = [texts for title, texts in lines_of(table) if title == "PATE"][:4]
+    assert [texts[1:2] + texts[3:] for texts in lines if texts[0] == "paper"] == [["4.05", "74.8"], ["5.04", "82.1"]]
+    assert [texts[0] for texts in lines] == ["paper", "ours", "paper", "ours"]
+
+
 def test_data_sets_and_epsilons_by_optimiser_as_in_igamberdievs_table_2(wides):
     """Columns of the paper: without privacy, with it, with graph splits; without privacy once for each data set."""
     table = wides["igamberdiev/table2"]

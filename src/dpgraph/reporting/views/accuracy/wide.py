@@ -71,16 +71,19 @@ def _by_data_set(plan: Plan, artefact_id: str, long: pd.DataFrame) -> Wide:
     for _, rows in groupby(long.to_dict("records"), key=lambda row: _printed_as(plan, artefact_id, row)):
         group = list(rows)
         title = _without_variant(str(group[0]["label"]))
-        paper = tuple(_first(group, task=task, printed=True) for task in tasks)
-        found = any(row is not None for row in paper)
-        if found:
-            lines.append(Line(title, PAPER, _printed_target(paper), paper))
+        shown = set[tuple[str, str]]()  # printed values that stand above, by task
+        found = any(row["published_text"] for row in group)
         by_target: dict[tuple[str, str], list[Row]] = {}
         for row in group:
             by_target.setdefault((row["label"], _target(row["epsilon_target"])), []).append(row)
         for (label, target), own in by_target.items():
             text = _below(label, title) if found else label
             cells = tuple(_first(own, task=task) for task in tasks)
+            paper = tuple(_first(own if shown else group, task=task, printed=True) for task in tasks)
+            printed = {(row["task"], row["published_text"]) for row in paper if row is not None}
+            if printed - shown:
+                lines.append(Line(title, PAPER, _printed_target(paper), paper))
+            shown |= printed
             lines += _with_difference(Line(title if found else "", text, target, cells))
     return Wide(tuple(tasks.values()), ("",) * len(tasks), tuple(lines))
 
