@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from dpgraph.core.errors import UserError
+from dpgraph.reporting.splits import how_to_run
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.accuracy.table import accuracy_table
 from dpgraph.reporting.views.statistics import statistics_table
@@ -137,6 +138,23 @@ def test_statistics_beside_the_papers(paper_plan, tmp_path):
     assert "|  | paper | 169,343 | – | 13.7 | 128 | 40 | 0.54 / 0.18 / 0.28 |" in text
     assert "| reddit | ours | not run<sup>1</sup> |" in text
     assert "cannot be had here: reddit." in text  # and how to run it
+
+
+def test_what_was_not_run_has_its_command_and_hours(paper_plan, paper_results):
+    """A record's reason begins with the data set's name; a cell may have no record at all."""
+    artefact = "daigavane/table1"
+    tasks = {one.cell.slug: one.task_id for one in paper_plan.entries_of(artefact)}
+    task = paper_results["cell"].map(tasks)
+    rows = paper_results[task != "arxiv"].copy()
+    rows.loc[rows["cell"].map(tasks) == "reddit", "reason"] = "reddit: data not available: 404"
+    absent, unknown = how_to_run(paper_plan, artefact, rows)
+    command = f"dpgraph run {artefact} --suite {paper_plan.suite.name}"
+    hours = r"\(\d+ cells, estimated: [\d.,]+ core hours \([\d.,]+ to [\d.,]+\)( or .* GPU hours \(.*\))?\)"
+    files = "With their files in FOLDER (docs/reference/datasets.md): "
+    start = f"Not run because the data cannot be had here: reddit. {files}{command} --set 'mirrors=[FOLDER]' "
+    assert re.fullmatch(re.escape(start) + hours, absent)
+    assert re.fullmatch(re.escape(f"Not run: ogbn-arxiv. {command} ") + hours, unknown)
+    assert how_to_run(paper_plan, artefact, None) == []
 
 
 def test_statistics_of_a_relation(paper_plan, tmp_path):

@@ -10,7 +10,7 @@ the three parts are first multiplied by the device's rates.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -241,16 +241,27 @@ class Cost:
 
 def costs(plan: Plan, jobs: int = 1) -> list[Cost]:
     """Return one row for each artefact that trains something, and one of all cells, each of them once."""
-    core, gpu = known_of(plan, "cpu"), known_of(plan, "cuda")
-    hours = [hours_of(plan.runs, core)]
-    if gpu.rates.kinds or gpu.rows:
-        hours.append(hours_of(plan.runs, gpu))
+    hours = _by_device(plan, plan.runs)
     places: dict[str, dict[str, None]] = {}
     for one in plan.entries:
         if one.cell.slug in hours[0] and one.not_run is None and plan.artefacts[one.artefact].view != "accounting":
             places.setdefault(one.artefact, {})[one.cell.slug] = None
     places[ALL] = dict.fromkeys(plan.cells)
     return [_cost(name, slugs, plan, hours, jobs) for name, slugs in places.items()]
+
+
+def _by_device(plan: Plan, runs: Mapping[str, Run]) -> list[dict[str, Hours]]:
+    """Return the hours by slug on a core and, if one was measured, on a GPU."""
+    core, gpu = known_of(plan, "cpu"), known_of(plan, "cuda")
+    return [hours_of(runs, core), *([hours_of(runs, gpu)] if gpu.rates.kinds or gpu.rows else [])]
+
+
+def hours_in_words(plan: Plan, slugs: Collection[str]) -> str:
+    """Return an estimate such as `15 cells, estimated: 2.5 core hours (1.9 to 4.0) or 0.1 GPU hours (0.1 to 0.2)`."""
+    found = _by_device(plan, {slug: plan.runs[slug] for slug in slugs})
+    sums = zip(("core", "GPU"), (DeviceCost.of(list(one.values())).text for one in found), strict=False)
+    texts = [f"{mid.rstrip('*')} {unit} hours ({span})" for unit, (mid, span) in sums]
+    return f"{len(slugs)} cells, estimated: {' or '.join(texts)}"
 
 
 def _cost(name: str, slugs: Iterable[str], plan: Plan, hours: Sequence[Mapping[str, Hours]], jobs: int) -> Cost:

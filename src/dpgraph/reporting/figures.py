@@ -18,6 +18,7 @@ from dpgraph.reporting.drawing import canvas, marks
 from dpgraph.reporting.drawing.canvas import Drawn, house_style, panel_title, panels, save_all
 from dpgraph.reporting.formats import page, template
 from dpgraph.reporting.results import write_csv
+from dpgraph.reporting.splits import how_to_run
 from dpgraph.reporting.views.registry import function_of
 
 
@@ -44,7 +45,7 @@ def draw_figure(plan: Plan, artefact_id: str, given: Any, stem: Path, *suffixes:
         drawn: Drawn = draw(plan, artefact_id, given)
         canvas.save_all(drawn.figure, stem, *suffixes)
     labels = described_labels(abouts(plan, artefact_id, drawn.points))
-    return drawn._replace(caption=[*drawn.caption, *labels])
+    return drawn._replace(caption=[*drawn.caption, *labels, *how_to_run(plan, artefact_id, given)])
 
 
 def write_caption(caption: list[str], stem: Path) -> Path:

@@ -125,6 +125,15 @@ def difference(value: float, decimals: int = 2) -> str:
     return DASH if math.isnan(value) else f"{value:+.{decimals}f}".replace("-", "−")
 
 
+def bracket(value: float) -> str:
+    """Return a difference in brackets, behind the printed number that it is from; empty where it is not known.
+
+    >>> bracket(1.234)
+    ' (+1.23)'
+    """
+    return "" if math.isnan(value) else f" ({difference(value)})"
+
+
 def count(value: float) -> str:
     """
     >>> count(169343)

@@ -1,10 +1,12 @@
-"""Remarks on an artefact's tasks: splits that seeds share or not, constructed data, data that are not available."""
+"""Remarks on an artefact's tasks: splits that seeds share or not, constructed data, and what was not run."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import pandas as pd
 
+from dpgraph.planning.cost import hours_in_words
 from dpgraph.planning.plan import Plan
+from dpgraph.reporting.views.registry import inputs_of
 
 OWN = ("random-", "per-class-")
 FIXED = {
@@ -51,26 +53,43 @@ def constructed(plan: Plan, artefact_id: str) -> list[str]:
 
 
 REASON = "data not available"
+FILES = "With their files in FOLDER (docs/reference/datasets.md): "
 
 
-def lacks_data(table: pd.DataFrame) -> pd.Series:
-    """Return a mask of our rows without a value because their data set is not there (column reason)."""
-    if "reason" not in table:
-        return pd.Series(False, index=table.index)
-    return table["reason"].fillna("").astype(str).str.startswith(REASON)
+def lacks_data(rows: pd.DataFrame) -> pd.Series:
+    """Return a mask of the rows whose data, or an encoder of them, are not there (column reason)."""
+    return rows["reason"].fillna("").astype(str).str.contains(REASON, regex=False)
 
 
-def how_to_run(plan: Plan, artefact_id: str, table: pd.DataFrame) -> list[str]:
-    """Return a remark with the command that runs cells whose data were unavailable; empty without such cells."""
-    lacking = lacks_data(table)
-    if not lacking.any() or "task_label" not in table:
+def how_to_run(plan: Plan, artefact_id: str, rows: pd.DataFrame | None) -> list[str]:
+    """Return remarks on cells that were not run, with the command that runs them and its hours.
+
+    The first is on cells whose data are not there, the second on cells without a record.
+
+    Args:
+        rows: What the artefact is made from; None: nothing is known, so there are no remarks.
+    """
+    view = plan.artefacts[artefact_id].view
+    if rows is None or not inputs_of(view).reads:
         return []
-    labels = dict.fromkeys(table.loc[lacking, "task_label"].astype(str))
-    command = with_files([artefact_id], plan.suite.name)
-    return [f"Not run because the data cannot be had here: {', '.join(labels)}. {command}"]
+    lacking, command = rows[lacks_data(rows)], f"dpgraph run {artefact_id} --suite {plan.suite.name}"
+    absent = "Not run because the data cannot be had here", f"{FILES}{command} --set 'mirrors=[FOLDER]'"
+    if view in WITHOUT_SEEDS:
+        names, tasks = set(lacking["dataset"]), plan.tasks_of(artefact_id).values()
+        return _told(*absent, [suite.label for suite, task in tasks if task.dataset in names])
+    labels = {one.cell.slug: one.suite_task.label for one in plan.entries_of(artefact_id) if one.not_run is None}
+    without, known = set(lacking["cell"]), set(rows["cell"])
+    groups = {
+        absent: [slug for slug in labels if slug in without],
+        ("Not run", command): [slug for slug in labels if slug not in known],
+    }
+    return [
+        line
+        for texts, slugs in groups.items()
+        if slugs
+        for line in _told(*texts, [labels[slug] for slug in slugs], f" ({hours_in_words(plan, slugs)})")
+    ]
 
 
-def with_files(artefacts: Iterable[str], suite: str) -> str:
-    """Return the command that runs artefacts where the data are."""
-    command = f"dpgraph run {' '.join(artefacts)} --suite {suite} --set 'mirrors=[FOLDER]'"
-    return f"With their files in FOLDER (docs/reference/datasets.md): {command}"
+def _told(what: str, command: str, labels: Sequence[str], hours: str = "") -> list[str]:
+    return [f"{what}: {', '.join(dict.fromkeys(labels))}. {command}{hours}"] * bool(labels)

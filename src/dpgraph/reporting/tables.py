@@ -41,6 +41,7 @@ def displayed(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, wide: boo
     if wide:
         shown = made._replace(table=function_of(artefact_id, artefact.view, "wide")(plan, artefact_id, made.frame))
     _remark(plan, artefact_id, shown.table, made.frame)
+    shown.table.remarks.extend(how_to_run(plan, artefact_id, rows))
     return shown
 
 
@@ -72,7 +73,6 @@ def _remark(plan: Plan, artefact_id: str, table: Table, frame: pd.DataFrame) -> 
     table.remarks[:0] = first
     if table.brief is not None:
         table.brief[:0] = first
-    table.remarks.extend(how_to_run(plan, artefact_id, frame))
 
 
 def _explain_labels(table: Table, by_label: Mapping[str, str]) -> None:

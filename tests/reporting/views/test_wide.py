@@ -36,7 +36,7 @@ def found(paper):
     rows = []
     for entry in entries.values():
         without = entry.task_id.startswith("reddit")
-        rows += [missing_row(entry, "not run", "data not available: 404")] if without else result_rows(entry)
+        rows += [missing_row(entry, "not run", "reddit: data not available: 404")] if without else result_rows(entry)
     return frame_of(rows)
 
 
@@ -74,7 +74,15 @@ def test_methods_by_data_sets_as_in_daigavanes_table_1(wides):
     assert printed["DP-MLP"][:2] == ["≤ 12", "≤ 12 / none"]
     assert printed["DP-MLP"][2:] == ["52.178 ± 0.158", "56.449 ± 0.105", "25.133 ± 0.149", "69.499 ± 0.104"]
     ours = [texts[0] for title, texts in lines if title == "DP-GCN-1 SGD"]
-    assert ours == ["paper", "ours (paper)", "ours (proved)"]
+    assert ours == ["paper", "ours (paper)", "difference", "ours (proved)", "difference"]
+
+
+def test_each_printed_budget_has_a_line_of_its_own():
+    plan = plan_of("images-cpu", artefacts=("zhang-ch3/table3.1",), seeds=2)
+    table = make(plan, "zhang-ch3/table3.1", accuracy_table(plan, "zhang-ch3/table3.1", None))
+    lines = [texts for title, texts in lines_of(table) if title == "PATE"][:4]
+    assert [texts[1:2] + texts[3:] for texts in lines if texts[0] == "paper"] == [["4.05", "74.8"], ["5.04", "82.1"]]
+    assert [texts[0] for texts in lines] == ["paper", "ours", "paper", "ours"]
 
 
 def test_data_sets_and_epsilons_by_optimiser_as_in_igamberdievs_table_2(wides):
@@ -145,9 +153,20 @@ def test_each_value_is_that_of_its_method_data_set_and_target(longs, wides):
             assert line[table.columns.index(row["task_label"])].startswith(f"{row['mean']:.2f} [")
 
 
+def test_differences_from_the_paper_stand_below_each_line(longs, wides):
+    long, table = longs["daigavane/table1"], wides["daigavane/table1"]
+    lines = [texts for title, texts in lines_of(table) if title == "DP-GCN-1"]
+    below = lines[[texts[0] for texts in lines].index("ours (paper)") + 1]
+    rows = long[long["method"] == "dp-gcn-1-published"].set_index("task_label")
+    expected = [f"{rows.loc[name, 'difference']:+.2f}".replace("-", "−") for name in table.columns[3:6]]
+    assert below == ["difference", "", "", *expected, "–"]  # reddit was not run
+    assert "Difference: ours minus the paper’s, in points." in table.remarks[0]
+
+
 def test_both_epsilons_relation_and_scope_of_each_line(wides):
     table = wides["daigavane/table1"]
-    private = [texts for title, texts in lines_of(table) if title.startswith("DP") and texts[0] != "paper"]
+    lines = [texts for title, texts in lines_of(table) if title.startswith("DP")]
+    private = [texts for texts in lines if texts[0].startswith("ours")]
     assert len(private) > 5
     for texts in private:
         assert texts[2] == ("12.0 / none" if texts[0].startswith("ours (paper") else "37.2 / 12.0")

@@ -9,11 +9,9 @@ import pandas as pd
 from dpgraph.privacy.guarantee import MODE_NAMES
 from dpgraph.reporting import protection
 from dpgraph.reporting.formats import deltas, epsilon, significant
-from dpgraph.reporting.splits import lacks_data
 
 MISSING_WIDTH = 240  # characters of a reason
 LABEL_WIDTH = 46
-WITH_DATA = "Runs once a folder has the files: dpgraph run --set 'mirrors=[FOLDER]' (docs/reference/datasets.md)."
 
 
 def label(text: str) -> str:
@@ -33,7 +31,7 @@ def missing_lines(points: pd.DataFrame) -> list[str]:
         where = ", ".join(dict.fromkeys(rows["task_label"]))
         text = f"Missing: {len(rows)} of ours on {where} ({status}{': ' if reason else ''}{reason})"
         lines.append(shorten(text, MISSING_WIDTH, placeholder=" …)") + ".")
-    return lines + ([WITH_DATA] if lacks_data(missing).any() else [])
+    return lines
 
 
 def described(points: pd.DataFrame, *remarks: str, budgets: bool = True) -> list[str]:

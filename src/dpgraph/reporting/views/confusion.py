@@ -133,7 +133,8 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
     remarks = [
         f"Share of a class’s test nodes that a run predicts as another class (%), mean over seeds: the {LARGEST} "
         f"largest of {label}, and the printed ones. Wrong classes: exp of the entropy of a class’s errors, mean over "
-        "the classes listed; 1 means that all errors of a class go to one other class.",
+        "the classes listed; 1 means that all errors of a class go to one other class. In brackets behind the paper’s: "
+        f"{label} minus it, in points.",
         EPSILON_REMARK,
         *protection.remarks(table),
     ]
@@ -175,7 +176,7 @@ def _rows(plan: Plan, base: Confusion, line: list[Confusion | None]) -> list[lis
             Text(str(true)),
             Text(str(predicted)),
             Text(formats.count(base.support[true])),
-            Text(printed.get((true, predicted), DASH)),
+            Text(_printed(printed.get((true, predicted)), base.mean[true, predicted])),
             *(_share(one, true, predicted) for one in line),
         ]
         for true, predicted in pairs
@@ -183,6 +184,14 @@ def _rows(plan: Plan, base: Confusion, line: list[Confusion | None]) -> list[lis
     listed = list(dict.fromkeys(true for true, _ in pairs))
     rows.append([Text("wrong classes"), *[Text("")] * 3, *(_spread(one, listed) for one in line)])
     return rows
+
+
+def _printed(text: str | None, ours: float) -> str:
+    """
+    >>> _printed("93", 94.5), _printed(None, 94.5)
+    ('93 (+1.50)', '–')
+    """
+    return DASH if text is None else text + formats.bracket(ours - float(text))
 
 
 def _share(one: Confusion | None, true: int, predicted: int) -> Text:

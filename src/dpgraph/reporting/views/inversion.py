@@ -13,6 +13,7 @@ from dpgraph.reporting.display import DASH, Footnotes, MadeTable, RowGroup, Tabl
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import looks_of_methods
+from dpgraph.reporting.formats import bracket
 from dpgraph.reporting.paper_values import paper_class_values
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import EntryResult, Results, over_seeds
@@ -104,8 +105,8 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
     heads = [*(head for _, head in MEASURES.values()), *(f"Class {number}" for number in classes)]
     columns = ["Method", *[parameter] * bool(parameter), "Target ε", *display.EPSILON_HEADS, "Seeds", *heads]
     remarks = [
-        f"Mean ± sample standard deviation over the seeds; columns of classes: {distance}, means. A lower distance is "
-        "a better attack.",
+        f"Mean ± sample standard deviation over the seeds; columns of classes: {distance}, means; in brackets behind "
+        "the paper’s: ours minus it. A lower distance is a better attack.",
         *MEANING,
         display.EPSILON_REMARK,
         *protection.remarks(table),
@@ -131,7 +132,9 @@ def _ours(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept
 
 def _printed(row: dict[str, Any], of_class: pd.DataFrame, classes: list[int], swept: bool) -> list[Text]:
     before = 1 + swept + 1 + len(display.EPSILON_HEADS) + 1 + len(MEASURES)
-    numbers = (_distance_cell(of_class, number, "distance_published") for number in classes)
+    gaps = (of_class["distance"] - of_class["distance_published"]).to_dict()
+    texts = [_distance_cell(of_class, number, "distance_published").value for number in classes]
+    numbers = [Text(text + bracket(gaps.get(number, math.nan))) for text, number in zip(texts, classes, strict=True)]
     return [Text(f"paper: {row['label']}"), *[Text(DASH)] * (before - 1), *numbers]
 
 

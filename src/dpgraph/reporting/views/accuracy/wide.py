@@ -6,7 +6,7 @@ The wide form only places rows of the long form, whose CSV file has the numbers 
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
@@ -22,7 +22,7 @@ from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.ranking import REMARK
 
 Row = dict[str, Any]
-PAPER = "paper"
+PAPER, DIFFERENCE = "paper", "difference"
 HEADS = ("", "Target ε", "ε claimed / proved")
 
 
@@ -31,7 +31,7 @@ class Line:
     """A line of the table: for each column a row of the long form, or None."""
 
     block: str
-    label: str
+    label: str  # `DIFFERENCE`: of the line above from the paper
     target: str  # epsilon, as text
     cells: tuple[Row | None, ...]
 
@@ -71,17 +71,20 @@ def _by_data_set(plan: Plan, artefact_id: str, long: pd.DataFrame) -> Wide:
     for _, rows in groupby(long.to_dict("records"), key=lambda row: _printed_as(plan, artefact_id, row)):
         group = list(rows)
         title = _without_variant(str(group[0]["label"]))
-        paper = tuple(_first(group, task=task, printed=True) for task in tasks)
-        found = any(row is not None for row in paper)
-        if found:
-            lines.append(Line(title, PAPER, _printed_target(paper), paper))
+        shown = set[tuple[str, str]]()  # printed values that stand above, by task
+        found = any(row["published_text"] for row in group)
         by_target: dict[tuple[str, str], list[Row]] = {}
         for row in group:
             by_target.setdefault((row["label"], _target(row["epsilon_target"])), []).append(row)
         for (label, target), own in by_target.items():
             text = _below(label, title) if found else label
             cells = tuple(_first(own, task=task) for task in tasks)
-            lines.append(Line(title if found else "", text, target, cells))
+            paper = tuple(_first(own if shown else group, task=task, printed=True) for task in tasks)
+            printed = {(row["task"], row["published_text"]) for row in paper if row is not None}
+            if printed - shown:
+                lines.append(Line(title, PAPER, _printed_target(paper), paper))
+            shown |= printed
+            lines += _with_difference(Line(title if found else "", text, target, cells))
     return Wide(tuple(tasks.values()), ("",) * len(tasks), tuple(lines))
 
 
@@ -104,8 +107,14 @@ def _by_layout(layout: Layout, long: pd.DataFrame) -> Wide:
                 for text, line in rows.items():
                     cells = tuple(_first(there, methods={method}) for method in line)
                     if any(row is not None for row in cells):
-                        lines.append(Line(block, text, _targets(cells), cells))
+                        lines += _with_difference(Line(block, text, _targets(cells), cells))
     return Wide(tuple(heads), tuple(spans), tuple(lines))
+
+
+def _with_difference(line: Line) -> list[Line]:
+    """Return the line, and its differences from the paper where both have a value."""
+    both = any(not math.isnan(row["difference"]) for row in line.rows)
+    return [line, *[replace(line, label=DIFFERENCE, target="")] * both]
 
 
 def _printed_as(plan: Plan, artefact_id: str, row: Row) -> str:
@@ -173,10 +182,11 @@ def _display(title: str, wide: Wide, long: pd.DataFrame, shown: Quantity, deltas
     left_out = dict.fromkeys(long[~long["method"].isin(named)]["label"])
     counts = sorted({int(n) for n in long[long["status"] == "ok"]["n"]})
     seeds = f" ({' or '.join(map(str, counts))})" if counts else ""
+    difference = shown.difference and f", in {shown.difference}"
     below = [*deltas, *[REMARK] * bool(long["rank"].any())]
     remarks = [
         f"{shown.label[0].upper()}{shown.label[1:]}. Ours: mean over the seeds{seeds} and its 95 % Student t interval. "
-        "Paper: as printed, ± as the paper has it.",
+        f"Paper: as printed, ± as the paper has it. Difference: ours minus the paper’s{difference}.",
         "Target ε: proved; claimed for the paper’s mechanism. ε claimed: by the paper’s formula, even where it is "
         "wrong; ε proved: by a theorem; none: no guarantee; ∞: no privacy; a range spans the values of the line. The "
         "paper’s own runs have no proved ε.",
@@ -186,7 +196,8 @@ def _display(title: str, wide: Wide, long: pd.DataFrame, shown: Quantity, deltas
     ]
     brief = [
         f"{shown.label[0].upper()}{shown.label[1:]}: mean over the seeds{seeds} ± half of the 95 % Student t interval. "
-        "Paper: as printed. ε claimed: by the paper’s formula; ε proved: by a theorem; none: no guarantee.",
+        f"Paper: as printed. Difference: ours minus the paper’s{difference}. "
+        "ε claimed: by the paper’s formula; ε proved: by a theorem; none: no guarantee.",
         *below,
         *protection.brief(long),
     ]
@@ -195,6 +206,9 @@ def _display(title: str, wide: Wide, long: pd.DataFrame, shown: Quantity, deltas
 
 
 def _texts(line: Line, notes: Footnotes) -> list[Text]:
+    if line.label == DIFFERENCE:
+        gaps = (math.nan if row is None else row["difference"] for row in line.cells)
+        return [Text(line.label), Text(""), Text(""), *(Text(formats.difference(gap)) for gap in gaps)]
     values = [_value(row, line.printed, notes) for row in line.cells]
     return [Text(line.label), Text(line.target), _epsilons(line, notes), *values]
 

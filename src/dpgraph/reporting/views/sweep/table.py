@@ -199,7 +199,7 @@ def _printed(row: dict | None) -> Text:
         return Text(DASH)
     own = row["published_epsilon"] not in ("", "inf", "all") and math.isnan(row["epsilon_target"])
     at = f" at ε {row['published_epsilon']}" if own else ""
-    return Text(row["published_text"] + at + _bracket(row["difference"]))
+    return Text(row["published_text"] + at + formats.bracket(row["difference"]))
 
 
 def _gap(row: dict | None) -> Text:
@@ -211,8 +211,4 @@ def _gap(row: dict | None) -> Text:
 def _printed_gap(row: dict | None) -> Text:
     if row is None or math.isnan(row["gap_published"]):
         return Text(DASH)
-    return Text(f"{row['gap_published']:.3f}" + _bracket(row["gap_difference"]))
-
-
-def _bracket(value: float) -> str:
-    return "" if math.isnan(value) else f" ({formats.difference(value)})"
+    return Text(f"{row['gap_published']:.3f}" + formats.bracket(row["gap_difference"]))
