@@ -141,10 +141,7 @@ class EncoderCell(BaseEncoderCell):
     training: PlainTupleTraining  # type: ignore[assignment]
 
 
-NOISE_IGNORES = {
-    "training": (*Cell.NOISE_IGNORES["training"], "temperature", "warm_up"),
-    "privacy": ("clip_norm",),
-}
+NOISE_IGNORES = {"training": (*Cell.NOISE_IGNORES["training"], "temperature", "warm_up"), "privacy": ("clip_norm",)}
 
 
 class DpHeadCell(HeadCell):
