@@ -22,11 +22,7 @@ from dpgraph.engine.models.network import Network
 # roots of a piece, the fastest of 25, 50, 125, ... on a one-layer GCN
 ROOTS_OF_VMAP, ROOTS_OF_OURS = 25, 500
 STEPS = {1: (1, 2), 2: (1, 1, 3)}  # by hops: rows of each level are padded to multiples of these
-LAYER = {
-    "gcn": ("linear",),
-    "gin": ("self_weight", "linear"),
-    "gat": ("query", "key", "value", "output"),
-}
+LAYER = {"gcn": ("linear",), "gin": ("self_weight", "linear"), "gat": ("query", "key", "value", "output")}
 
 Parameters = list[tuple[Any, ...]]  # (weight, bias), (weight,) or (epsilon,) of each layer, in the network's order
 

@@ -132,9 +132,7 @@ def accounted(trials: int) -> AuditResult:
     )  # fmt: skip
 
 
-AUDITS = {
-    "accounted": Audit(accounted, 4),
-}
+AUDITS = {"accounted": Audit(accounted, 4)}
 
 
 def prv_epsilon(parameters: Mapping[str, Any], delta: float) -> float:

@@ -187,7 +187,4 @@ def _drop(lists_: EdgeLists, node: int) -> EdgeLists:
     return EdgeLists(np.concatenate([[0], np.cumsum(counts)]), lists_.idx[kept])
 
 
-AUDITS = {
-    "lists": Audit(lists, 5),
-    "sensitivity": Audit(sensitivity, 60, quick=20),
-}
+AUDITS = {"lists": Audit(lists, 5), "sensitivity": Audit(sensitivity, 60, quick=20)}

@@ -228,6 +228,4 @@ def facts(trials: int) -> AuditResult:
     )  # fmt: skip
 
 
-AUDITS = {
-    "facts": Audit(facts, 400, quick=200),
-}
+AUDITS = {"facts": Audit(facts, 400, quick=200)}

@@ -178,6 +178,4 @@ def self_terms(trials: int) -> AuditResult:
     )  # fmt: skip
 
 
-AUDITS = {
-    "self-terms": Audit(self_terms, 4),
-}
+AUDITS = {"self-terms": Audit(self_terms, 4)}

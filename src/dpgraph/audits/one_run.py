@@ -260,6 +260,4 @@ def one_run(trials: int) -> AuditResult:
     return result.model_copy(update={"passed": result.passed and not refuted, "finding": finding})
 
 
-AUDITS = {
-    "one-run": Audit(one_run, 5000, quick=1000),
-}
+AUDITS = {"one-run": Audit(one_run, 5000, quick=1000)}

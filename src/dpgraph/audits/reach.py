@@ -232,6 +232,4 @@ def reach(trials: int) -> AuditResult:
     )  # fmt: skip
 
 
-AUDITS = {
-    "reach": Audit(reach, 4),
-}
+AUDITS = {"reach": Audit(reach, 4)}

@@ -59,13 +59,7 @@ def quantile(squares: float, count: int) -> float:
 
 
 def statistical_result(
-    audit: str,
-    title: str,
-    claim: str,
-    trials: int,
-    errors: Errors,
-    test: ProfileTest,
-    delta: float,
+    audit: str, title: str, claim: str, trials: int, errors: Errors, test: ProfileTest, delta: float
 ) -> AuditResult:
     """Return the result of an attack whose error rates are compared with a claimed curve."""
     worst = float((test.measured - test.claimed).max())

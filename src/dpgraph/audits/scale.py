@@ -300,6 +300,4 @@ def judged(audit: str, title: str, scales: dict[str, Scale]) -> AuditResult:
     )  # fmt: skip
 
 
-AUDITS = {
-    "scale": Audit(scale, 20_000, quick=4000),
-}
+AUDITS = {"scale": Audit(scale, 20_000, quick=4000)}

@@ -36,8 +36,7 @@ class CommandGroup(NamedTuple):
 GROUPS = {  # by the module that has the commands
     "graph": CommandGroup("Your graph", ("fit", "predict", "compare", "afford", "export")),
     "workflow": CommandGroup(
-        "Workflow",
-        ("run", "list", "explain", "cost", "ship", "render", "verify", "status", "settings", "schemas"),
+        "Workflow", ("run", "list", "explain", "cost", "ship", "render", "verify", "status", "settings", "schemas")
     ),
     "skeletons": CommandGroup("Your own workflow", ("new-project", "new")),
     "stages": CommandGroup(

@@ -59,12 +59,7 @@ def preprocess(task: str, /, *, raw: Path | None = None, out: Path | None = None
 
 
 def calibrate(
-    runs: Path | None = None,
-    /,
-    *,
-    cell: str | None = None,
-    graph: Path | None = None,
-    out: Path | None = None,
+    runs: Path | None = None, /, *, cell: str | None = None, graph: Path | None = None, out: Path | None = None
 ) -> None:
     """Solve a cell's privacy target for noise or steps, with both guarantees.
 

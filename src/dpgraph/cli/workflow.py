@@ -108,11 +108,7 @@ def explain(name: str, /, *, suite: PlanOptions = ANY_SUITE) -> None:
 
 
 def cost(
-    *,
-    jobs: Whole | None = None,
-    learn: bool = False,
-    out: Path | None = None,
-    suite: PlanOptions = ANY_SUITE,
+    *, jobs: Whole | None = None, learn: bool = False, out: Path | None = None, suite: PlanOptions = ANY_SUITE
 ) -> None:
     """Estimate hours of cores and of GPUs, memory and wall time of each artefact before it runs.
 

@@ -285,24 +285,10 @@ class NotTested(PartTest):
     why: str
 
 
-SimpleTest = (
-    Greater
-    | Similar
-    | GrowingGap
-    | Monotone
-    | Constant
-    | PeakInside
-    | NearBest
-    | SmallerRange
-    | RarerClasses
-    | WeightedSum
-    | RiseAndFall
-    | EveryClass
-    | AtEqualAccuracy
-    | AboveChance
-    | Regime
-    | Acted
-)
+PairTest = Greater | Similar | GrowingGap
+CurveTest = Monotone | Constant | PeakInside | NearBest | SmallerRange
+MeanTest = AboveChance | Regime | Acted
+SimpleTest = PairTest | CurveTest | RarerClasses | WeightedSum | RiseAndFall | EveryClass | AtEqualAccuracy | MeanTest
 OtherTest = Computed | NotTested
 
 

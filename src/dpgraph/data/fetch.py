@@ -41,11 +41,7 @@ def mirrors_from(config_mirrors: Sequence[str | Path], environ: Mapping[str, str
 
 
 def fetch(
-    name: str,
-    raw_dir: Path,
-    mirrors: Sequence[Path | str] = (),
-    *,
-    missing: Literal["record", "fail"] = "record",
+    name: str, raw_dir: Path, mirrors: Sequence[Path | str] = (), *, missing: Literal["record", "fail"] = "record"
 ) -> Manifest:
     """Fill `raw_dir` (data/raw/<name>) and write manifest.json, LICENSE.txt and CITATION.bib there.
 
@@ -97,11 +93,7 @@ class _Collector:
     """A fetch of one data set's files, which remembers missing files and hosts that do not answer."""
 
     def __init__(
-        self,
-        known: DatasetEntry,
-        raw_dir: Path,
-        mirrors: Sequence[Path],
-        recorded: Mapping[str, FetchedFile],
+        self, known: DatasetEntry, raw_dir: Path, mirrors: Sequence[Path], recorded: Mapping[str, FetchedFile]
     ):
         self.known, self.raw_dir, self.mirrors, self.recorded = known, raw_dir, mirrors, recorded
         self.missing: dict[str, list[str]] = {}  # reason -> files

@@ -123,11 +123,7 @@ def frequent_classes(raw: RawGraph, least: int) -> RawGraph:
     joined = np.flatnonzero(np.diff(kept.symmetric[0]))
     kept = kept.induced(joined)
     stated = f"the classes: those with at least {least} nodes; nodes without an edge among these are removed"
-    return replace(
-        kept,
-        labels=np.searchsorted(classes, kept.labels),
-        data_dependent=(*raw.data_dependent, stated),
-    )
+    return replace(kept, labels=np.searchsorted(classes, kept.labels), data_dependent=(*raw.data_dependent, stated))
 
 
 @dataclass(frozen=True)

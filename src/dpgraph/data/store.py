@@ -104,16 +104,8 @@ def save_graph(graph: Graph, folder: Path, whole: Lists | None = None) -> None:
     arrays = {name: getattr(graph, name) for name in DTYPES if not (symmetric and name in IN_ARRAYS)}
     if whole is not None:
         arrays |= dict(zip(WHOLE, whole, strict=True))
-    stored.write_stored(
-        folder,
-        graph.name,
-        arrays,
-        DTYPES | WHOLE_DTYPES,
-        statistics(graph),
-        graph.meta,
-        num_classes=graph.num_classes,
-        symmetric=symmetric,
-    )
+    own = {"num_classes": graph.num_classes, "symmetric": symmetric}
+    stored.write_stored(folder, graph.name, arrays, DTYPES | WHOLE_DTYPES, statistics(graph), graph.meta, **own)
 
 
 def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int = 0) -> Graph:

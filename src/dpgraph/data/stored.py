@@ -79,19 +79,8 @@ def write_stored(
         array = np.ascontiguousarray(value, dtype=dtypes[key])
         shapes[key] = list(array.shape)
         hashes[key] = write_array(folder / f"{key}.npy", array)
-    write_json(
-        folder / HEADER,
-        {
-            "name": name,
-            "status": "ok",
-            "reason": "",
-            **others,
-            "shapes": shapes,
-            "sha256": hashes,
-            "statistics": dict(statistics),
-            "meta": dict(meta),
-        },
-    )
+    header = {"name": name, "status": "ok", "reason": "", **others, "shapes": shapes, "sha256": hashes}
+    write_json(folder / HEADER, header | {"statistics": dict(statistics), "meta": dict(meta)})
 
 
 def save_unavailable(name: str, reason: str, folder: Path) -> None:

@@ -65,14 +65,6 @@ def make_jobs(
     data = PrivateData.from_graph(problem.graph(hidden), device)
     public = problem.unlabelled(hidden)
     return [
-        Job(
-            public,
-            cell,
-            seed,
-            calibration,
-            device,
-            preparing(cell, mechanism, seed, data, device),
-            checkpoint,
-        )
+        Job(public, cell, seed, calibration, device, preparing(cell, mechanism, seed, data, device), checkpoint)
         for seed in seeds
     ]

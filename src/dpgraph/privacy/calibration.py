@@ -209,12 +209,7 @@ def budgets_at(mechanism: Mechanism, steps: Iterable[int]) -> tuple[Budget, ...]
 
 
 def is_answer(
-    stored: Calibration,
-    mechanism: Mechanism,
-    mode: Mode,
-    unknown: Unknown | None,
-    *,
-    epsilon: float | None,
+    stored: Calibration, mechanism: Mechanism, mode: Mode, unknown: Unknown | None, *, epsilon: float | None
 ) -> bool:
     """Return whether `stored` is, bit for bit, the answer of these accountants to this question (`calibrated`).
 

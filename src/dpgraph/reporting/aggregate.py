@@ -265,12 +265,8 @@ def _of_calibrations(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str
                 statement = RecordedStatement.model_validate(solved.model_dump(mode="json"))
         except (OSError, ValueError, RecursionError):
             raise UserError(f"{path}: not a calibration") from None
-        yield (
-            paper,
-            MetricRows(
-                _cell_columns(entry.cell, statement, slug) | NO_RUN | told, (DerivedMetric(CALIBRATED, math.nan),)
-            ),
-        )
+        columns = _cell_columns(entry.cell, statement, slug) | NO_RUN | told
+        yield paper, MetricRows(columns, (DerivedMetric(CALIBRATED, math.nan),))
 
 
 def _of_graphs(plan: Plan, artefacts: Iterable[str]) -> Iterator[tuple[str, MetricRows]]:

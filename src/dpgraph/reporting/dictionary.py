@@ -25,13 +25,9 @@ class Column(NamedTuple):
     stored: str = ""  # its field of a struct column in results.parquet; empty: a column of its own
 
 
-def _columns() -> dict[str, Column]:
-    """Return the columns of every row by name, from columns.csv."""
-    lines = files("dpgraph.reporting").joinpath("columns.csv").read_text(encoding="utf-8").splitlines()
-    return {row["column"]: Column(row["type"], row["description"], row["stored"]) for row in csv.DictReader(lines)}
-
-
-COLUMNS = _columns()
+_LINES = files("dpgraph.reporting").joinpath("columns.csv").read_text(encoding="utf-8").splitlines()
+# of every row, by name
+COLUMNS = {row["column"]: Column(row["type"], row["description"], row["stored"]) for row in csv.DictReader(_LINES)}
 MECHANISM = "mechanism"  # fields of the recorded mechanism have columns of this name and their own
 RECORDED_ELSEWHERE = frozenset({"steps", "delta"})  # columns of every row
 PLAIN = {

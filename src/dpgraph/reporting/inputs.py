@@ -23,12 +23,11 @@ def artefact_outputs(plan: Plan, names: Iterable[str]) -> list[Path]:
     paths, wide = plan.paths, views_with("wide")
     files: list[Path] = []
     for name in names:
-        view = plan.artefacts[name].view
         if plan.artefacts[name].kind == "figure":
             files += [paths.figure(name, suffix) for suffix in ("pdf", "svg", "png", "csv", "txt", "html")]
-            continue
-        suffixes = [*TABLE, *(f"wide.{suffix}" for suffix in TABLE[1:] if view in wide)]
-        files += [paths.table(name, suffix) for suffix in suffixes]
+        else:
+            suffixes = [*TABLE, *(f"wide.{suffix}" for suffix in TABLE[1:] if plan.artefacts[name].view in wide)]
+            files += [paths.table(name, suffix) for suffix in suffixes]
     return files
 
 
@@ -80,9 +79,8 @@ def artefact_jobs(plan: Plan) -> dict[str, list[str]]:
     for name, one in plan.artefacts.items():
         kind = "search" if one.view == "search" else one.kind
         alone = inputs_of(one.view).reads != RESULTS_ALONE.reads
-        jobs.setdefault(f"{kind}_{name.replace('/', '_')}" if alone else f"artefacts_{name.split('/')[0]}", []).append(
-            name
-        )
+        job = f"{kind}_{name.replace('/', '_')}" if alone else f"artefacts_{name.split('/')[0]}"
+        jobs.setdefault(job, []).append(name)
     return jobs
 
 
@@ -137,7 +135,6 @@ def seeds_by_task(plan: Plan) -> dict[Task, tuple[int, ...]]:
     """Return the tasks that need computed references, with the seeds of all their results."""
     seeds: dict[Task, set[int]] = {}
     for entry in compared(plan):
-        if problem_of(entry.cell.task).name != FIRST_PROBLEM:
-            continue
-        seeds.setdefault(entry.cell.task, set()).update(entry.cell.seeds)
+        if problem_of(entry.cell.task).name == FIRST_PROBLEM:
+            seeds.setdefault(entry.cell.task, set()).update(entry.cell.seeds)
     return {task: tuple(sorted(found)) for task, found in seeds.items()}

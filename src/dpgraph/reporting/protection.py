@@ -75,7 +75,7 @@ def remarks(table: pd.DataFrame) -> list[str]:
     sentences += [f"{name[0].upper()}{name[1:]}: {one.meaning}." for name, one in _named(table).items()]
     sentences += [
         f"Premise of ε claimed that does not hold for what ran ({', '.join(labels)}): {text}."
-        for text, labels in _by_text(table[table["eps_published"].notna()], "published_unmet").items()
+        for text, labels in by_text(table[table["eps_published"].notna()], "published_unmet").items()
     ]
     return sentences + uncovered(table)
 
@@ -128,18 +128,18 @@ def caption(points: pd.DataFrame) -> list[str]:
 
 def _with_unmet(table: pd.DataFrame) -> dict[str, None]:
     """Return the labels of runs with premises of the claimed epsilon that do not hold, each once."""
-    unmet = _by_text(table[table["eps_published"].notna()], "published_unmet")
+    unmet = by_text(table[table["eps_published"].notna()], "published_unmet")
     return dict.fromkeys(label for runs in unmet.values() for label in runs)
 
 
 def uncovered(table: pd.DataFrame) -> list[str]:
     """Return the meaning of `MARK` in this table, a remark for each text."""
-    texts = _by_text(table[table["eps_rigorous"] != math.inf], "uncovered")
+    texts = by_text(table[table["eps_rigorous"] != math.inf], "uncovered")
     return [f"{MARK} Reads private data, and no ε covers it ({', '.join(labels)}): {text}."
             for text, labels in texts.items()]  # fmt: skip
 
 
-def _by_text(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
+def by_text(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
     """Return the labels of the runs by each distinct text of a column."""
     pairs = dict.fromkeys(zip(table[column], table["label"], strict=True))
     return _labels((text, label) for texts, label in pairs for text in parted(texts))
@@ -147,8 +147,8 @@ def _by_text(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
 
 def _labels(pairs: Iterable[tuple[str, Any]]) -> dict[str, list[str]]:
     """Return distinct labels by text, both in their order; those of an empty text are left out."""
-    by_text: dict[str, dict[str, None]] = {}
+    found: dict[str, dict[str, None]] = {}
     for text, label in pairs:
         if text:
-            by_text.setdefault(text, {})[str(label)] = None
-    return {text: list(labels) for text, labels in by_text.items()}
+            found.setdefault(text, {})[str(label)] = None
+    return {text: list(labels) for text, labels in found.items()}

@@ -94,13 +94,7 @@ def read(raw_dir: Path, name: str, isolated_label: int = 0) -> RawGraph:
         validation = np.arange(len(y), len(y) + VALIDATION_NODES)
         split = split_array(count, np.arange(len(y)), validation, test)
     return RawGraph(
-        source,
-        target,
-        features,
-        labels,
-        split,
-        directed=False,
-        meta={"isolated_test_nodes": count - len(known)},
+        source, target, features, labels, split, directed=False, meta={"isolated_test_nodes": count - len(known)}
     )
 
 

@@ -53,13 +53,7 @@ TAG = re.compile(r"<[^>]*>")
 PROFILES, RELATIONSHIPS = "soc-pokec-profiles.txt.gz", "soc-pokec-relationships.txt.gz"
 
 
-def read(
-    raw_dir: Path,
-    per_class: int,
-    min_count: int,
-    max_count: int,
-    label_column_in_text: bool,
-) -> RawGraph:
+def read(raw_dir: Path, per_class: int, min_count: int, max_count: int, label_column_in_text: bool) -> RawGraph:
     """Return `cats_and_dogs` with a binary bag of words as features.
 
     Words: split at blanks, lower case, without punctuation and markup, kept if they occur min_count..max_count times in

@@ -40,11 +40,7 @@ class FullGraph:
     """
 
     def __init__(
-        self,
-        graph: Graph,
-        device: str | torch.device = "cpu",
-        chunk_rows: int = CHUNK_ROWS,
-        own_weight: float = 0.0,
+        self, graph: Graph, device: str | torch.device = "cpu", chunk_rows: int = CHUNK_ROWS, own_weight: float = 0.0
     ) -> None:
         self.num_nodes, self.own_weight = graph.num_nodes, own_weight
         bounds = [*range(0, self.num_nodes, chunk_rows), self.num_nodes]

@@ -183,11 +183,7 @@ def upload(values: np.ndarray, device: torch.device) -> Tensor:
 
 
 def pack_ego_trees(
-    lists: EdgeLists,
-    roots: np.ndarray,
-    hops: int,
-    device: str | torch.device = "cpu",
-    chunk_rows: int | None = None,
+    lists: EdgeLists, roots: np.ndarray, hops: int, device: str | torch.device = "cpu", chunk_rows: int | None = None
 ) -> EgoTrees:
     """Build the trees of all roots.
 

@@ -17,12 +17,7 @@ from pydantic import Field
 
 from dpgraph.core.errors import invalid
 from dpgraph.engine.methods.request import MechanismRequest
-from dpgraph.families.aggregates.mechanism import (
-    CAPPED_SUMS,
-    PRINTED_SUMS,
-    SWAPPED_EDGE,
-    CappedAggregates,
-)
+from dpgraph.families.aggregates.mechanism import CAPPED_SUMS, PRINTED_SUMS, SWAPPED_EDGE, CappedAggregates
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms.base import Count, Noise
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure

@@ -243,31 +243,23 @@ DGC_BUDGETS: dict[str, dict[str, Any]] = {
 
 STAGES = uncaptured("the network changes from stage to stage, with noisy sums between them")
 staged = partial(MethodSpec, why_not_captured=STAGES, inference=own_record)
+on_node_sums = partial(
+    staged, cell=AggregatesCell, contract=CONTRACT, variants=VARIANTS, attacks=ATTACKS, rules=OWN_GRAPHS,
+    seconds=seconds,
+)  # fmt: skip
 
 SPECS = (
-    staged(
+    on_node_sums(
         "dp-gap",
         "GAP: an encoder of own records, noisy sums of its states over neighbours, and a classifier of both.",
         "dpgraph.families.aggregates.train:Gap",
-        AggregatesCell,
-        CONTRACT,
-        VARIANTS,
-        ATTACKS,
         look=look(OLIVE, "s"),
-        rules=OWN_GRAPHS,
-        seconds=seconds,
     ),
-    staged(
+    on_node_sums(
         "dp-progap",
         "ProGAP: stages that read one more noisy sum each, of the states of the stage before it.",
         "dpgraph.families.aggregates.train:ProGap",
-        AggregatesCell,
-        CONTRACT,
-        VARIANTS,
-        ATTACKS,
         look=look(BROWN, "^"),
-        rules=OWN_GRAPHS,
-        seconds=seconds,
     ),
     staged(
         "dp-edge-votes",

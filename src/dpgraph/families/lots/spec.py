@@ -10,14 +10,7 @@ from pydantic import Field, model_validator
 from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RecordBatches
 from dpgraph.engine.methods.cost import DENSE_FLOPS_PER_SECOND, loop_seconds
 from dpgraph.engine.methods.looks import ANY, VERMILION, WINE, Look, adapted
-from dpgraph.engine.methods.spec import (
-    AttackCase,
-    CanarySettings,
-    MethodSpec,
-    Variant,
-    captured,
-    scored_on_own_records,
-)
+from dpgraph.engine.methods.spec import AttackCase, CanarySettings, MethodSpec, Variant, captured, scored_on_own_records
 from dpgraph.families.lots import mechanism as mechanisms
 from dpgraph.families.trees.records import PoissonLots
 from dpgraph.privacy.procedure import Batches, Clipped

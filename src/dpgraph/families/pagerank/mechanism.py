@@ -17,14 +17,7 @@ from dpgraph.core.errors import invalid
 from dpgraph.families.pagerank import accountant
 from dpgraph.privacy.accountants.steps import MOST_MOMENTS, moments
 from dpgraph.privacy.guarantee import Guarantee, Mode
-from dpgraph.privacy.mechanisms.base import (
-    RELEASED_MLP,
-    Count,
-    NoisySteps,
-    Rate,
-    Shape,
-    published_mlp,
-)
+from dpgraph.privacy.mechanisms.base import RELEASED_MLP, Count, NoisySteps, Rate, Shape, published_mlp
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
 from dpgraph.privacy.public_numbers import Counted
@@ -120,10 +113,7 @@ class PagerankSteps(NoisySteps):
             rho = self.release_mu**2 / 2
         else:
             rho = exponential_zcdp(
-                rows=self.rows,
-                top_k=self.top_k,
-                eps_gumbel=self.release_noise or 0.0,
-                eps_laplace=self.values_epsilon,
+                rows=self.rows, top_k=self.top_k, eps_gumbel=self.release_noise or 0.0, eps_laplace=self.values_epsilon
             )
         return rho * np.asarray(orders)
 
@@ -174,11 +164,7 @@ class PagerankSteps(NoisySteps):
     def _stated(self, statement: Statement, **numbers: object) -> Statement:
         """Return the statement, completed with the release of the rows if there is one."""
         rows = tuple(self._rows if text == accountant.GAUSSIAN_ROWS else text for text in statement.assumptions)
-        known = {
-            "M": self.num_roots,
-            "M K": f"M K = {self.rows * self.top_k}",
-            "mu": f"mu = {self.release_mu:.4g}",
-        }
+        known = {"M": self.num_roots, "M K": f"M K = {self.rows * self.top_k}", "mu": f"mu = {self.release_mu:.4g}"}
         return replace(statement, assumptions=rows).filled({**known, **numbers})
 
 

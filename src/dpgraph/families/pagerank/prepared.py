@@ -100,12 +100,7 @@ class PreparedRows(PreparedStep):
         self._step: RowStep | None = None
 
     def _released(
-        self,
-        graph: Graph,
-        pagerank: Any,
-        chosen: np.ndarray,
-        roots: np.ndarray,
-        random: CountedGenerator,
+        self, graph: Graph, pagerank: Any, chosen: np.ndarray, roots: np.ndarray, random: CountedGenerator
     ) -> sp.csr_matrix:
         """Return the (M, N) rows of K entries that the mechanism releases, or that need no release."""
         mechanism = self.mechanism

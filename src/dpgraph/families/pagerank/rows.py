@@ -26,11 +26,7 @@ LEAST_EXCESS = 1e-14  # smaller ones drown in rounding
 
 
 def approximate_pagerank(
-    adjacency: sp.csr_matrix,
-    roots: np.ndarray,
-    teleport: float = 0.25,
-    sparsity: float = 1e-4,
-    tolerance: float = 1e-4,
+    adjacency: sp.csr_matrix, roots: np.ndarray, teleport: float = 0.25, sparsity: float = 1e-4, tolerance: float = 1e-4
 ) -> sp.csr_matrix:
     """Return the rows (M, n) of approximate personalised PageRank of the roots, in float64.
 

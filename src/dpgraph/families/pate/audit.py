@@ -146,6 +146,4 @@ def _of_images(kind: Kind, public: int, seed: int, caps: tuple[int, int]) -> Pre
     return prepared(kind, images(public), seed, caps)
 
 
-AUDITS = {
-    "teachers": Audit(teachers, 10_000),
-}
+AUDITS = {"teachers": Audit(teachers, 10_000)}

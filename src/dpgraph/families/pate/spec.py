@@ -210,16 +210,10 @@ VARIANTS = {
     "rigorous": Variant(ConfidentGnmax, confident_gnmax, score),
     "published": Variant(ConfidentGnmax, confident_gnmax, score, target="published"),
 }
-ATTACKS = tuple(
-    AttackCase(
-        variant=variant,
-        reads="teachers",
-        batches=Batches.NONE,
-        clipping=Clipped.NOTHING,
-        relation=Relation.RECORD_REPLACE,
-    )
-    for variant in VARIANTS
+attack = partial(
+    AttackCase, reads="teachers", batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.RECORD_REPLACE
 )
+ATTACKS = tuple(attack(variant=variant) for variant in VARIANTS)
 TRAIN = "dpgraph.families.pate.train:Pate"
 on_images = partial(
     MethodSpec, look=look, inference=own_record, problems=("images",), seconds=seconds, shared=shared,

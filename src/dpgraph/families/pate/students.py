@@ -170,10 +170,7 @@ class StudentStep:
         """Return places in `labelled` and ids of images without a label, from lists repeated to the same length."""
         if (phase, epoch) not in self._epochs:
             removed = self.student.removed.cpu().numpy() & (phase == 1)
-            lists = (
-                np.flatnonzero(~removed),
-                np.concatenate([self.unlabelled, self.labelled[removed]]),
-            )
+            lists = (np.flatnonzero(~removed), np.concatenate([self.unlabelled, self.labelled[removed]]))
             generator = numpy_generator(*self.names, phase, epoch)
             length = self._per_epoch * self.settings.batch_size
             self._epochs.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -210,9 +211,10 @@ def grey_look(colour: str, dots: float) -> Callable[[Any], Look]:
     return lambda cell: Look(colour, "", (0, (1, dots)), neutral=True)
 
 
-CONSTANT: dict[str, dict[str, Any]] = {
-    "0-none": {"model": {"architecture": "mlp", "hops": 0, "width": 8}, "training": {"sampling_rate": 0.3}}
-}
+on_no_record = partial(
+    MethodSpec, contract={"0-none": {"model": MLP, "training": {"sampling_rate": 0.3}}}, inference=reads_nothing,
+    why_not_captured=NO_STEPS, problems=("node-classification", "images"),
+)  # fmt: skip
 
 SPECS = (
     spec(SgcCell, "Softmax regression on records that were spread K times over the graph.", "Sgc",
@@ -237,29 +239,21 @@ SPECS = (
          "CorrectAndSmooth", Look(SLATE, "p", "-"), {}),
     spec(LabelPropagationCell, "Labels of training nodes, spread over the graph; no record is read.",
          "LabelPropagation", Look(GREY, "d", "-"), {}),
-    MethodSpec(
+    on_no_record(
         "random",
         "Predicts a uniformly random class for every node; it reads no record, so its epsilon is 0.",
         "dpgraph.families.plain.train:Random",
         RandomCell,
-        CONSTANT,
         without_noise=NoRecord,
-        why_not_captured=NO_STEPS,
-        inference=reads_nothing,
         look=grey_look("#A0A0A0", 2),
-        problems=("node-classification", "images"),
         untouched={Relation.GRAPH: "a random class"},
     ),
-    MethodSpec(
+    on_no_record(
         "majority",
         "Predicts the most frequent training label for every node, without privacy.",
         "dpgraph.families.plain.train:Majority",
         MajorityCell,
-        CONSTANT,
-        inference=reads_nothing,
-        why_not_captured=NO_STEPS,
         look=grey_look("#606060", 1),
-        problems=("node-classification", "images"),
         deterministic=True,
         untouched={Relation.EDGE: "the most frequent class, which reads no edge"},
     ),

@@ -199,7 +199,4 @@ def _neighbours(index: int) -> tuple[Graph, Graph, int]:
     return before, directed_graph(other_owners, other_members, other_features, other_labels), node
 
 
-AUDITS = {
-    "subgraph-steps": Audit(steps, 6000, quick=1000),
-    "subgraph-locality": Audit(locality, 30),
-}
+AUDITS = {"subgraph-steps": Audit(steps, 6000, quick=1000), "subgraph-locality": Audit(locality, 30)}

@@ -11,14 +11,7 @@ from dpgraph.config.cell import LARGE, Model, NetworkCell, NodeParts, Privacy
 from dpgraph.engine.methods import looks
 from dpgraph.engine.methods.cost import FLOPS_PER_SECOND, SECONDS_TO_START, network_seconds, steps_of
 from dpgraph.engine.methods.looks import Look
-from dpgraph.engine.methods.spec import (
-    AttackCase,
-    MethodSpec,
-    Public,
-    ScoreReads,
-    Variant,
-    scored_along_edges,
-)
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Public, ScoreReads, Variant, scored_along_edges
 from dpgraph.families.subgraphs.mechanism import (
     UNPAID_STOPPING,
     CutSubgraphs,

@@ -149,10 +149,7 @@ def contract(private: bool, hops: tuple[int, ...]) -> dict[str, dict[str, Any]]:
         for hop in hops:
             plain: dict[str, Any] = cells[f"{hop}-none"]
             stopping = {"weight_decay": 0.01, "patience": 1, "stop_on": "accuracy", "sampling_rate": 1.0}
-            cells[f"{hop}-stopping"] = {
-                "model": {**plain["model"], "dropout": 0.5},
-                "training": stopping,
-            }
+            cells[f"{hop}-stopping"] = {"model": {**plain["model"], "dropout": 0.5}, "training": stopping}
     if private and 0 in hops:  # softmax regression: a parameter group less
         mlp: dict[str, Any] = cells["0-published"]
         cells["0-published-softmax"] = {**mlp, "model": {**mlp["model"], "encoder_layers": 0}}
@@ -206,13 +203,7 @@ on_trees = partial(MethodSpec, why_not_captured=captured)
 
 SPECS = (
     on_trees(
-        "gnn",
-        PLAIN_SUMMARY,
-        PLAIN,
-        PlainGnn,
-        contract(False, (1, 2)),
-        look=plain_look,
-        rules={RULE: convolution},
+        "gnn", PLAIN_SUMMARY, PLAIN, PlainGnn, contract(False, (1, 2)), look=plain_look, rules={RULE: convolution}
     ),
     on_trees(
         "mlp",

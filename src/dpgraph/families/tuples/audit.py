@@ -226,7 +226,4 @@ def tuple_sensitivity(trials: int) -> AuditResult:
     )  # fmt: skip
 
 
-AUDITS = {
-    "tuple-facts": Audit(tuple_facts, 400, quick=100),
-    "tuple-sensitivity": Audit(tuple_sensitivity, 6),
-}
+AUDITS = {"tuple-facts": Audit(tuple_facts, 400, quick=100), "tuple-sensitivity": Audit(tuple_sensitivity, 6)}

@@ -141,10 +141,7 @@ class EncoderCell(BaseEncoderCell):
     training: PlainTupleTraining  # type: ignore[assignment]
 
 
-NOISE_IGNORES = {
-    "training": (*Cell.NOISE_IGNORES["training"], "temperature", "warm_up"),
-    "privacy": ("clip_norm",),
-}
+NOISE_IGNORES = {"training": (*Cell.NOISE_IGNORES["training"], "temperature", "warm_up"), "privacy": ("clip_norm",)}
 
 
 class DpHeadCell(HeadCell):
@@ -282,27 +279,25 @@ HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
 TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
 
 on_relations = partial(MethodSpec, inference=own_record, problems=("relations",))
+of_head = partial(on_relations, train=f"{TRAIN}:RelationHead", look=head_look, seconds=head_seconds)
+of_encoder = partial(
+    on_relations, train=f"{TRAIN}:RelationEncoder", look=encoder_look, seconds=encoder_seconds, products=products
+)
 
 SPECS = (
-    on_relations(
+    of_head(
         "relation-head",
         f"Relation prediction trained without privacy {HEAD}.",
-        f"{TRAIN}:RelationHead",
-        HeadCell,
-        contract({}, (None,)),
-        look=head_look,
-        seconds=head_seconds,
+        cell=HeadCell,
+        contract=contract({}, (None,)),
     ),
-    on_relations(
+    of_head(
         "dp-relation-head",
         f"Entity-level private relation prediction trained {HEAD}; the variant states which mechanism.",
-        f"{TRAIN}:RelationHead",
-        DpHeadCell,
-        contract({}, tuple(VARIANTS)),
-        VARIANTS,
-        ATTACKS,
-        look=head_look,
-        seconds=head_seconds,
+        cell=DpHeadCell,
+        contract=contract({}, tuple(VARIANTS)),
+        variants=VARIANTS,
+        attacks=ATTACKS,
     ),
     on_relations(
         "base-encoder",
@@ -316,27 +311,19 @@ SPECS = (
         products=products,
         untouched={Relation.ENTITY: "the encoder as it is"},
     ),
-    on_relations(
+    of_encoder(
         "relation-encoder",
         f"Relation prediction trained without privacy {TUNED}.",
-        f"{TRAIN}:RelationEncoder",
-        EncoderCell,
-        contract(ENCODER, (None,)),
-        look=encoder_look,
-        seconds=encoder_seconds,
-        products=products,
+        cell=EncoderCell,
+        contract=contract(ENCODER, (None,)),
     ),
-    on_relations(
+    of_encoder(
         "dp-relation-encoder",
         f"Entity-level private relation prediction trained {TUNED}; the variant states which mechanism.",
-        f"{TRAIN}:RelationEncoder",
-        DpEncoderCell,
-        contract(ENCODER, tuple(VARIANTS)),
-        VARIANTS,
-        ATTACKS,
-        look=encoder_look,
-        seconds=encoder_seconds,
-        products=products,
+        cell=DpEncoderCell,
+        contract=contract(ENCODER, tuple(VARIANTS)),
+        variants=VARIANTS,
+        attacks=ATTACKS,
     ),
     on_relations(
         "cosine",

@@ -140,6 +140,4 @@ def units(trials: int) -> AuditResult:
     )
 
 
-AUDITS = {
-    "units": Audit(units, 2000),
-}
+AUDITS = {"units": Audit(units, 2000)}

@@ -172,6 +172,4 @@ def votes_capped(trials: int) -> AuditResult:
     )  # fmt: skip
 
 
-AUDITS = {
-    "votes-capped": Audit(votes_capped, 12),
-}
+AUDITS = {"votes-capped": Audit(votes_capped, 12)}

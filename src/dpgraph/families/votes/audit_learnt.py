@@ -149,6 +149,4 @@ def votes_learnt(trials: int) -> AuditResult:
     )  # fmt: skip
 
 
-AUDITS = {
-    "votes-learnt": Audit(votes_learnt, 4),
-}
+AUDITS = {"votes-learnt": Audit(votes_learnt, 4)}

@@ -131,6 +131,4 @@ def votes_membership(trials: int) -> AuditResult:
     )
 
 
-AUDITS = {
-    "votes-membership": Audit(votes_membership, 4000, quick=2400),
-}
+AUDITS = {"votes-membership": Audit(votes_membership, 4000, quick=2400)}

@@ -108,12 +108,7 @@ class ReaderSteps:
     examples: int  # number of training nodes, public
 
     def learn(
-        self,
-        start: LearntReader,
-        probabilities: np.ndarray,
-        read: np.ndarray,
-        labels: np.ndarray,
-        noise: ReleaseNoise,
+        self, start: LearntReader, probabilities: np.ndarray, read: np.ndarray, labels: np.ndarray, noise: ReleaseNoise
     ) -> LearntReader:
         """Return the reader that is learnt from examples, with one noisy sum of clipped gradients per step.
 

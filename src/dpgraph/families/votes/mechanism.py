@@ -243,12 +243,7 @@ def poisson_votes(request: MechanismRequest) -> PoissonVotes:
     fields, rounds = votes_fields(request, (request.privacy.reader_share,)), request.privacy.rounds
     if fields["votes_ratio"] is not None:  # each round has an equal part of their share of mu^2
         fields["votes_ratio"] *= math.sqrt(rounds)
-    return PoissonVotes(
-        **fields,
-        **_learnt(request),
-        degree_floor=request.privacy.degree_floor,
-        rounds=rounds,
-    )
+    return PoissonVotes(**fields, **_learnt(request), degree_floor=request.privacy.degree_floor, rounds=rounds)
 
 
 def _learnt(request: MechanismRequest) -> dict[str, Any]:

@@ -212,60 +212,29 @@ def fallback(mechanism: Mapping[str, Any]) -> str:
     return "falls back to own records here: nobody votes"
 
 
-SOFTMAX = {"architecture": "mlp", "hops": 0, "encoder_layers": 0}
-CONTRACT: dict[str, dict[str, Any]] = {
-    "softmax": {
-        "model": SOFTMAX,
-        "training": {"sampling_rate": 1.0, "averaged_share": 0.5},
-        "privacy": {"epsilon": 6.0, "mean_share": 0.1, "choice_epsilon": 0.5},
-    },
-    "mlp": {
-        "model": {"architecture": "mlp", "hops": 0, "width": 8},
-        "training": {"sampling_rate": 0.3},
-        "privacy": {"epsilon": 6.0},
-    },
-    "own": {
-        "model": SOFTMAX,
-        "training": {"sampling_rate": 0.3},
-        "privacy": {"epsilon": 6.0, "votes_share": 0.0},
-    },
-    "raw": {
-        "model": SOFTMAX,
-        "training": {"sampling_rate": 0.3},
-        "privacy": {"epsilon": 6.0, "votes_share": 0.0, "raw_inference": True},
-    },
-    "rounds": {
-        "model": SOFTMAX,
-        "training": {"sampling_rate": 1.0},
-        "privacy": {"epsilon": 6.0, "rounds": 3, "one_hop": True, "label_votes": False, "choice_epsilon": 0.5},
-    },
-    "learnt": {
-        "model": SOFTMAX,
-        "training": {"sampling_rate": 0.3},
-        "privacy": {"epsilon": 6.0, "mean_share": 0.1, "choice_epsilon": 0.5, "reader_share": 0.1, "reader_steps": 5},
-    },
-    "node-remove-capped": {
-        "model": SOFTMAX,
-        "training": {"sampling_rate": 1.0},
-        "privacy": {
-            "variant": "node-remove-capped", "epsilon": 6.0, "degrees_share": 0.1, "cap_margin": 1.0,
-            "hub_share": 0.1, "hub_limit": 40, "mean_share": 0.1, "votes_share": 0.4,
-        },
-    },
-    "node-remove-strangers": {
-        "model": SOFTMAX,
-        "training": {"sampling_rate": 0.5},
-        "privacy": {"variant": "node-remove-strangers", "epsilon": 6.0, "degree_bound": 50, "taper": 1.0},
-    },
-    "node-remove-capped-strangers": {
-        "model": SOFTMAX,
-        "training": {"sampling_rate": 1.0},
-        "privacy": {
-            "variant": "node-remove-capped-strangers", "epsilon": 6.0, "degrees_share": 0.1, "cap_margin": 1.0,
-            "hub_share": 0.1, "hub_limit": 40, "mean_share": 0.1, "votes_share": 0.4,
-        },
-    },
+SOFTMAX: dict[str, Any] = {"architecture": "mlp", "hops": 0, "encoder_layers": 0}
+
+
+def small(sampling_rate: float, model: dict[str, Any] = SOFTMAX, **privacy: Any) -> dict[str, dict[str, Any]]:
+    """Return a small cell for the contract of methods."""
+    return {"model": model, "training": {"sampling_rate": sampling_rate}, "privacy": {"epsilon": 6.0, **privacy}}
+
+
+CAPPED: dict[str, Any] = {
+    "degrees_share": 0.1, "cap_margin": 1.0, "hub_share": 0.1, "hub_limit": 40, "mean_share": 0.1, "votes_share": 0.4,
 }  # fmt: skip
+CONTRACT: dict[str, dict[str, Any]] = {
+    "softmax": small(1.0, mean_share=0.1, choice_epsilon=0.5),
+    "mlp": small(0.3, {"architecture": "mlp", "hops": 0, "width": 8}),
+    "own": small(0.3, votes_share=0.0),
+    "raw": small(0.3, votes_share=0.0, raw_inference=True),
+    "rounds": small(1.0, rounds=3, one_hop=True, label_votes=False, choice_epsilon=0.5),
+    "learnt": small(0.3, mean_share=0.1, choice_epsilon=0.5, reader_share=0.1, reader_steps=5),
+    "node-remove-capped": small(1.0, variant="node-remove-capped", **CAPPED),
+    "node-remove-strangers": small(0.5, variant="node-remove-strangers", degree_bound=50, taper=1.0),
+    "node-remove-capped-strangers": small(1.0, variant="node-remove-capped-strangers", **CAPPED),
+}
+CONTRACT["softmax"]["training"]["averaged_share"] = 0.5
 
 
 def attack(variant: str, relation: Relation) -> AttackCase:

@@ -13,14 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgraph.core.errors import UserError, invalid
-from dpgraph.families.votes.ballots import (
-    Ballots,
-    CappedBallots,
-    bucket_trust,
-    read_around,
-    scores_of,
-    without_zeros,
-)
+from dpgraph.families.votes.ballots import Ballots, CappedBallots, bucket_trust, read_around, scores_of, without_zeros
 from dpgraph.families.votes.mechanism import BucketReader
 
 

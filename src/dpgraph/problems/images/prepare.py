@@ -22,19 +22,14 @@ def store(task: Task, known: DatasetEntry, raw: RawImages, folder: Path) -> None
     check_expected(task.dataset, known, {"nodes": len(raw.images), "classes": classes})
     split, declared = make_split(raw, task.dataset, task.split)
     height, width, channels = raw.images.shape[1:]
-    save_images(
-        Images(
-            name=task.dataset,
-            features=raw.images.reshape(len(raw.images), -1),
-            labels=raw.labels,
-            split=split,
-            num_classes=known.expected.classes or int(raw.labels.max(initial=-1)) + 1,
-            shape=(height, width, channels),
-            meta={
-                **described(task, known),
-                **declared,
-                DATA_DEPENDENT: [*raw.data_dependent, *declared.get(DATA_DEPENDENT, ())],
-            },
-        ),
-        folder,
+    dependent = [*raw.data_dependent, *declared.get(DATA_DEPENDENT, ())]
+    images = Images(
+        name=task.dataset,
+        features=raw.images.reshape(len(raw.images), -1),
+        labels=raw.labels,
+        split=split,
+        num_classes=known.expected.classes or int(raw.labels.max(initial=-1)) + 1,
+        shape=(height, width, channels),
+        meta=described(task, known) | declared | {DATA_DEPENDENT: dependent},
     )
+    save_images(images, folder)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -40,23 +41,12 @@ class ImagesHeader(ArraysHeader):
 
 def save_images(images: Images, folder: Path) -> None:
     """Write the images to a folder."""
+    arrays = {name: getattr(images, name) for name in DTYPES}
     sizes = {name: len(images.nodes_of(name)) for name in SPLIT_NAMES}
-    write_stored(
-        folder,
-        images.name,
-        {name: getattr(images, name) for name in DTYPES},
-        DTYPES,
-        {
-            "nodes": images.num_nodes,
-            "features": images.num_features,
-            "classes": images.num_classes,
-            "split_sizes": sizes,
-        },
-        images.meta,
-        problem="images",
-        num_classes=images.num_classes,
-        shape=images.shape,
-    )
+    counted: dict[str, Any] = {"nodes": images.num_nodes, "features": images.num_features}
+    counted |= {"classes": images.num_classes, "split_sizes": sizes}
+    own: dict[str, Any] = {"problem": "images", "num_classes": images.num_classes, "shape": images.shape}
+    write_stored(folder, images.name, arrays, DTYPES, counted, images.meta, **own)
 
 
 def load_images(folder: Path, verify: bool = False, split: int = 0) -> Images:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -88,21 +89,11 @@ class RelationsHeader(ArraysHeader):
 
 def save_relations(relations: Relations, folder: Path) -> None:
     """Write the relation to a folder."""
+    arrays = {name: getattr(relations, name) for name in DTYPES}
     sizes = {name: len(relations.tuples_of(name)) for name in SPLIT_NAMES}
-    write_stored(
-        folder,
-        relations.name,
-        {name: getattr(relations, name) for name in DTYPES},
-        DTYPES,
-        {
-            "nodes": relations.num_entities,
-            "tuples": len(relations.tuples),
-            "features": relations.features.shape[1],
-            "split_sizes": sizes,
-        },
-        relations.meta,
-        problem="relations",
-    )
+    counted: dict[str, Any] = {"nodes": relations.num_entities, "tuples": len(relations.tuples)}
+    counted |= {"features": relations.features.shape[1], "split_sizes": sizes}
+    write_stored(folder, relations.name, arrays, DTYPES, counted, relations.meta, problem="relations")
 
 
 def load_relations(folder: Path, verify: bool = False, split: int = 0) -> Relations:

@@ -26,7 +26,7 @@ from dpgraph.reporting.claims.page import elsewhere, held
 from dpgraph.reporting.claims.parts import VERDICTS
 from dpgraph.reporting.leaderboard.finding import Overview, finding, headline, overview
 from dpgraph.reporting.leaderboard.standings import BELOW, FALLS_BACK, columns_of, plain, script, standings
-from dpgraph.reporting.protection import BETWEEN
+from dpgraph.reporting.protection import by_text
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
 from dpgraph.reporting.views.registry import views_with
 
@@ -108,9 +108,9 @@ def page_values(
         protects=_protects(overview(table)),
         meant=lambda about: "; ".join(text for _, text in _terms(about)),
         abouts=described_labels(abouts_of_papers(plan.experiments, table)),
-        uncovered=_labels(table, "uncovered"),
-        fallbacks=_labels(table, "fallback"),
-        below=_labels(table, "below"),
+        uncovered=by_text(table, "uncovered"),
+        fallbacks=by_text(table, "fallback"),
+        below=by_text(table, "below"),
         FALLS_BACK=FALLS_BACK,
         BELOW=BELOW,
         checks=dict(zip(own["label"], own["checks"])),
@@ -164,15 +164,6 @@ def _terms(about: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _protects(lines: Overview) -> dict[str, str]:
     return dict(sorted({term for about, _ in lines.lines for term in _terms(about)}))
-
-
-def _labels(table: pd.DataFrame, column: str) -> dict[str, list[str]]:
-    """Return labels by text of a column; several texts of one row are joined by `BETWEEN`."""
-    found: dict[str, dict[str, None]] = {}
-    for row in table.to_dict("records"):
-        for text in filter(None, str(row[column]).split(BETWEEN)):
-            found.setdefault(text, {})[row["label"]] = None
-    return {text: list(labels) for text, labels in found.items()}
 
 
 def _claims(plan: Plan, claims: pd.DataFrame) -> list[tuple[str, list[dict[str, Any]]]]:

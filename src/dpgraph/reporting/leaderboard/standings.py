@@ -7,7 +7,7 @@ how a page keeps the rows as values of a script.
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,26 +16,10 @@ import pandas as pd
 from dpgraph.config.cell import Task
 from dpgraph.core.files import write_text
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting import formats
+from dpgraph.reporting import formats, ranking
 from dpgraph.reporting.guarantee import Promise
 from dpgraph.reporting.protection import parted
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.ranking import (
-    BEST,
-    CLAIMED,
-    FREE,
-    MODES,
-    OUTSIDE,
-    PROVED,
-    PUBLIC,
-    TIED,
-    kind,
-    label_of,
-    ranked,
-    reads_nothing,
-    with_floors,
-)
-from dpgraph.reporting.ranking import budget as budget_of
 from dpgraph.reporting.results import EntryResult, Results
 
 VIEWS = ("accuracy", "privacy-utility")  # which show a method as the suite set it; sweeps and searches vary it
@@ -67,21 +51,22 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     for entry, metric in _shown(plan):
         outcome = known.outcome(entry, metric)
         place = (entry.paper, entry.task_id, metric, entry.cell.slug)
-        if place in rows or not outcome.ok or (outcome.guarantee.rigorous.epsilon == 0 and not reads_nothing(outcome)):
+        free = ranking.reads_nothing(outcome)
+        if place in rows or not outcome.ok or (outcome.guarantee.rigorous.epsilon == 0 and not free):
             continue
         rows[place] = row = _row(entry, plan.task(entry.task_id), names[entry.task_id], metric, outcome, commits)
-        row |= {"kind": FREE} if reads_nothing(outcome) else {}
+        row |= {"kind": ranking.FREE} if free else {}
         targets.setdefault(row["data"], set()).update(() if entry.target_epsilon is None else (entry.target_epsilon,))
         values[place] = outcome.values
-    for data, own in targets.items():
-        _set_budgets([row for row in rows.values() if row["data"] == data], own)
+    for row in rows.values():
+        if row["kind"] != ranking.PUBLIC:
+            row["budget"] = ranking.budget(row["epsilon"], targets[row["data"]])
     keys = [tuple(str(row[name]) for name in RANKING) for row in rows.values()]
-    for row, mark in zip(
-        rows.values(), ranked(keys, [place[-1] for place in rows], list(values.values())), strict=True
-    ):
-        row |= {"best": mark == BEST, "tied": mark == TIED}
+    marks = ranking.ranked(keys, [place[-1] for place in rows], list(values.values()))
+    for row, mark in zip(rows.values(), marks, strict=True):
+        row |= {"best": mark == ranking.BEST, "tied": mark == ranking.TIED}
     table = pd.DataFrame(list(rows.values()), columns=list(COLUMNS))
-    return _ordered(with_floors(table) if len(table) else table)
+    return _ordered(ranking.with_floors(table) if len(table) else table)
 
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
@@ -90,7 +75,7 @@ def _ordered(table: pd.DataFrame) -> pd.DataFrame:
     keys = pd.DataFrame(
         {
             "data": table["data"].map(order),
-            "kind": table["kind"].map({PROVED: 0, PUBLIC: 1, OUTSIDE: 2, CLAIMED: 3}),
+            "kind": table["kind"].map({ranking.PROVED: 0, ranking.PUBLIC: 1, ranking.OUTSIDE: 2, ranking.CLAIMED: 3}),
             "budget": table["budget"],
             "promise": table["relation"] + table["scope"],
             "mean": -table["mean"].astype(float),
@@ -133,31 +118,25 @@ def _row(
     entry: Entry, task: Task, data: str, metric: str, outcome: EntryResult, commits: dict[str, str]
 ) -> dict[str, Any]:
     summary = outcome.summary()
-    what = kind(outcome)
-    own: Promise = getattr(outcome.guarantee, MODES[what])
+    what = ranking.kind(outcome)
+    own: Promise = getattr(outcome.guarantee, ranking.MODES[what])
     return {
         "data": data,
-        "dataset": task.dataset,
-        "setting": task.setting,
-        "split": task.split,
+        **{name: getattr(task, name) for name in ("dataset", "setting", "split")},
         "metric": quantity(metric).label,
         "paper": entry.paper,
         "artefact": entry.artefact,
-        "label": label_of(entry.cell, entry.method.label),
+        "label": ranking.label_of(entry.cell, entry.method.label),
         "method": entry.cell.method,
         "kind": what,
         "budget": math.inf,
         "epsilon": own.epsilon,
-        "relation": "" if what == PUBLIC else " / ".join(parted(own.relation)),
-        "scope": "" if what == PUBLIC else " / ".join(parted(own.scope)),
-        "delta": math.nan if what == PUBLIC else outcome.guarantee.delta,
-        "uncovered": "" if what == PUBLIC else outcome.guarantee.uncovered,
+        "relation": "" if what == ranking.PUBLIC else " / ".join(parted(own.relation)),
+        "scope": "" if what == ranking.PUBLIC else " / ".join(parted(own.scope)),
+        "delta": math.nan if what == ranking.PUBLIC else outcome.guarantee.delta,
+        "uncovered": "" if what == ranking.PUBLIC else outcome.guarantee.uncovered,
         "checks": outcome.guarantee.checks,
-        "mean": summary.mean,
-        "std": summary.std,
-        "low": summary.low,
-        "high": summary.high,
-        "n": summary.n,
+        **vars(summary),
         "best": False,
         "tied": False,
         "cell": entry.cell.slug,
@@ -180,13 +159,6 @@ def _data(label: str, task: Task) -> str:
 def _commits(frame: pd.DataFrame) -> dict[str, str]:
     by_cell = frame[["cell", "commit"]].drop_duplicates().groupby("cell", sort=False)["commit"]
     return {str(cell): ", ".join(sorted(text for text in texts.dropna() if text)) for cell, texts in by_cell}
-
-
-def _set_budgets(rows: Sequence[dict[str, Any]], targets: Iterable[float]) -> None:
-    """Set the budgets of the rows of one data set."""
-    for row in rows:
-        if row["kind"] != PUBLIC:
-            row["budget"] = budget_of(row["epsilon"], targets)
 
 
 NUMBERS = ("budget", "epsilon", "delta", "mean", "std", "low", "high")
@@ -248,6 +220,6 @@ def standings_of(values: Mapping[str, Any]) -> pd.DataFrame:
         for name, column in values["rows"].items()
     }
     frame = pd.DataFrame(columns, columns=list(COLUMNS)).fillna({"below": ""})
-    frame["epsilon"] = frame["epsilon"].fillna(math.inf).where(frame["kind"] == PUBLIC, frame["epsilon"])
+    frame["epsilon"] = frame["epsilon"].fillna(math.inf).where(frame["kind"] == ranking.PUBLIC, frame["epsilon"])
     frame["budget"] = frame["budget"].astype(float).fillna(math.inf)
     return frame.astype(dict.fromkeys(NUMBERS, float))

@@ -137,16 +137,13 @@ def _caption(plan: Plan, artefact_id: str, points: pd.DataFrame, empty: list[str
     own = points[points["method"] != artefact.reference]
     seeds = sorted(own.loc[own["n"] > 0, "n"].astype(int).unique())
     over = plan.experiments[artefact_id.split("/")[0]].methods[str(artefact.reference)].label
+    marked = f"Marks: the side of 0 of the 95 % confidence interval over {' or '.join(map(str, seeds))} seeds."
+    marked = "One seed each, so no interval." if seeds == [1] else marked
     return [
         f"Numbers: test accuracy of {', '.join(dict.fromkeys(own['label']))} minus that of {over.lower()} at the same "
         "ε, in points, averaged over seeds. A mark for each graph, at its mean degree and homophily (share of edges "
         "between labelled nodes that join equal labels).",
-        *(["One seed each, so no interval."] if seeds == [1] else []),
-        *(
-            [f"Marks: the side of 0 of the 95 % confidence interval over {' or '.join(map(str, seeds))} seeds."]
-            if seeds and seeds != [1]
-            else []
-        ),
+        *([marked] if seeds else []),
         *filter(None, [artefact.caption]),
         *words.not_drawn(empty),
         *splits.fixed(plan, artefact_id),

@@ -71,8 +71,7 @@ VIEWS: dict[str, ViewFunctions] = {
     "embedding": ViewFunctions(figure="embedding:draw", derived="derived:embedding_metrics", inputs=GRAPH_ROWS),
     "gains": ViewFunctions(figure="gains:draw", inputs=GRAPH_ROWS),
     "gallery": ViewFunctions(
-        figure="gallery:draw",
-        inputs=Inputs((SuiteFiles.RESULTS, SuiteFiles.GRAPHS, SuiteFiles.CELLS), pictures=True),
+        figure="gallery:draw", inputs=Inputs((SuiteFiles.RESULTS, SuiteFiles.GRAPHS, SuiteFiles.CELLS), pictures=True)
     ),
     "hard-cases": ViewFunctions(figure="hard_cases:draw", derived="derived:hard_case_metrics", inputs=GRAPH_ROWS),
     "hyperparameters": ViewFunctions(table="hyperparameters:make", inputs=PLAN_ALONE),

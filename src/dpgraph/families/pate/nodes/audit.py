@@ -93,6 +93,4 @@ def node_teachers(trials: int) -> AuditResult:
     return judged("node-teachers", TITLE, claim, broken, trials)
 
 
-AUDITS = {
-    "node-teachers": Audit(node_teachers, 10_000),
-}
+AUDITS = {"node-teachers": Audit(node_teachers, 10_000)}

@@ -141,12 +141,9 @@ def _monotone(where: str, points: Points, test: Monotone) -> list[Comparison]:
     low, high = values[0], values[-1]
     parts = [compared(f"{where}, {high} minus {low}", _minus(points, high, low), test.by)]
     if test.tolerance is not None:
+        name = f"{where}, smallest step of {len(values) - 1}"
         steps = [
-            compared(
-                f"{where}, smallest step of {len(values) - 1}: {one} to {two}",
-                _minus(points, two, one),
-                -test.tolerance,
-            )
+            compared(f"{name}: {one} to {two}", _minus(points, two, one), -test.tolerance)
             for one, two in pairwise(values)
         ]
         parts.append(all_hold(steps))
@@ -290,14 +287,10 @@ def rise_and_fall(where: str, by_step: pd.DataFrame, unit: str) -> Comparison | 
     others = {seed: inside.drop(index=seed) if len(inside) > 1 else inside for seed in inside.index}
     peak = pd.Series({seed: inside.loc[seed, rest.mean().idxmax()] for seed, rest in others.items()})
     top, first, last = inside.mean().idxmax(), whole.columns[0], whole.columns[-1]
-    parts = [
-        compared(
-            f"{where}, peak (about step {top}) minus step {end}",
-            replace(contrast([(1.0, "peak", peak), (-1.0, "end", whole[end])]), unit=unit),
-            0.0,
-        )
-        for end in (first, last)
-    ]
+    parts = []
+    for end in (first, last):
+        value = replace(contrast([(1.0, "peak", peak), (-1.0, "end", whole[end])]), unit=unit)
+        parts.append(compared(f"{where}, peak (about step {top}) minus step {end}", value, 0.0))
     return all_hold(parts)
 
 

@@ -8,11 +8,12 @@ The data sets of a claim are one test: the mean of their correlations, each weig
 variance under the null, against orders of the classes within each data set.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import permutations
 from math import factorial, sqrt
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm, rankdata
@@ -97,20 +98,23 @@ def rank_test(frequencies: Sequence[np.ndarray], values: Sequence[np.ndarray]) -
     """
     sizes = tuple(len(one) for one in values)
     ranks = [_centred(one) for one in values]
-    observed = sum(
-        _share(sizes, size) * float(_centred(frequency) @ rank)
-        for frequency, rank, size in zip(frequencies, ranks, sizes, strict=True)
-    )
-    others = sum(
-        _share(sizes, size) * (_centred(frequency)[orders] @ rank)
-        for frequency, rank, size, orders in zip(frequencies, ranks, sizes, _together(sizes), strict=True)
-    )
+    centred = [_centred(one) for one in frequencies]
+    observed = _weighted(sizes, [float(one @ rank) for one, rank in zip(centred, ranks, strict=True)])
+    others = _over_orders(sizes, centred, ranks)
     slack = 1e-9
     return float((others >= observed - slack).mean()), float((others <= observed + slack).mean()), observed
 
 
-def _share(sizes: tuple[int, ...], size: int) -> float:
-    return (size - 1) / sum(one - 1 for one in sizes)
+def _weighted(sizes: tuple[int, ...], correlations: Iterable[Any]) -> Any:
+    """Return the mean over data sets, each of which weighs as many as its classes less one."""
+    whole = sum(size - 1 for size in sizes)
+    return sum((size - 1) / whole * one for size, one in zip(sizes, correlations, strict=True))
+
+
+def _over_orders(sizes: tuple[int, ...], frequencies: Sequence[np.ndarray], ranks: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the mean correlations (orders,) for other orders of the classes, centred ranks given."""
+    every = zip(frequencies, ranks, _together(sizes), strict=True)
+    return np.asarray(_weighted(sizes, (frequency[orders] @ rank for frequency, rank, orders in every)))
 
 
 def _centred(values: np.ndarray) -> np.ndarray:
@@ -147,19 +151,12 @@ def strength_of_ranks(sizes: tuple[int, ...]) -> Strength:
     """Return size and power of `rank_test`: correlation 0 and `CORRELATION` with the normal scores of the ranks."""
     random = numpy_generator("dpgraph", "power over classes", *sizes)
     ranks = [_centred(np.arange(size)) for size in sizes]
-    null = np.sort(
-        sum(
-            _share(sizes, size) * (rank[orders] @ rank)
-            for size, rank, orders in zip(sizes, ranks, _together(sizes), strict=True)
-        )
-    )
+    null = np.sort(_over_orders(sizes, ranks, ranks))
     noise = [random.standard_normal((DRAWS, size)) for size in sizes]
     rates = []
     for correlation in (0.0, CORRELATION):
-        observed = sum(
-            _share(sizes, size) * _correlations(correlation, part, rank)
-            for size, part, rank in zip(sizes, noise, ranks, strict=True)
-        )
+        drawn = (_correlations(correlation, part, rank) for part, rank in zip(noise, ranks, strict=True))
+        observed = _weighted(sizes, drawn)
         as_large = len(null) - np.searchsorted(null, observed - 1e-9)
         rates.append(float((as_large / len(null) < LEVEL).mean()))
     return Strength(*rates)

@@ -241,17 +241,12 @@ def _epsilons(line: Line, notes: Footnotes) -> Text:
         return Text(DASH)
     marks = "".join(dict.fromkeys(protection.mark(row) for row in rows))
     texts = [_range(row[f"eps_{mode}"] for row in rows) for mode in protection.MODES]
-    about = [
-        text
-        for row in rows
-        for text in (
-            _about(row),
-            *(row[f"eps_{mode}_reason"] for mode in protection.MODES if math.isnan(row[f"eps_{mode}"])),
-        )
-        if text
-    ]
+    about: dict[str, None] = {}
+    for row in rows:
+        reasons = (row[f"eps_{mode}_reason"] for mode in protection.MODES if math.isnan(row[f"eps_{mode}"]))
+        about |= dict.fromkeys(filter(None, (_about(row), *reasons)))
     shown = texts[0] if texts[0] == texts[1] else " / ".join(texts)
-    return Text(shown + marks, tuple(notes.number(text) for text in dict.fromkeys(about)))
+    return Text(shown + marks, tuple(map(notes.number, about)))
 
 
 def _about(row: Row) -> str:

@@ -13,23 +13,10 @@ from dpgraph.config.expansion import flat
 from dpgraph.config.experiment import Search
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting import formats, protection
+from dpgraph.reporting import display, formats, protection
 from dpgraph.reporting.artefacts import EntryRun, heading, of_entry
 from dpgraph.reporting.dictionary import MECHANISM
-from dpgraph.reporting.display import (
-    EPSILON_HEADS,
-    EPSILON_REMARK,
-    Footnotes,
-    MadeTable,
-    RowGroup,
-    Table,
-    Text,
-    epsilon_cells,
-    failure,
-    measure_cell,
-    target_cell,
-    with_delta,
-)
+from dpgraph.reporting.display import Footnotes, MadeTable, RowGroup, Table, Text
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import Results, Summary
@@ -90,29 +77,24 @@ def search_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
             if len(kinds) > 1 and not cost.reason:
                 cost = TuningCost(math.nan, UNLIKE_TRIALS)
             test = known.outcome(ranked[0].entry, metric).summary()
-            chosen: dict[str, Any] = {
-                "selected": True,
-                "test_mean": test.mean,
-                "test_std": test.std,
-            }  # of the selected trial alone
+            # of the selected trial alone
+            chosen: dict[str, Any] = {"selected": True, "test_mean": test.mean, "test_std": test.std}
             chosen |= {"tuning_epsilon": cost.epsilon, "tuning_reason": cost.reason}
             rows += [_row(trial, rank, count) | (chosen if rank == 1 else {}) for rank, trial in enumerate(ranked, 1)]
         rows += [_row(trial, None, len(trials)) for trial in trials if not trial.complete]
     return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
 
 
-def mechanism_of(known: Results, entry: Entry) -> dict[str, Any] | None:
+def mechanism_of(results: Results, entry: Entry) -> dict[str, Any] | None:
     """Return the recorded mechanism in JSON form, from the columns of its fields; None where it was not recorded."""
-    frame = known.frame[(known.frame["cell"] == entry.cell.slug) & (known.frame["status"] == "ok")]
+    frame = results.frame[(results.frame["cell"] == entry.cell.slug) & (results.frame["status"] == "ok")]
     names = [name for name in frame if name.startswith(f"{MECHANISM}.")]
     if entry.cell.privacy is None or frame.empty or not names:
         return None
     row = frame.iloc[0]
     fields = {name.removeprefix(f"{MECHANISM}."): row[name] for name in names}
-    return {name: value for name, value in fields.items() if value == value and value != ""} | {
-        "steps": int(row["steps"]),
-        "delta": float(row["delta"]),
-    }
+    known = {name: value for name, value in fields.items() if value == value and value != ""}
+    return known | {"steps": int(row["steps"]), "delta": float(row["delta"])}
 
 
 def search_of(plan: Plan, artefact_id: str) -> Search:
@@ -183,14 +165,14 @@ def search_display(title: str, table: pd.DataFrame, validation: str, test: str) 
     for _, part in table.groupby("task", sort=False):
         best = part.groupby(KINDS, sort=False, dropna=False).head(SHOWN)
         rows = [_cells(row, notes) for row in best.to_dict("records")]
-        blocks.append(RowGroup(with_delta(str(part["task_label"].iloc[0]), part), rows))
+        blocks.append(RowGroup(display.with_delta(str(part["task_label"].iloc[0]), part), rows))
     values = [validation.capitalize(), test.capitalize()]
-    columns = ["Method", "Settings", "Target ε", "Rank", *values, *EPSILON_HEADS, "ε with tuning"]
+    columns = ["Method", "Settings", "Target ε", "Rank", *values, *display.EPSILON_HEADS, "ε with tuning"]
     remarks = [
         f"Trials by their mean on validation nodes, at most {SHOWN} of each method and target; the CSV file has all. "
         "Trials that differ in relation or scope are ranked separately. "
         "Values: mean ± sample standard deviation over the seeds. Only the selected trial has a test value.",
-        EPSILON_REMARK,
+        display.EPSILON_REMARK,
         "ε with tuning: the cost of releasing the selected run with all its seeds, but not the other trials or their "
         "number. It has the relation and scope of ε proved; features, labels and edges of validation nodes are "
         "public. ε claimed and ε proved cover one seed of one trial.",
@@ -205,11 +187,11 @@ def _cells(row: dict[str, Any], notes: Footnotes) -> list[Text]:
     return [
         Text(row["label"]),
         Text(settings_text(json.loads(row["settings"]))),
-        target_cell(row),
+        display.target_cell(row),
         Text(f"{row['rank']:.0f} of {row['trials']}{', selected' if selected else ''}" if ranked else DASH),
-        measure_cell(row, "validation") if ranked else failure(row, notes),
-        measure_cell(row, "test"),
-        *epsilon_cells(row, notes),
+        display.measure_cell(row, "validation") if ranked else display.failure(row, notes),
+        display.measure_cell(row, "test"),
+        *display.epsilon_cells(row, notes),
         _tuning(row, notes) if selected else Text(DASH),
     ]
 

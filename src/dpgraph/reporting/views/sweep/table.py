@@ -44,12 +44,11 @@ def _gap_columns(plan: Plan, reference: Entry, private: Entry, one: Mapping[str,
     table = artefact.tables(private.artefact.split("/")[1])[0]
     printed = paper_gap(plan.experiments[private.paper], reference, private, table)
     gap = one["mean"] - two["mean"]
+    errors = [row["std"] ** 2 / row["n"] for row in (one, two) if row["n"]]
     return {
         "gap_reference": reference.method_id,
         "gap": gap,
-        "gap_error": math.sqrt(one["std"] ** 2 / one["n"] + two["std"] ** 2 / two["n"])
-        if one["n"] and two["n"]
-        else math.nan,
+        "gap_error": math.sqrt(sum(errors)) if len(errors) == 2 else math.nan,
         "gap_published": float(printed) if printed else math.nan,
         "gap_difference": gap - float(printed) if printed else math.nan,
     }
@@ -108,11 +107,8 @@ def sweep_display(title: str, table: pd.DataFrame, shown: Quantity, parameter: s
         for _, part in table.groupby("task", sort=False)
         for target in (sorted(part["epsilon_target"].dropna().unique()) or [math.nan])
     ]
-    gap = (
-        " Gap: without privacy minus private, at the same value, ± its standard error."
-        if table["gap"].notna().any()
-        else ""
-    )
+    has_gap = bool(table["gap"].notna().any())
+    gap = " Gap: without privacy minus private, at the same value, ± its standard error." * has_gap
     remarks = [
         f"Ours: {shown.label}, mean ± sample standard deviation over the seeds (how many).{gap} In brackets: ours "
         f"minus the paper’s{shown.difference and f', in {shown.difference}'}.",
