@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor, nn
 
@@ -43,7 +45,17 @@ class Network(nn.Module):
         sizes = [first] + [width] * (model.decoder_layers - 1) + [num_classes]
         self.decoder = Mlp(sizes, act, False, generator, dtype, drop)
 
-    @property
+    @cached_property
+    def layers(self) -> list[nn.Module]:
+        """The layers with parameters of their own, in parameter order; they stay the same."""
+        return owners(self)
+
+    @cached_property
+    def parameter_list(self) -> list[nn.Parameter]:
+        """The parameters in their order; they stay the same objects."""
+        return list(self.parameters())
+
+    @cached_property
     def groups(self) -> dict[str, list[nn.Module]]:
         """The layers with parameters by parameter group, in parameter order; a group without any is left out."""
         parts = {"encoder": self.encoder, "aggregation": self.aggregation, "decoder": self.decoder}

@@ -211,6 +211,17 @@ class PaddedRuns:
         picked = rows[self.rows] if isinstance(self.rows, slice) else rows.index_select(0, self.rows.flatten())
         return picked.view(*self.shape, *rows.shape[1:])
 
+    def filled(self, rows: Tensor) -> Tensor:
+        """Return rows (n, ...) as (b, w, ...), with zeros instead of missing rows."""
+        if self.missing is None:
+            return self.take(rows)
+        if rows.is_cuda or isinstance(self.rows, slice):
+            return self.take(rows).masked_fill(self.missing.view(*self.shape, *(1,) * (rows.dim() - 1)), 0)
+        there = self.missing.logical_not().flatten().nonzero().squeeze(1)
+        result = rows.new_zeros(self.shape[0] * self.shape[1], *rows.shape[1:])
+        result.index_copy_(0, there, rows.index_select(0, self.rows.flatten()[there]))
+        return result.view(*self.shape, *rows.shape[1:])
+
     def split(self, most: int) -> Iterator[PaddedRuns]:
         """Yield the same runs, at most `most` at a time."""
         runs, width = self.shape
