@@ -154,8 +154,12 @@ class FirstGradients:
     kept: dict[int, Tensor] = field(default_factory=dict)  # gradients of what it gave, by a part's first root
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
+        parts = self._parts()
+        if len(parts) == 1:
+            self.kept[0] = gradients = self._gradients(parts[0])
+            return self._norms(parts[0], gradients)
         result, scale = self.output.new_empty(2, len(self.rows.sizes))
-        for part in self._parts():
+        for part in parts:
             self.kept[part.roots.start] = gradients = self._gradients(part)
             result[part.roots], scale[part.roots] = self._norms(part, gradients)
         return result, scale
