@@ -211,6 +211,7 @@ class PaddedRuns:
     shape: tuple[int, int]  # (b, w)
     missing: Tensor | None  # (b, w) bool: padding, which repeats the run's own last row. None: no padding
     places: slice | np.ndarray  # `runs` on the host
+    there: Tensor | None = None  # places among b w of the rows that are not missing, where known
     whole: bool = False  # True if these are all runs, in their order
 
     def take(self, rows: Tensor) -> Tensor:
@@ -222,12 +223,11 @@ class PaddedRuns:
         """Return rows (n, ...) as (b, w, ...), with zeros instead of missing rows."""
         if self.missing is None:
             return self.take(rows)
-        if rows.is_cuda or isinstance(self.rows, slice):
+        if self.there is None or isinstance(self.rows, slice):
             return self.take(rows).masked_fill(self.missing.view(*self.shape, *(1,) * (rows.dim() - 1)), 0)
-        there = self.missing.logical_not().flatten().nonzero().squeeze(1)
         result = rows.new_zeros(self.shape[0] * self.shape[1], *rows.shape[1:])
-        own = rows if self.whole else rows.index_select(0, self.rows.flatten()[there])
-        result.index_copy_(0, there, own)
+        own = rows if self.whole else rows.index_select(0, self.rows.flatten()[self.there])
+        result.index_copy_(0, self.there, own)
         return result.view(*self.shape, *rows.shape[1:])
 
     def split(self, most: int) -> Iterator[PaddedRuns]:
@@ -306,8 +306,10 @@ def _padded_runs(runs: np.ndarray, starts: np.ndarray, lengths: np.ndarray, devi
     column = np.arange(int(own.max()))
     # A missing row repeats the run's own last row: no other run's values can leak in, even infinite ones.
     rows = starts[runs, None] + np.minimum(column, own - 1)
-    missing = None if np.all(own == len(column)) else upload(column >= own, device)
-    return PaddedRuns(upload(runs, device), upload(rows, device), (len(runs), len(column)), missing, runs)
+    missing, there = None, None
+    if not np.all(own == len(column)):
+        missing, there = upload(column >= own, device), upload(np.flatnonzero(column < own), device)
+    return PaddedRuns(upload(runs, device), upload(rows, device), (len(runs), len(column)), missing, runs, there)
 
 
 def _width_class(lengths: np.ndarray) -> np.ndarray:
