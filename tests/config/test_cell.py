@@ -120,6 +120,7 @@ def test_slug_is_readable():
         ({"training__max_degree": 3}, "training.max_degree=3: unknown key"),
         ({"training__weight_decay": 0.1}, "training.weight_decay=0.1: unknown key"),
         ({"model__architecture": "kipf"}, "model.architecture=kipf: expected 'mlp', 'gcn', 'gin' or 'gat'"),
+        ({"model__architecture": "gat", "training__precision": "bf16"}, "architecture=gat: expected float32"),
         ({"model__dropout": 0.5}, "architecture=gcn, dropout=0.5: expected 0 but for kipf and mlp"),
     ],
 )

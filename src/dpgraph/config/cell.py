@@ -328,6 +328,12 @@ class NetworkCell(Cell):
 
     model: Model
 
+    @model_validator(mode="after")
+    def _precision(self) -> Self:
+        if (self.training.precision, self.model.architecture) == ("bf16", "gat"):
+            raise ValueError("precision=bf16, architecture=gat: expected float32 (faster), or tf32 on a GPU")
+        return self
+
     @property
     def shape(self) -> str:
         return f"-{self.model.hops}hop"

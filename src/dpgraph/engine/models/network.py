@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor, nn
 
@@ -12,7 +14,21 @@ from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.sampling.ego import EgoBatch
 
 
-class Network(nn.Module):
+class LayeredModule(nn.Module):
+    """A module whose layers and parameters stay the same objects, and are looked up once."""
+
+    @cached_property
+    def layers(self) -> list[nn.Module]:
+        """The layers with parameters of their own, in parameter order."""
+        return owners(self)
+
+    @cached_property
+    def parameter_list(self) -> list[nn.Parameter]:
+        """The parameters in their order."""
+        return list(self.parameters())
+
+
+class Network(LayeredModule):
     """Logits of the roots of a batch of ego trees; all parameters belong to the layers of `models.dense` or PyTorch.
 
     The encoder's n_enc layers are all activated; the last of the decoder's n_dec layers gives the logits. The `mlp`
@@ -43,7 +59,7 @@ class Network(nn.Module):
         sizes = [first] + [width] * (model.decoder_layers - 1) + [num_classes]
         self.decoder = Mlp(sizes, act, False, generator, dtype, drop)
 
-    @property
+    @cached_property
     def groups(self) -> dict[str, list[nn.Module]]:
         """The layers with parameters by parameter group, in parameter order; a group without any is left out."""
         parts = {"encoder": self.encoder, "aggregation": self.aggregation, "decoder": self.decoder}

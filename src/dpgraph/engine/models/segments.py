@@ -7,7 +7,7 @@ scatter and sort where a run of rows or a transposed list states where each grad
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, Protocol
@@ -77,7 +77,7 @@ class Segments:
             return self._reduced(rows, self.index, "sum")
         if self.width is not None:
             return rows if self.width == 1 else rows.view(-1, self.width, rows.shape[1]).sum(1)
-        return _Reduce.apply(rows, self, "sum")  # type: ignore[no-any-return]
+        return self._reduced_whole(rows, "sum")
 
     def mean(self, rows: Tensor) -> Tensor:
         """Return the means (n, d) over segments of rows (num_rows, d)."""
@@ -85,7 +85,13 @@ class Segments:
             return self._reduced(rows, self.index, "mean")
         if self.width is not None:
             return rows if self.width == 1 else rows.view(-1, self.width, rows.shape[1]).mean(1)
-        return _Reduce.apply(rows, self, "mean")  # type: ignore[no-any-return]
+        return self._reduced_whole(rows, "mean")
+
+    def _reduced_whole(self, rows: Tensor, mode: str) -> Tensor:
+        """Return sums or means of rows, with a backward pass where one may come."""
+        if torch.is_grad_enabled():
+            return _Reduce.apply(rows, self, mode)  # type: ignore[no-any-return]
+        return reduce(rows, self.entries, self.ptr, mode)
 
     def _reduced(self, rows: Tensor, index: Tensor, mode: str) -> Tensor:
         """Return sums or means over indexed rows, without copies of rows and without a backward pass."""
@@ -205,11 +211,24 @@ class PaddedRuns:
     shape: tuple[int, int]  # (b, w)
     missing: Tensor | None  # (b, w) bool: padding, which repeats the run's own last row. None: no padding
     places: slice | np.ndarray  # `runs` on the host
+    there: Tensor | None = None  # places among b w of the rows that are not missing, where known
+    whole: bool = False  # True if these are all runs, in their order
 
     def take(self, rows: Tensor) -> Tensor:
         """Return rows (n, ...) as (b, w, ...); a view where the runs are neighbours of equal length."""
         picked = rows[self.rows] if isinstance(self.rows, slice) else rows.index_select(0, self.rows.flatten())
         return picked.view(*self.shape, *rows.shape[1:])
+
+    def filled(self, rows: Tensor) -> Tensor:
+        """Return rows (n, ...) as (b, w, ...), with zeros instead of missing rows."""
+        if self.missing is None:
+            return self.take(rows)
+        if self.there is None or isinstance(self.rows, slice):
+            return self.take(rows).masked_fill(self.missing.view(*self.shape, *(1,) * (rows.dim() - 1)), 0)
+        result = rows.new_zeros(self.shape[0] * self.shape[1], *rows.shape[1:])
+        own = rows if self.whole else rows.index_select(0, self.rows.flatten()[self.there])
+        result.index_copy_(0, self.there, own)
+        return result.view(*self.shape, *rows.shape[1:])
 
     def split(self, most: int) -> Iterator[PaddedRuns]:
         """Yield the same runs, at most `most` at a time."""
@@ -245,7 +264,7 @@ def blocks(lengths: np.ndarray, device: torch.device) -> Iterator[PaddedRuns]:
     starts = np.cumsum(lengths) - lengths
     cuts = np.flatnonzero(np.diff(lengths)) + 1
     if len(cuts) and len(lengths) * int(lengths.max()) <= FEW_ROWS:
-        yield _padded_runs(np.arange(len(lengths)), starts, lengths, device)
+        yield replace(_padded_runs(np.arange(len(lengths)), starts, lengths, device), whole=True)
         return
     if len(cuts) < FEW_BLOCKS:
         for first, last in zip([0, *cuts], [*cuts, len(lengths)], strict=True):
@@ -287,8 +306,10 @@ def _padded_runs(runs: np.ndarray, starts: np.ndarray, lengths: np.ndarray, devi
     column = np.arange(int(own.max()))
     # A missing row repeats the run's own last row: no other run's values can leak in, even infinite ones.
     rows = starts[runs, None] + np.minimum(column, own - 1)
-    missing = None if np.all(own == len(column)) else upload(column >= own, device)
-    return PaddedRuns(upload(runs, device), upload(rows, device), (len(runs), len(column)), missing, runs)
+    missing, there = None, None
+    if not np.all(own == len(column)):
+        missing, there = upload(column >= own, device), upload(np.flatnonzero(column < own), device)
+    return PaddedRuns(upload(runs, device), upload(rows, device), (len(runs), len(column)), missing, runs, there)
 
 
 def _width_class(lengths: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -116,10 +117,9 @@ class EgoTrees:
         places = np.argsort(ranks, kind="stable")
         ranks = ranks[places]
         rows = self.row_ptr[-1][ranks + 1] - self.row_ptr[-1][ranks]
-        cuts = _cuts(rows, self.chunk_rows)
-        for part, place in zip(np.split(ranks, cuts), np.split(places, cuts), strict=True):
-            if len(part):
-                yield self._slice(part, place)
+        for first, last in pairwise([0, *_cuts(rows, self.chunk_rows).tolist(), len(ranks)]):
+            if first < last:
+                yield self._slice(ranks[first:last], places[first:last])
 
     def _slice(self, ranks: np.ndarray, places: np.ndarray) -> EgoBatch:
         return self._host_slice(ranks, places) if self.device.type == "cpu" else self._device_slice(ranks, places)
@@ -232,6 +232,8 @@ def _cuts(rows: np.ndarray, limit: int) -> np.ndarray:
         return rows
     before = np.cumsum(rows + ROOT_ROWS)
     total = int(before[-1])
+    if total <= limit:
+        return rows[:0]
     return np.flatnonzero(np.diff((before - rows - ROOT_ROWS) * -(-total // limit) // total)) + 1
 
 

@@ -18,13 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from dpgraph.core.errors import invalid
-from dpgraph.engine.models.network import Network, owners
+from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, upload
 from dpgraph.engine.training.fused.inputs import TreeInputs
 from dpgraph.engine.training.fused.network import Parts, first_rows, has_closed_form, neighbour_parts, root_parts
@@ -55,9 +56,23 @@ class ClippedGradients:
     """The clipped sum over a batch of B roots; L = 1 for joint clipping, else the number of parameter groups."""
 
     sums: list[Tensor]  # per parameter, in the network's parameter order
-    norms: Tensor  # (B, L) before clipping, in the order of the batch
-    loss: Tensor  # () sum of the roots' losses
-    dropped: Tensor  # () int64, roots that contribute 0 because their gradient is not finite
+    parts: list[tuple[np.ndarray, Tensor, Tensor, Tensor]]  # places, squared norms (b, L), losses, whether finite
+
+    @cached_property
+    def norms(self) -> Tensor:
+        """(B, L) before clipping, in the order of the batch."""
+        places, squared = np.concatenate([part[0] for part in self.parts]), torch.cat([part[1] for part in self.parts])
+        return squared[upload(np.argsort(places), squared.device)].sqrt()
+
+    @cached_property
+    def loss(self) -> Tensor:
+        """() the sum of the roots' losses."""
+        return torch.cat([values for _, _, values, _ in self.parts]).sum()
+
+    @cached_property
+    def dropped(self) -> Tensor:
+        """() int64, the roots that contribute 0 because their gradient is not finite."""
+        return (~torch.cat([finite for *_, finite in self.parts])).sum()
 
 
 def root_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -117,10 +132,10 @@ def clipped_gradient_sum(
         UserError: A clip norm is not a finite number > 0, or the groups differ from the network's.
     """
     column, limits = clip_columns(network, clip_norms)
-    sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameters()}
-    first = next(network.parameters())
-    norms = first.new_empty(len(positions), len(limits))
-    total, dropped = first.new_zeros(()), torch.zeros((), dtype=torch.int64, device=first.device)
+    sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameter_list}
+    first = network.parameter_list[0]
+    empty = first.new_empty(0)
+    parts = [(np.empty(0, dtype=np.int64), empty.view(0, len(limits)), empty, empty.bool())]
     bounds = torch.tensor(limits, dtype=first.dtype).to(first.device, non_blocking=True)
     forms = engine or _root_gradients
     for places, by_layer, values in forms(network, trees, positions, features, labels, losses, inputs):
@@ -128,11 +143,9 @@ def clipped_gradient_sum(
         lost = finite if may_lose(finite) else None
         for layer, gradients in by_layer.items():
             gradients.add_weighted(sums, factors[:, column[layer]], lost)
-        norms[upload(places, norms.device)] = squared.sqrt()
-        total += values.sum()
-        dropped += (~finite).sum()
+        parts.append((places, squared, values, finite))
         del by_layer, gradients  # before the next part is computed: they are the most of its memory
-    return ClippedGradients(list(sums.values()), norms, total, dropped)
+    return ClippedGradients(list(sums.values()), parts)
 
 
 def gradient_sum(
@@ -147,7 +160,7 @@ def gradient_sum(
 
     The network's gradients must have closed forms (`training.fused`).
     """
-    sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameters()}
+    sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameter_list}
     for _, by_layer, _ in _root_gradients(network, trees, positions, features, labels, root_losses, inputs):
         for gradients in by_layer.values():
             gradients.add_weighted(sums, None, None)
@@ -195,12 +208,12 @@ def _root_gradients(
 
     A part without roots adds the sums by node of the parts before it (`training.fused.shared`).
     """
-    unknown = {type(m).__name__ for m in owners(network) if not isinstance(m, LAYERS)}
-    if unknown:
-        known = ", ".join(layer.__name__ for layer in LAYERS)
-        raise TypeError(f"layer {', '.join(sorted(unknown))}: expected parameters of {known} only")
     fused = CLOSED_FORMS.get(losses) if has_closed_form(network) else None
     if fused is None:
+        unknown = {type(m).__name__ for m in network.layers if not isinstance(m, LAYERS)}
+        if unknown:
+            known = ", ".join(layer.__name__ for layer in LAYERS)
+            raise TypeError(f"layer {', '.join(sorted(unknown))}: expected parameters of {known} only")
         for batch in trees.chunks(positions):
             yield _recorded(network, batch, features, labels, losses)
         return
@@ -236,12 +249,14 @@ def _squared_norms(
     by_layer: Mapping[nn.Module, RootGradients], values: Tensor, column: dict[nn.Module, int], columns: int
 ) -> tuple[Tensor, Tensor]:
     """Return the (B, L) squared norms and their rounding scales."""
-    squared, scale = values.new_zeros(2, len(values), columns)
+    squared = [values.new_zeros(len(values))] * columns
+    scale = list(squared)
     for layer, gradients in by_layer.items():
         norm, magnitude = gradients.squared_norms()
-        squared[:, column[layer]] += norm
-        scale[:, column[layer]] += magnitude
-    return squared, scale
+        place = column[layer]
+        squared[place] = squared[place] + norm
+        scale[place] = scale[place] + magnitude
+    return torch.stack(squared, 1), torch.stack(scale, 1)
 
 
 def may_lose(finite: Tensor) -> bool:
@@ -259,7 +274,7 @@ def clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Modul
         column = _columns_of_groups(network)
     else:
         limits = [float(clip_norms)]
-        column = dict.fromkeys(owners(network), 0)
+        column = dict.fromkeys(network.layers, 0)
     for limit in limits:
         if not (limit > 0 and np.isfinite(limit)):
             raise invalid("clip_norm", limit, "a finite number > 0")
@@ -268,6 +283,6 @@ def clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Modul
 
 def _columns_of_groups(network: Network) -> dict[nn.Module, int]:
     column = {layer: i for i, layers in enumerate(network.groups.values()) for layer in layers}
-    if set(column) != set(owners(network)):
+    if set(column) != set(network.layers):
         raise TypeError("every parameter must belong to a layer of one parameter group")
     return column

@@ -55,7 +55,7 @@ class CallRows:
 
     inputs: Tensor  # A (n, H, d_in): one input, or one for each head of an attention layer
     gradients: Tensor  # G (n, H, d_out); the outputs of all heads together where they share their input
-    sizes: RootRows  # (B,) rows of each root, host
+    sizes: RootRows  # (B,) rows of each root, at least one, host
     squares: Tensor | None = None  # (n, 1) squared lengths of `gradients`, where known
     finite: bool = False  # True where all inputs are known to be
 
@@ -70,7 +70,7 @@ class CallRows:
         """True if each root has one row."""
         if isinstance(self.sizes, SlotRows):
             return self.sizes.once
-        return len(self.sizes) == len(self.inputs) and bool(np.all(self.sizes == 1))
+        return len(self.sizes) == len(self.inputs)
 
     def runs(self) -> Iterator[PaddedRuns]:
         """Yield the rows of all roots in blocks."""
@@ -263,9 +263,7 @@ def norms_with_products(products: Tensor, gradients: Tensor) -> tuple[Tensor, Te
 
 def _by_head(rows: CallRows, block: PaddedRuns) -> tuple[Tensor, Tensor]:
     """Return A (b, H, w, d_in) and G (b, H, w, d_out) of a block; missing rows have G = 0."""
-    inputs, gradients = block.take(rows.inputs), block.take(rows.gradients)
-    if block.missing is not None:
-        gradients.masked_fill_(block.missing[:, :, None, None], 0)  # of what `take` copied
+    inputs, gradients = block.take(rows.inputs), block.filled(rows.gradients)
     return inputs.transpose(1, 2), gradients.transpose(1, 2)
 
 

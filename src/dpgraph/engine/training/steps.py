@@ -185,7 +185,7 @@ class PrivateStep:
     engine: Engine | None = None
 
     def __call__(self) -> int:
-        sums = [torch.zeros_like(p) for p in self.network.parameters()]
+        sums: list[Tensor] = []
         read = 0
         for term, inputs in zip(self.terms, self._inputs, strict=True):
             positions = term.draws.next()
@@ -193,8 +193,7 @@ class PrivateStep:
                 self.network, term.trees, positions, self.features, self.labels, term.clip_norms, term.losses, inputs,
                 self.engine,
             )  # fmt: skip
-            for total, part in zip(sums, clipped.sums, strict=True):
-                total += part
+            sums = [a.add_(b) for a, b in zip(sums, clipped.sums, strict=True)] if sums else clipped.sums
             read += len(positions)
         self.noise.add(sums)
         apply_gradient(self.optimizer, sums, self.divisor)

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.engine.models.dense import Dense, Mlp, apply_layer
-from dpgraph.engine.models.network import owners
+from dpgraph.engine.models.network import LayeredModule, owners
 from dpgraph.engine.sampling.ego import EgoBatch
 
 
-class HopsNetwork(nn.Module):
+class HopsNetwork(LayeredModule):
     """One MLP for each block of columns, and a head over their concatenated states.
 
     This is the classification module of GAP, and a stage of ProGAP, which scales the states to norm 1 before the head.
@@ -44,7 +44,7 @@ class HopsNetwork(nn.Module):
         return self.head(joined, 0, dense)  # type: ignore[no-any-return]
 
 
-class SkipNetwork(nn.Module):
+class SkipNetwork(LayeredModule):
     """LINKX (Lim et al. 2021) over own records x and received sums z.
 
     own = MLP(x); h = MLP([own, z]) + own + z; logits = head(h), each after an activation. It reads single rows, so

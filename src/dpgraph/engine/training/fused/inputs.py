@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from dpgraph.core.compiled import WORTH
 from dpgraph.engine.models.segments import blocks
+from dpgraph.engine.sampling.edge_lists import ranges
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, upload
 from dpgraph.engine.training.fused.passes import Activation, loop_type
 from dpgraph.engine.training.fused.records import NodeRecords, RecordRows, records_of
@@ -49,16 +50,19 @@ class TreeInputs:
     def products(self, ranks: np.ndarray, sizes: np.ndarray) -> Tensor:
         """Return (b, w, w) of roots by their places in the trees' stored order, w the most of their `sizes`.
 
-        A tree of fewer rows is filled with other products of its own.
+        A tree of fewer rows is filled with zeros.
         """
         width = int(sizes.max())
         if sizes[0] == width and sizes[-1] == width and np.all(sizes == width):
             begin, end = self._bounds[width : width + 2]
             same = self._kept[self._first[begin] : self._first[end]].view(-1, width, width)
             return same.index_select(0, upload(ranks - begin, self.features.device))
-        within = np.minimum(np.arange(width), sizes[:, None] - 1)
-        places = self._first[ranks, None, None] + within[:, :, None] * sizes[:, None, None] + within[:, None, :]
-        return self._kept.index_select(0, upload(places.ravel(), self.features.device)).view(places.shape)
+        row = np.arange(width) < sizes[:, None]
+        there = np.flatnonzero(row[:, :, None] & row[:, None, :])
+        kept, device = ranges(self._first[ranks], sizes**2), self.features.device
+        result = self._kept.new_zeros(len(sizes) * width**2)
+        result[upload(there, device)] = self._kept.index_select(0, upload(kept, device))
+        return result.view(-1, width, width)
 
     @cached_property
     def _kept(self) -> Tensor:
@@ -122,8 +126,11 @@ class FirstRows:
 
     def parts(self, columns: int) -> list[Part]:
         """Return parts of which `columns` numbers a row stay in a core's cache."""
+        most = max(1, (CACHED_CUDA if self.batch.nodes.is_cuda else CACHED) // columns)
+        if len(self.batch.nodes) <= most:
+            return [Part(slice(0, len(self.sizes)), slice(0, len(self.batch.nodes)))]
         ends = np.cumsum(self.sizes)
-        piece = (ends - 1) // max(1, (CACHED_CUDA if self.batch.nodes.is_cuda else CACHED) // columns)
+        piece = (ends - 1) // most
         cuts = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(ends)]
         rows = [0, *(int(ends[cut - 1]) for cut in cuts[1:])]
         return [Part(slice(a, b), slice(c, d)) for (a, b), (c, d) in zip(pairwise(cuts), pairwise(rows), strict=True)]
@@ -147,8 +154,12 @@ class FirstGradients:
     kept: dict[int, Tensor] = field(default_factory=dict)  # gradients of what it gave, by a part's first root
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
+        parts = self._parts()
+        if len(parts) == 1:
+            self.kept[0] = gradients = self._gradients(parts[0])
+            return self._norms(parts[0], gradients)
         result, scale = self.output.new_empty(2, len(self.rows.sizes))
-        for part in self._parts():
+        for part in parts:
             self.kept[part.roots.start] = gradients = self._gradients(part)
             result[part.roots], scale[part.roots] = self._norms(part, gradients)
         return result, scale
@@ -182,11 +193,8 @@ class FirstGradients:
             return inputs.norms(ranks, sizes, 0, read, read)
         result, scale = gradients.new_empty(2, len(sizes))
         for block in blocks(sizes, gradients.device):
-            some = block.take(gradients)
-            if block.missing is not None:
-                some = some.masked_fill_(block.missing.unsqueeze(2), 0)
             products = inputs.products(ranks[block.places], sizes[block.places])
-            result[block.runs], scale[block.runs] = norms_with_products(products, some)
+            result[block.runs], scale[block.runs] = norms_with_products(products, block.filled(gradients))
         return result, scale
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.engine.models.dense import HeadLinear, KeyLinear, SelfWeight
-from dpgraph.engine.models.network import Network, owners
+from dpgraph.engine.models.network import Network
 from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.sampling.ego import EgoBatch
 from dpgraph.engine.training.captured.slot_batch import AloneBatch, SlotBatch
@@ -32,7 +32,7 @@ def has_closed_form(network: nn.Module) -> bool:
         return False
     parts = [network.encoder, *network.aggregation, network.decoder]
     return (
-        all(type(layer) in LAYERS for layer in owners(network))
+        all(type(layer) in LAYERS for layer in network.layers)
         and all(type(layer) in MESSAGES for layer in network.aggregation)
         and all(activation_of(part.activation) is not None for part in parts)  # type: ignore[arg-type]
     )

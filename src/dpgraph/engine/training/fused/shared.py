@@ -209,10 +209,10 @@ def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: T
         return
     width: int = network.encoder.layers[0].out_features  # type: ignore[assignment]
     most = MOST_BYTES // (width * features.element_size())
-    places = np.argsort(trees.rank[positions], kind="stable")
-    parts = [places] if trees.rows_at(positions) * width >= WORTH else []
-    if not parts:
+    if trees.rows_at(positions) * width < WORTH:
         yield Group(trees.chunks(positions), len(positions))
+        return
+    parts = [np.argsort(trees.rank[positions], kind="stable")]
     while parts:
         own = parts.pop()
         nodes = trees.nodes_at(positions[own])
