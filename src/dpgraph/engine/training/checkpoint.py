@@ -75,10 +75,7 @@ class Checkpoint:
         self.last = time.monotonic()
 
     def restore(
-        self,
-        network: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        generators: Mapping[str, Generator],
+        self, network: nn.Module, optimizer: torch.optim.Optimizer, generators: Mapping[str, Generator]
     ) -> tuple[int, list[dict[str, Any]]]:
         """Put the saved state back in place; return the finished steps and the rows of metrics.
 
@@ -127,10 +124,7 @@ def _state(network: nn.Module, optimizer: torch.optim.Optimizer, generators: Map
 
 
 def _put_back(
-    state: Mapping[str, Any],
-    network: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    generators: Mapping[str, Generator],
+    state: Mapping[str, Any], network: nn.Module, optimizer: torch.optim.Optimizer, generators: Mapping[str, Generator]
 ) -> None:
     if set(state["generators"]) != set(generators):
         raise ValueError(f"random streams {', '.join(state['generators'])}: expected {', '.join(generators)}")

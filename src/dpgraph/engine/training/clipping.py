@@ -45,10 +45,7 @@ RootLosses = Callable[[Network, EgoBatch, Tensor, Tensor, Recorder], Tensor]
 Part = tuple[np.ndarray, Mapping[nn.Module, RootGradients], Tensor]  # places in the batch, by layer, (b,) losses
 
 # Gradients of a batch's roots in parts: network, trees, positions, features, labels, losses, inputs.
-Engine = Callable[
-    [Network, EgoTrees, np.ndarray, Tensor, Tensor, RootLosses, TreeInputs | None],
-    Iterator[Part],
-]
+Engine = Callable[[Network, EgoTrees, np.ndarray, Tensor, Tensor, RootLosses, TreeInputs | None], Iterator[Part]]
 
 
 @dataclass(frozen=True)

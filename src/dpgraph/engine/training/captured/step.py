@@ -15,19 +15,8 @@ from torch import Tensor
 
 from dpgraph.core.randomness import Key
 from dpgraph.engine.models.network import Network
-from dpgraph.engine.training.captured.program import (
-    AHEAD,
-    CapturedProgram,
-    DeviceBatches,
-    TreeSource,
-)
-from dpgraph.engine.training.clipping import (
-    CLOSED_FORMS,
-    clip_columns,
-    clip_factors,
-    clipped_gradient_sum,
-    root_losses,
-)
+from dpgraph.engine.training.captured.program import AHEAD, CapturedProgram, DeviceBatches, TreeSource
+from dpgraph.engine.training.clipping import CLOSED_FORMS, clip_columns, clip_factors, clipped_gradient_sum, root_losses
 from dpgraph.engine.training.fused.layers import SlotRecords
 from dpgraph.engine.training.fused.network import Parts
 from dpgraph.engine.training.steps import PrivateStep
