@@ -14,7 +14,6 @@ from dpgraph.config.suite import Suite
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.claims.page import held
 from dpgraph.reporting.claims.parts import NOT_RUN
-from dpgraph.reporting.leaderboard import standings as standings_module
 from dpgraph.reporting.leaderboard.finding import COLUMNS, LEVELS, SCOPES, Overview, finding, overview
 from dpgraph.reporting.leaderboard.finding import headline as headline_of
 from dpgraph.reporting.leaderboard.standings import RANKING, data_names, standings
@@ -85,7 +84,7 @@ def test_a_constant_class_is_a_floor_and_in_no_ranking(plan, results, table, mon
         rows for _, rows in proved.groupby(["dataset", "setting", "split", "metric"]) if rows["mean"].nunique() > 1
     ]
     best, low = groups[0].loc[groups[0]["mean"].idxmax()], groups[0].loc[groups[0]["mean"].idxmin()]
-    monkeypatch.setattr(standings_module, "reads_nothing", lambda outcome: outcome.guarantee.rigorous.epsilon == 0)
+    monkeypatch.setattr("dpgraph.reporting.ranking.reads_nothing", lambda outcome: outcome.guarantee.rigorous.epsilon == 0)
     free = results.copy()
     free.loc[free["cell"] == best["cell"], "eps_rigorous"] = 0.0
     words = {best["method"]: "a random class"}
