@@ -84,7 +84,9 @@ def test_a_constant_class_is_a_floor_and_in_no_ranking(plan, results, table, mon
         rows for _, rows in proved.groupby(["dataset", "setting", "split", "metric"]) if rows["mean"].nunique() > 1
     ]
     best, low = groups[0].loc[groups[0]["mean"].idxmax()], groups[0].loc[groups[0]["mean"].idxmin()]
-    monkeypatch.setattr("dpgraph.reporting.ranking.reads_nothing", lambda outcome: outcome.guarantee.rigorous.epsilon == 0)
+    monkeypatch.setattr(
+        "dpgraph.reporting.ranking.reads_nothing", lambda outcome: outcome.guarantee.rigorous.epsilon == 0
+    )
     free = results.copy()
     free.loc[free["cell"] == best["cell"], "eps_rigorous"] = 0.0
     words = {best["method"]: "a random class"}
