@@ -149,7 +149,7 @@ def test_what_was_not_run_has_its_command_and_hours(paper_plan, paper_results):
     rows.loc[rows["cell"].map(tasks) == "reddit", "reason"] = "reddit: data not available: 404"
     absent, unknown = how_to_run(paper_plan, artefact, rows)
     command = f"dpgraph run {artefact} --suite {paper_plan.suite.name}"
-    hours = r"\(\d+ cells, estimated: [\d.,]+ core hours \([\d.,]+ to [\d.,]+\)( or .* GPU hours \(.*\))?\)"
+    hours = r"\(\d+ cells?, estimated: [\d.,]+ core hours \([\d.,]+ to [\d.,]+\)( or .* GPU hours \(.*\))?\)"
     files = "With their files in FOLDER (docs/reference/datasets.md): "
     start = f"Not run because the data cannot be had here: reddit. {files}{command} --set 'mirrors=[FOLDER]' "
     assert re.fullmatch(re.escape(start) + hours, absent)

@@ -261,7 +261,7 @@ def hours_in_words(plan: Plan, slugs: Collection[str]) -> str:
     found = _by_device(plan, {slug: plan.runs[slug] for slug in slugs})
     sums = zip(("core", "GPU"), (DeviceCost.of(list(one.values())).text for one in found), strict=False)
     texts = [f"{mid.rstrip('*')} {unit} hours ({span})" for unit, (mid, span) in sums]
-    return f"{len(slugs)} cells, estimated: {' or '.join(texts)}"
+    return f"{len(slugs)} cell{'s' if len(slugs) > 1 else ''}, estimated: {' or '.join(texts)}"
 
 
 def _cost(name: str, slugs: Iterable[str], plan: Plan, hours: Sequence[Mapping[str, Hours]], jobs: int) -> Cost:
