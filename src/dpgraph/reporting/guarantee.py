@@ -125,7 +125,7 @@ def checks_noted(methods: Iterable[str]) -> dict[str, list[str]]:
 
 def text(column: pd.Series) -> str:
     """Return the distinct texts of a column, joined."""
-    return "; ".join(str(one) for one in column.dropna().unique() if one)
+    return "; ".join(dict.fromkeys(one for one in column.tolist() if isinstance(one, str) and one))
 
 
 def packed(table: pa.Table) -> pa.Table:

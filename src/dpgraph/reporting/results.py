@@ -118,6 +118,7 @@ class EntryResult:
 # columns that tables of earlier versions lack, with what they say there
 LATER = {"fallback": "", "processor": ""}
 MISSING = EntryResult.not_run("no result in results.parquet")
+NO_PLACES = np.empty(0, dtype=np.intp)
 
 
 @dataclass(frozen=True)
@@ -139,21 +140,44 @@ class Results:
                 raise UserError(f"results: column {column} is missing")
 
     @cached_property
-    def _by_cell(self) -> dict[tuple[str, str], pd.DataFrame]:
-        """Rows by paper and cell."""
-        return {key: rows for key, rows in self.frame.groupby(["paper", "cell"], sort=False)}  # type: ignore[misc]
+    def _of_cells(self) -> Mapping[Any, np.ndarray]:
+        """Places of rows by paper and cell."""
+        return self.frame.groupby(["paper", "cell"], sort=False).indices
+
+    @cached_property
+    def _of_metrics(self) -> Mapping[Any, np.ndarray]:
+        """Places of rows by paper, cell and metric."""
+        return self.frame.groupby(["paper", "cell", "metric"], sort=False).indices
+
+    @cached_property
+    def _ok(self) -> np.ndarray:
+        return (self.frame["status"] == "ok").to_numpy(bool, na_value=False)
+
+    @cached_property
+    def _valued(self) -> np.ndarray:
+        return self._ok & self.frame["value"].notna().to_numpy(bool)
+
+    @cached_property
+    def _seeds(self) -> np.ndarray:
+        return self.frame["seed"].to_numpy()
 
     def _of_cell(self, entry: Entry) -> pd.DataFrame:
-        return self._by_cell.get((entry.paper, entry.cell.slug), self.frame.iloc[:0])
+        return self._rows(self._of_cells.get((entry.paper, entry.cell.slug), NO_PLACES))
+
+    @cached_property
+    def _no_rows(self) -> pd.DataFrame:
+        return self.frame.iloc[:0]
+
+    def _rows(self, places: np.ndarray) -> pd.DataFrame:
+        return self.frame.take(places) if len(places) else self._no_rows
 
     def good(self, entry: Entry, metric: str) -> pd.DataFrame:
         """Return the rows of the entry's cell with a value of the metric: of the entry's seeds, all steps and classes.
 
         The cell may have more seeds: the trials of a search have their own.
         """
-        rows = self._of_cell(entry)
-        good = (rows["metric"] == metric) & (rows["status"] == "ok") & rows["value"].notna()
-        return rows[good & rows["seed"].isin(entry.cell.seeds)]
+        places = self._of_metrics.get((entry.paper, entry.cell.slug, metric), NO_PLACES)
+        return self._rows(places[self._valued[places] & np.isin(self._seeds[places], entry.cell.seeds)])
 
     def parts(self, entry: Entry, kind: str) -> dict[str, pd.DataFrame]:
         """Return the rows of the entry's metrics `kind/...` by what follows the slash."""
@@ -173,8 +197,9 @@ class Results:
 
     def bad(self, entry: Entry) -> pd.DataFrame:
         """Return the rows that state why the cell (seed -1), or a seed of the entry, has no values."""
-        rows = self._of_cell(entry)
-        return rows[(rows["status"] != "ok") & rows["seed"].isin((-1, *entry.cell.seeds))]
+        places = self._of_cells.get((entry.paper, entry.cell.slug), NO_PLACES)
+        own = np.isin(self._seeds[places], (-1, *entry.cell.seeds))
+        return self._rows(places[~self._ok[places] & own])
 
     def outcome(self, entry: Entry, metric: str) -> EntryResult:
         """Return the last step of every seed. A cell with some good seeds is ok; it has fewer values than planned."""
@@ -201,7 +226,7 @@ class Results:
         return good.pivot(index="seed", columns="class_id", values="value").astype(float)
 
     def _outcome(self, entry: Entry, metric: str, good: pd.DataFrame) -> EntryResult:
-        if (entry.paper, entry.cell.slug) not in self._by_cell:
+        if (entry.paper, entry.cell.slug) not in self._of_cells:
             return MISSING
         bad = self.bad(entry)
         if good.empty:

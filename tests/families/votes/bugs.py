@@ -145,8 +145,8 @@ BUGS = (
     edit(
         "a fit learns a reader unasked",
         BUDGET + "_rule",
-        "rules.votes(size, epsilon)",
-        "merged(rules.votes(size, epsilon), {'privacy': {'reader_share': READER_SHARE}})",
+        "rules.always_votes(size, epsilon)",
+        "rules.learnt_votes(size, epsilon)",
         OF_LEARNT + "test_it_is_asked_for_by_name",
     ),
     Bug(

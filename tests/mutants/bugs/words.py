@@ -134,7 +134,7 @@ BUGS = (
         RISK + "epsilon_for",
         "-CLOSE * advantage <= excess(place) <= 0",
         "-CLOSE * advantage <= excess(place) <= CLOSE",
-        KEPT.format("0.6-node-null"),
+        KEPT.format("0.6-node-remove"),
     ),
     edit(
         "half of an advantage that was asked for",
