@@ -41,6 +41,7 @@ def whole():
     return left(ROOT / "src")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["aggregates", "pate"])
 def test_what_is_left_without_a_family_loads_with_its_methods_audits_and_accountants(tmp_path, whole, family):
     """Every module is imported, so that one that needs the family fails."""

@@ -72,6 +72,7 @@ def test_it_is_a_notebook_with_the_outputs_for_whole_run(committed):
     assert "claimed" in text(code(committed)[-1])
 
 
+@pytest.mark.slow
 def test_its_cells_run_and_say_what_they_said(committed, ran):
     pairs = list(zip(code(committed), code(ran), strict=True))
     for before, now in pairs:
@@ -86,6 +87,7 @@ def test_it_needs_no_package_of_the_developers():
     assert {"skimage", "pytest"} <= set(absent())
 
 
+@pytest.mark.slow
 def test_what_it_shows_holds(ran):
     said = [text(cell) for cell in code(ran)]
     (fitted,) = [one for one in said if "private: mine\n" in one]

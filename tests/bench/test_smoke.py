@@ -18,6 +18,7 @@ def _small(monkeypatch):
     monkeypatch.setattr(smoke, "SETTINGS", (StepSetting("mlp", 0, 1, 20), StepSetting("gcn", 1, 3, 20)))
 
 
+@pytest.mark.slow
 def test_each_part_has_its_lines_and_a_failure_its_reason():
     parts = {
         "steps": partial(smoke.step_lines, nodes=400),

@@ -267,6 +267,7 @@ def runs(tmp_path_factory):
     return trained(folder, asked | {"edited": (copied.parent, cell)})
 
 
+@pytest.mark.slow
 def test_what_is_left_out_cannot_change_a_result(runs):
     """All edits at once, of different modules: if one changed a number, so would all together."""
     assert runs["edited"]["made"] == runs["as it is"]["made"]

@@ -116,6 +116,7 @@ def test_a_bad_config_or_suite_is_one_line_and_status_2(workflow):
     assert not (workflow.folder / "results").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suite", ["demo", "paper"])
 def test_the_real_suites_expand(workflow, suite):
     jobs = workflow.jobs(suite=suite)

@@ -61,6 +61,7 @@ def test_the_method_without_privacy_passes_its_contract(tmp_path):
     assert int(re.search(r"(\d+) passed", run.stdout)[1]) >= 5
 
 
+@pytest.mark.slow
 def test_the_page_works_and_trains_nothing_else(own):
     add_methods(own.folder)
     assert own.jobs(targets=("cells", "tables")) == {}  # nothing that is there depends on it

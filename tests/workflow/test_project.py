@@ -35,6 +35,7 @@ def files_in(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_new_project_has_few_files_and_plans_its_suite(tmp_path):
     said = dpgraph(tmp_path, "new-project", "club")
     club = tmp_path / "club"

@@ -47,6 +47,7 @@ def waits(log: Path) -> bool:
     return log.is_file() and "waiting for process" in log.read_text()
 
 
+@pytest.mark.slow
 def test_an_artefact_alone_makes_nothing_that_it_does_not_need(workflow):
     """Ctrl-C first: status 130, as a shell expects of a program that it ended; then the run resumes."""
     results, raw = workflow.folder / "results/tiny", workflow.folder / "data/raw/demo-sbm/manifest.json"
