@@ -157,10 +157,6 @@ class Results:
     def _valued(self) -> np.ndarray:
         return self._ok & self.frame["value"].notna().to_numpy(bool)
 
-    @cached_property
-    def _seeds(self) -> np.ndarray:
-        return self.frame["seed"].to_numpy()
-
     def _of_cell(self, entry: Entry) -> pd.DataFrame:
         return self._rows(self._of_cells.get((entry.paper, entry.cell.slug), NO_PLACES))
 
@@ -177,7 +173,8 @@ class Results:
         The cell may have more seeds: the trials of a search have their own.
         """
         places = self._of_metrics.get((entry.paper, entry.cell.slug, metric), NO_PLACES)
-        return self._rows(places[self._valued[places] & np.isin(self._seeds[places], entry.cell.seeds)])
+        own = np.isin(self.frame["seed"].to_numpy()[places], entry.cell.seeds)
+        return self._rows(places[self._valued[places] & own])
 
     def parts(self, entry: Entry, kind: str) -> dict[str, pd.DataFrame]:
         """Return the rows of the entry's metrics `kind/...` by what follows the slash."""
@@ -198,7 +195,7 @@ class Results:
     def bad(self, entry: Entry) -> pd.DataFrame:
         """Return the rows that state why the cell (seed -1), or a seed of the entry, has no values."""
         places = self._of_cells.get((entry.paper, entry.cell.slug), NO_PLACES)
-        own = np.isin(self._seeds[places], (-1, *entry.cell.seeds))
+        own = np.isin(self.frame["seed"].to_numpy()[places], (-1, *entry.cell.seeds))
         return self._rows(places[~self._ok[places] & own])
 
     def outcome(self, entry: Entry, metric: str) -> EntryResult:

@@ -137,12 +137,7 @@ class EdgeVotesCell(NetworkCell):
     privacy: EdgeVotesPrivacy
 
 
-LINES: dict[str, Dashes] = {
-    "node-remove": "-",
-    "rigorous": "-",
-    "published": DASHED,
-    "edge": DASH_DOT,
-}
+LINES: dict[str, Dashes] = {"node-remove": "-", "rigorous": "-", "published": DASHED, "edge": DASH_DOT}
 
 
 def look(colour: str, marker: str) -> Callable[[Any], Look]:

@@ -17,10 +17,7 @@ from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
-LOOKS = {
-    ("published", "sgd"): Look(VERMILION, "s", (0, (2.5, 1.2))),
-    ("rigorous", "sgd"): Look(WINE, "h", "-"),
-}
+LOOKS = {("published", "sgd"): Look(VERMILION, "s", (0, (2.5, 1.2))), ("rigorous", "sgd"): Look(WINE, "h", "-")}
 
 
 def look(cell: Any) -> Look:
