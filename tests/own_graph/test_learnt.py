@@ -52,7 +52,8 @@ def test_all_of_it_is_charged_under_every_relation_that_the_card_states():
     assert len(parts) == 4
     assert what.mu == pytest.approx(np.sqrt(sum(parts)))
     assert what.epsilon == pytest.approx(gaussian_epsilon(mu=what.mu, delta=mechanism.delta))
-    assert what.epsilon == pytest.approx(plain.epsilon, rel=1e-3)
+    for one in (what, plain):  # what was asked for, from the private side
+        assert 0.999 <= one.epsilon <= 1
     votes = mechanism.votes_mu**2 * 2 / mechanism.degree_floor
     edge = gaussian_epsilon(mu=np.sqrt(votes + 16 * mechanism.reader_mu**2), delta=mechanism.delta)
     assert what.epsilon_of(Relation.EDGE) == pytest.approx(edge)
@@ -65,7 +66,7 @@ def test_the_card_says_what_was_released_and_what_an_edge_has(tmp_path):
     edges = {
         name: next(one["epsilon"] for one in card["beside"] if one["relation"] == "edge") for name, card in made.items()
     }
-    assert edges["votes-learnt"] > 1.3 * edges["votes"]  # whose choice of a reader an edge moves, too
+    assert edges["votes-learnt"] > 1.5 * (edges["votes"] - 4.0 / 20)  # without the choice of a reader
     assert any("20 steps in which a reader of buckets is learnt" in text for text in made["votes-learnt"]["releases"])
     assert not any("a reader of buckets is learnt" in text for text in made["votes"]["releases"])
     text = (tmp_path / "votes-learnt/release/card.md").read_text()

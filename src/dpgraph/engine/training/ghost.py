@@ -55,7 +55,7 @@ class CallRows:
 
     inputs: Tensor  # A (n, H, d_in): one input, or one for each head of an attention layer
     gradients: Tensor  # G (n, H, d_out); the outputs of all heads together where they share their input
-    sizes: RootRows  # (B,) rows of each root, at least one, host
+    sizes: RootRows  # (B,) rows of each root, host
     squares: Tensor | None = None  # (n, 1) squared lengths of `gradients`, where known
     finite: bool = False  # True where all inputs are known to be
 
@@ -70,7 +70,7 @@ class CallRows:
         """True if each root has one row."""
         if isinstance(self.sizes, SlotRows):
             return self.sizes.once
-        return len(self.sizes) == len(self.inputs)
+        return len(self.sizes) == len(self.inputs) and bool(np.all(self.sizes == 1))
 
     def runs(self) -> Iterator[PaddedRuns]:
         """Yield the rows of all roots in blocks."""

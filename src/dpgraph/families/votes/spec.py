@@ -224,7 +224,8 @@ CAPPED: dict[str, Any] = {
     "degrees_share": 0.1, "cap_margin": 1.0, "hub_share": 0.1, "hub_limit": 40, "mean_share": 0.1, "votes_share": 0.4,
 }  # fmt: skip
 CONTRACT: dict[str, dict[str, Any]] = {
-    "softmax": small(1.0, mean_share=0.1, choice_epsilon=0.5),
+    "softmax": small(1.0, mean_share=0.1, choice_epsilon=0.5)
+    | {"training": {"sampling_rate": 1.0, "averaged_share": 0.5}},
     "mlp": small(0.3, {"architecture": "mlp", "hops": 0, "width": 8}),
     "own": small(0.3, votes_share=0.0),
     "raw": small(0.3, votes_share=0.0, raw_inference=True),
@@ -234,7 +235,6 @@ CONTRACT: dict[str, dict[str, Any]] = {
     "node-remove-strangers": small(0.5, variant="node-remove-strangers", degree_bound=50, taper=1.0),
     "node-remove-capped-strangers": small(1.0, variant="node-remove-capped-strangers", **CAPPED),
 }
-CONTRACT["softmax"]["training"]["averaged_share"] = 0.5
 
 
 def attack(variant: str, relation: Relation) -> AttackCase:
