@@ -39,23 +39,25 @@ def test_the_heap_is_in_huge_pages_and_takes_no_memory_for_that():
 
 
 TENSORS = """
-import resource
+import re
+from pathlib import Path
 import torch
 from dpgraph.engine.training.loop import keep_freed_memory
 
 keep_freed_memory()
-rows = torch.ones(1 << 24)  # 64 MiB, more than the heap keeps
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-rows + 1
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+rows = torch.empty(1 << 27)  # 512 MiB, more than the heap keeps; no page of it is touched
+middle = rows.data_ptr() + rows.nbytes // 2
+for block in re.split(r"\\n(?=[0-9a-f]+-[0-9a-f]+ )", Path("/proc/self/smaps").read_text()):
+    begin, end = (int(address, 16) for address in block.split()[0].split("-"))
+    if begin <= middle < end:
+        print("hg" in block.split("VmFlags:")[1].split())
 """
 
 
 @pytest.mark.skipif(
-    not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists()
-    or "[never]" in Path("/sys/kernel/mm/transparent_hugepage/enabled").read_text(),
-    reason="a system without huge pages on request",
+    not Path("/sys/kernel/mm/transparent_hugepage/enabled").exists(), reason="a system without huge pages on request"
 )
-def test_large_tensors_are_in_huge_pages():
+def test_huge_pages_are_requested_for_large_tensors():
+    # whether Linux then gives them depends on how scattered free memory is
     done = subprocess.run([sys.executable, "-c", TENSORS], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 8000  # of 16,384 pages of 4 KiB; memory may be too scattered for some
+    assert done.stdout.strip() == "True"
