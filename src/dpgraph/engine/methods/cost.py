@@ -33,16 +33,19 @@ def loop_seconds(
     return float(SECONDS_TO_START + steps_of(training) * step + training.evaluations * flops_per_look / per_second)
 
 
-def network_seconds(cell: Any, size: Size, gathered: float = GATHERED) -> float:
-    """Return the seconds of one seed of a network of `models`, from the products with its weight matrices."""
+def network_seconds(cell: Any, size: Size, gathered: float = GATHERED, lists: bool = True) -> float:
+    """Return the seconds of one seed of a network of `models`, from the products with its weight matrices.
+
+    lists: whether a step reads neighbours outside its batch; graphs induced on the batch have none.
+    """
     model, training = cell.model, cell.training
     read = size.features if size.words is None else min(size.features, gathered * size.words)
     first = read * model.width
     others = model.encoder_layers + model.decoder_layers + model.hops - 1
     rest = others * model.width**2 + model.width * size.classes
     roots = training.roots_per_step(size.train_nodes)
-    nodes = roots if model.architecture == "kipf" else roots * _tree(cell, size)
-    if cell.privacy is None and getattr(training, "max_degree", None) is None:
+    nodes = roots * _tree(cell, size) if lists else roots
+    if model.architecture == "kipf" or (cell.privacy is None and getattr(training, "max_degree", None) is None):
         nodes = min(nodes, size.nodes)  # whole lists are computed once for each node, not once for each tree
     times = ATTENTION if model.architecture == "gat" else 1.0
     step, look = times * nodes * (4 * first + 6 * rest), times * size.nodes * 2 * (first + rest)

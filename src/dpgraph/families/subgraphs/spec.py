@@ -156,7 +156,8 @@ SECONDS_PER_PARAMETER = 2e-8  # and step: noise and update
 
 def seconds(cell: Any, size: Size) -> float:
     """Estimate the seconds of a seed: products with sparse records, and updates of all parameters."""
-    return network_seconds(cell, size, GATHERED) + _updates(cell, size)
+    induced = cell.privacy is not None and cell.privacy.variant in ("rigorous", "cut")
+    return network_seconds(cell, size, GATHERED, lists=not induced) + _updates(cell, size)
 
 
 def noise_seconds(cell: Any, size: Size) -> float:
