@@ -128,24 +128,24 @@ class RowTable:
     """Rows on a device: M roots with L places each, and the inner products of their records.
 
     Records that are not finite are read as zeros, but their inner products stay not finite: where gradients are
-    clipped, no root that names them contributes. `features` are those of `with_constant`, `raw` (N, F) the records.
+    clipped, no root that names them contributes. Of the `records` (N, F) only those that a row names are kept.
     """
 
     def __init__(
         self,
         rows: PaddedRows,
-        features: Features,
-        raw: np.ndarray,
+        records: np.ndarray,
         labels: np.ndarray,
         device: torch.device,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.features, self.device = features, device
-        self.nodes, places = np.unique(rows.nodes, return_inverse=True)
-        self.places = places.reshape(rows.nodes.shape).astype(np.int32)  # (M, L)
-        self.records = features.take(self.nodes)
+        self.device = device
+        nodes, places = np.unique(rows.nodes, return_inverse=True)
+        self.places = places.reshape(rows.nodes.shape).astype(np.int32)  # (M, L) of the records that are kept
+        named, self.num_records = records[nodes], len(nodes)
+        self.records = _with_constant(named, device)
         self.weights = torch.from_numpy(rows.weights).to(device, dtype)
-        self.gram = torch.from_numpy(_gram(raw, rows.nodes)).to(device, dtype)
+        self.gram = torch.from_numpy(_gram(named, self.places)).to(device, dtype)
         self.labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)[rows.roots]).to(device)
 
     @property
@@ -155,11 +155,11 @@ class RowTable:
 
     def batch(self, positions: np.ndarray) -> RowBatch:
         """Return the roots at `positions` (b,), in that order."""
-        places, records, count = self.places[positions], self.records, len(self.nodes)
+        places, records, count = self.places[positions], self.records.all, self.num_records
         if len(positions) < WHOLE_FROM * len(self.places):
             used, renumbered = np.unique(places, return_inverse=True)
             places, count = renumbered.reshape(places.shape).astype(np.int32), len(used)
-            records = self.features.take(self.nodes[used])
+            records = self.records.take(used)
         flat = places.ravel()
         ends = np.zeros(count + 1, dtype=np.int32)
         np.cumsum(np.bincount(flat, minlength=count), out=ends[1:])
@@ -175,7 +175,7 @@ class RowTable:
         )
 
 
-def with_constant(features: np.ndarray, device: torch.device) -> Features:
+def _with_constant(features: np.ndarray, device: torch.device) -> Features:
     """Return the records (N, F) with a constant 1, (N, F + 1); records that are not finite become zeros."""
     lost = ~np.isfinite(features).all(axis=1, keepdims=True)
     return Features(np.hstack([np.where(lost, 0, features) if lost.any() else features, ~lost]), device)

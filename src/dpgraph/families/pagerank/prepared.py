@@ -12,7 +12,7 @@ import torch
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import CountedGenerator
 from dpgraph.data.graph import Graph
-from dpgraph.engine.models.weighted_rows import PaddedRows, RowNetwork, RowTable, with_constant
+from dpgraph.engine.models.weighted_rows import PaddedRows, RowNetwork, RowTable
 from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.engine.training.closed_rows import RowPrivatizer, RowStep
@@ -162,9 +162,8 @@ class PreparedRows(PreparedStep):
 
 def row_table(graph: Graph, weights: sp.csr_matrix, roots: np.ndarray, length: int, device: torch.device) -> RowTable:
     """Return rows of at most `length` nodes, with the records that they name."""
-    records, labels = np.array(graph.features, dtype=np.float32), np.asarray(graph.labels)
     padded = PaddedRows.from_weights(weights, roots, length)
-    return RowTable(padded, with_constant(records, device), records, labels, device)
+    return RowTable(padded, np.asarray(graph.features, dtype=np.float32), np.asarray(graph.labels), device)
 
 
 def kept_nodes(graph: Graph, pagerank: Any, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -101,8 +101,8 @@ def train_rows(job: Job, observe: Observe) -> Outcome:
 def _closed(job: Job, reading: Reading | prepared_rows.PreparedRows) -> tuple[Bench, Network, RowStep]:
     """Return bench and step of a `RowNetwork`, and a network to write it to."""
     cell, device = job.cell, job.device
-    # cloned: the bits of a dense product depend on its factors' alignment, which NumPy leaves to chance
-    features = torch.from_numpy(np.array(job.graph.features, dtype=np.float32)).clone().to(device)
+    # copied by PyTorch: the bits of a dense product depend on its factors' alignment, which NumPy leaves to chance
+    features = torch.tensor(np.asarray(job.graph.features, dtype=np.float32), device=device)
     network = initial_network(job, features.shape[1])
     trained = RowNetwork(network, cell.model.activation)
     optimizer = make_optimizer([trained.theta], cell.training, fused=True, capturable=device.type in DEVICES)
