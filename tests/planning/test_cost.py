@@ -253,7 +253,7 @@ def test_texts_are_as_long_as_their_layouts_say():
     assert long == pytest.approx(110 / 15 * short, rel=0.05)
 
 
-@pytest.mark.parametrize("variant, share", [("published", 1.0), ("rigorous", 0.1)])
+@pytest.mark.parametrize(("variant", "share"), [("published", 1.0), ("rigorous", 0.1)])
 def test_messages_cross_the_whole_graph_whatever_the_parts_unless_edges_are_cut(variant, share):
     """On PubMed ten parts are 1,972 nodes, whose two hops of mean degree 4.5 reach all 19,717."""
 

@@ -60,7 +60,7 @@ class FullGraph:
         mode = network.training
         network.eval()
         try:
-            states = self._encoded(network, features)
+            states = self.encoded(network, features)
             logits = self._logits(network, states)
             if self.alone is not None:
                 alone = self.alone._logits(network, states)
@@ -69,7 +69,7 @@ class FullGraph:
         finally:
             network.train(mode)
 
-    def _encoded(self, network: Network, features: Tensor) -> Tensor:
+    def encoded(self, network: Network, features: Tensor) -> Tensor:
         """Return the states (N, width) of the encoder."""
         if self._reading is None or self._reading[0] is not features:
             self._reading = features, reading(features)

@@ -94,7 +94,8 @@ def train_rows(job: Job, observe: Observe) -> Outcome:
     step, how = on_device(job, closed, None if prepared is None else prepared.device_key)
     run = SeedRun(job, bench, step, generators, {**notes, **how}, inference=WrittenNetwork(inference, network))
     outcome = run_loop(run, observe)
-    exposed = exposure(network, bench.features, _labels(job), job.graph.train_nodes, roots)
+    states = inference.own_records.encoded(network.eval(), bench.features).detach()
+    exposed = exposure(network, states, _labels(job), job.graph.train_nodes, roots)
     return replace(outcome, exposure=exposed)
 
 
@@ -122,11 +123,9 @@ def _labels(job: Job) -> Tensor:
 
 
 @torch.no_grad()
-def exposure(network: Network, features: Tensor, labels: Tensor, candidates: np.ndarray, roots: np.ndarray) -> Exposure:
-    """Return the roots' hidden states and the losses of all training nodes, from each node's own record."""
-    network.eval()
-    hidden = network.encoder(features[torch.from_numpy(roots)])
-    logits = network.decoder(network.encoder(features[torch.from_numpy(candidates)]))
+def exposure(network: Network, states: Tensor, labels: Tensor, candidates: np.ndarray, roots: np.ndarray) -> Exposure:
+    """Return the roots' states and the losses of all training nodes, from the states (N, width) of own records."""
+    hidden, logits = states[torch.from_numpy(roots)], network.decoder(states[torch.from_numpy(candidates)])
     losses = nn.functional.cross_entropy(
         logits, labels[torch.from_numpy(candidates)], reduction="none", ignore_index=-1
     )
