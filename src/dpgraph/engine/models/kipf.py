@@ -29,7 +29,7 @@ from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.graph import Graph
 from dpgraph.engine.models.sparse import Bags, Csr, Features, Matrix, SparseMatrix
 
-MOST_PAIRS = 1 << 25  # of one block, padding included: 256 MB of inner products
+MOST_PAIRS = 1 << 25  # of one block, padding included: 128 MB of inner products, twice as much while they are made
 PIECE = 1 << 22  # numbers that are gathered at once
 COLUMNS = 256  # features at once
 GROWTH = 1.2  # from one length of padded neighbourhoods to the next
@@ -44,8 +44,8 @@ class Neighbourhoods:
 
     nodes: Tensor  # (b,) int64 places among the block's nodes
     members: Tensor  # (b, d) int64 rows of the hidden layer; 0 where padded
-    weights: Tensor  # (b, d) float64 A^_vu; 0 where padded
-    gram: Tensor  # (b, d, d) float64 G; 0 where padded
+    weights: Tensor  # (b, d) A^_vu; 0 where padded
+    gram: Tensor  # (b, d, d) G, made in float64; 0 where padded
     # (b,) float64 sum_u A^_vu (sum_w A^_uw |x_w| + 1): lengths of all that is added up, which rounding is relative to
     reach: Tensor
 
@@ -54,9 +54,8 @@ class Neighbourhoods:
 
         `backs` (n, width) are the a_v, `slopes` (k, width) the s_u.
         """
-        weighted = self.weights.to(backs.dtype).unsqueeze(2) * backs[self.nodes].unsqueeze(1)
-        rows = slopes[self.members].mul_(weighted)
-        return torch.bmm(rows, rows.mT).mul_(self.gram.to(backs.dtype)).sum((1, 2)).clamp_min_(0)
+        rows = slopes[self.members].mul_(self.weights.unsqueeze(2) * backs[self.nodes].unsqueeze(1))
+        return torch.bmm(rows, rows.mT).mul_(self.gram).sum((1, 2)).clamp_min_(0)
 
 
 def neighbourhoods(features: Matrix, inner: SparseMatrix, outer: SparseMatrix) -> tuple[Neighbourhoods, ...]:
@@ -127,7 +126,8 @@ def _with_products(
         held = weights > 0  # padding stands for row 0, which must not reach the node
         gram.masked_fill_(~(held.unsqueeze(1) & held.unsqueeze(2)), 0)
         total = torch.where(held, weights * reach[members], 0).sum(1)
-        found.append(Neighbourhoods(nodes, members, weights, gram, total))
+        dtype = inner.rows.values.dtype
+        found.append(Neighbourhoods(nodes, members, weights.to(dtype), gram.to(dtype), total))
     return tuple(found)
 
 
