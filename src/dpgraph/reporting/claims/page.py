@@ -137,7 +137,7 @@ def _elsewhere(plan: Plan, claims: pd.DataFrame) -> list[str]:
 
 NOWHERE = "no kept rows of it on the paper's own data with its own mechanism"
 COLUMNS = ("paper", "claim", "verdict", "sentence", "parts", "power", "data", "mechanism", "premise", "substitutes",
-           "reason", "source", "own_numbers")  # fmt: skip
+           "reason", "run", "source", "own_numbers")  # fmt: skip
 Results = Mapping[str, pd.DataFrame]  # claims.csv by suite, indexed by claim
 
 
@@ -171,6 +171,8 @@ def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> di
     beside = [f"{suite}: {row['substitutes']}" for suite, row in by_suite.items()
               if isinstance(row["substitutes"], str) and row["substitutes"]]  # fmt: skip
     found = [(reading, part) for reading, one in decided.items() for part in one[2]]
+    needed = dict.fromkeys(f"{experiment.paper}/{name}" for part in (*claim.parts, *claim.premises)
+                           for name, _ in uses(part))  # fmt: skip
     return {
         "paper": experiment.paper,
         "claim": name,
@@ -183,6 +185,7 @@ def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> di
         "premise": "; ".join(_told(reading, part, reason=True) for reading, part in found if part.premise),
         "substitutes": "; ".join(beside),
         "reason": reason,
+        "run": f"dpgraph run {' '.join(needed)} --suite paper" if verdict == NOT_RUN and needed else "",
         "source": claim.source,
         "own_numbers": claim.own_numbers,
     }
