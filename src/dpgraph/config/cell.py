@@ -200,7 +200,7 @@ class NodeParts(Training):
 
     num_splits: int = Field(ge=1, le=LARGE)
     """s, parts of the training nodes; an epoch has s steps (Igamberdiev)"""
-    train_share: float = Field(default=1.0, gt=0, le=1, description="Share of the training nodes that have a loss")
+    train_share: float = Field(default=1.0, gt=0, le=1, description="Share of the training nodes in the training graph")
 
     def roots_per_step(self, num_train: int) -> float:
         return num_train / self.num_splits

@@ -10,6 +10,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import NO_SPLIT, TRAIN
 from dpgraph.data.store import save_graph
+from dpgraph.engine.methods.assembly import used_nodes
 from dpgraph.engine.training.checkpoint import Checkpoint
 from dpgraph.engine.training.iterates import WatchedNetwork
 from dpgraph.engine.training.loop import Diverged
@@ -177,6 +178,23 @@ def test_the_share_of_training_nodes_is_used_and_nested():
         found.append(set(graph.train_nodes[np.array(changed)]))
     assert [len(used) for used in found] == [10, 20]
     assert found[0] < found[1]
+
+
+@pytest.mark.parametrize("variant", [None, "released", "published", "per-node", "rigorous", "cut"])
+def test_training_nodes_outside_the_share_send_no_messages(variant):
+    """Their sample 'forms a single training graph' (section 5.2): predictions are those of a graph without the rest."""
+    graph = toy_graph()
+    cell = split_cell("kipf-gcn" if variant is None else "dp-subgraph", variant, 1, train_share=0.25)
+    (job,) = make_jobs(graph, cell, [0], calibrate(cell, len(graph.train_nodes), default_cache()), CPU)
+    used = used_nodes(job) if job.prepared is None else job.prepared.nodes
+    left_out = np.setdiff1d(graph.train_nodes, used)
+    assert len(used) == 10
+    features = graph.features.copy()
+    features[left_out] += 1
+    first, second = (trained(cell, replace(graph, features=one)).logits for one in (graph.features, features))
+    others = np.setdiff1d(np.arange(graph.num_nodes), left_out)
+    assert np.array_equal(first[others], second[others])
+    assert not np.array_equal(first[left_out], second[left_out])
 
 
 def test_impossible_settings():

@@ -176,12 +176,16 @@ class Read:
 
 
 class GraphBlocks:
-    """The blocks of one graph, taken as undirected, on one device."""
+    """The blocks of one graph, taken as undirected, on one device; nodes `left_out` of it have no edges."""
 
-    def __init__(self, graph: Graph, device: torch.device) -> None:
+    def __init__(self, graph: Graph, device: torch.device, left_out: np.ndarray | None = None) -> None:
         self.num_nodes, self.device = graph.num_nodes, device
         lists = (np.ones(graph.num_edges, dtype=np.float32), np.asarray(graph.out_idx), np.asarray(graph.out_ptr))
         matrix = sp.csr_matrix(lists, shape=(self.num_nodes, self.num_nodes))
+        if left_out is not None and len(left_out):
+            kept = sp.diags_array(1 - np.isin(np.arange(self.num_nodes), left_out).astype(np.float32))
+            matrix = sp.csr_matrix(kept @ matrix @ kept)
+            matrix.eliminate_zeros()
         closed = matrix.maximum(matrix.T).maximum(sp.identity(self.num_nodes, dtype=np.float32)).tocsr()
         self._closed = Csr.from_scipy(closed)  # A + I
         self._normalized = normalized(self._closed)

@@ -31,6 +31,7 @@ class PreparedParts(PreparedStep):
             raise TypeError(f"mechanism={mechanism.kind}: expected one over subgraphs")
         graph = order.data.graph
         nodes = nodes_in_use(graph.train_nodes, graph.num_nodes, mechanism.num_roots, order.generator("training share"))
+        self.nodes = nodes
         self.schedule: steps.Schedule | None = None
         self.generators: dict[str, Generator] = {}
         if isinstance(mechanism, mechanisms.PoissonSubgraphs):

@@ -72,7 +72,11 @@ def prepared_run(job: Job) -> SeedRun:
     """Return the run of a job, private if the job is."""
     cell, device = job.cell, job.device
     prepared = None if job.prepared is None else expected(job.prepared, PreparedParts)
-    blocks = GraphBlocks(job.graph if prepared is None else prepared.data.graph, device)
+    used = used_nodes(job) if prepared is None else prepared.nodes
+    # a share of the training nodes is the training graph: the others send no messages
+    blocks = GraphBlocks(
+        job.graph if prepared is None else prepared.data.graph, device, np.setdiff1d(job.graph.train_nodes, used)
+    )
     initial = torch_generator(*job.names("parameters"))
     network = KipfNetwork(job.graph.num_features, cell.model.width, job.graph.num_classes, initial, device)
     optimizer = make_optimizer(
