@@ -180,12 +180,12 @@ class GraphBlocks:
 
     def __init__(self, graph: Graph, device: torch.device, left_out: np.ndarray | None = None) -> None:
         self.num_nodes, self.device = graph.num_nodes, device
-        lists = (np.ones(graph.num_edges, dtype=np.float32), np.asarray(graph.out_idx), np.asarray(graph.out_ptr))
-        matrix = sp.csr_matrix(lists, shape=(self.num_nodes, self.num_nodes))
-        if left_out is not None and len(left_out):
-            kept = sp.diags_array(1 - np.isin(np.arange(self.num_nodes), left_out).astype(np.float32))
-            matrix = sp.csr_matrix(kept @ matrix @ kept)
-            matrix.eliminate_zeros()
+        sends = np.ones(self.num_nodes, dtype=np.float32)
+        sends[[] if left_out is None else left_out] = 0
+        out_idx, out_ptr = np.asarray(graph.out_idx), np.asarray(graph.out_ptr)
+        lists = (np.repeat(sends, np.diff(out_ptr)) * sends[out_idx], out_idx, out_ptr)
+        matrix = sp.csr_matrix(lists, shape=(self.num_nodes, self.num_nodes), copy=True)
+        matrix.eliminate_zeros()
         closed = matrix.maximum(matrix.T).maximum(sp.identity(self.num_nodes, dtype=np.float32)).tocsr()
         self._closed = Csr.from_scipy(closed)  # A + I
         self._normalized = normalized(self._closed)
