@@ -80,8 +80,9 @@ def test_the_folder_can_be_read_on_its_own(made, results, shipped):
         assert f"| {about['data']} | {about['relation']}; {about['scope']} |" in text
         for row in best.values():
             assert f"{row['mean']:.1f}" in text
-    assert "6 are tested with a power of 0.5 or more and 5 seeds in each part, which is two thirds of them." in text
+    assert re.search(r"6 of the \d+ claims of papers whose data are here have power 0.5 and 5 seeds in each part", text)
     contents = (shipped / "README.md").read_text()
+    assert "| papers' claims | our claims |" in contents
     assert f"[{made.suite.name}]({made.suite.name}/README.md)" in contents
     assert "0123456789ab" in contents
 
@@ -235,6 +236,7 @@ def test_the_guide_counts_on_how_many_data_sets_a_method_is_best(tmp_path):
             (("cora", "A"), ("pubmed", "A"), ("cora-ml", "B"), ("demo-words-degree-4", "C"))]  # fmt: skip
     rows += [("cora", "A", "node-null", at, 60.0 + at, 5, True, False) for at in (2.0, 4.0, 32.0)]
     rows += [("cora", "GCN", "", math.inf, 88.0, 5, True, False)]
+    rows += [("cora", "A", "node-null", 0.5, 30.0, 5, True, False)]  # a smaller budget is not the price at 1
     kept(tmp_path, "one", rows, setting="transductive")
     text = guide(tmp_path)
     line = "| `node-null`; joint | 3 | A (2 of 3) | A (1 of 1) | – | 38.0 to 38.0 points |"

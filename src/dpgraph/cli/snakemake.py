@@ -108,7 +108,7 @@ def _sort_out(targets: Sequence[str], known: Sequence[str], results: str, suite:
             others.append(target)
         else:
             raise UserError(
-                f"target={shown(target)}: expected an artefact (dpgraph list artefacts --suite {suite})"
-                f", a file below {results}/, or one of {', '.join(NAMED)}{meant(target, [*known, *NAMED])}"
+                f"target={shown(target)}: expected an artefact (dpgraph list artefacts --suite {suite}), a file "
+                f"below {results}/, data/ or logs/, or one of {', '.join(NAMED)}{meant(target, [*known, *NAMED])}"
             )
     return list(dict.fromkeys(artefacts)), others

@@ -34,8 +34,8 @@ def run(
     Example: dpgraph run daigavane/table7 --suite demo
 
     Args:
-        targets: Artefacts (daigavane/table7, 'daigavane/fig*'), files below results/, or all, data, cells, tables,
-            figures, claims, search, audits, runtimes, baselines, report (default: all).
+        targets: Artefacts (daigavane/table7, 'daigavane/fig*'), files below results/, data/ or logs/, or all, data,
+            cells, tables, figures, claims, search, audits, runtimes, baselines, report (default: all).
         suite: Suite (default: that of config.yaml).
         changes: NAME=VALUE: override config.yaml; may be repeated.
         cores: Jobs at a time (default: all cores; with --profile: the profile's).

@@ -20,9 +20,10 @@ from dpgraph.core.files import write_text
 from dpgraph.data.registry import entry
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.claims.page import elsewhere, held, papers_claims, strong_enough, strong_enough_in_any
+from dpgraph.reporting.claims.page import counts, elsewhere, held, papers_claims, strong_enough
 from dpgraph.reporting.claims.page import overview as overview_of_claims
 from dpgraph.reporting.claims.page import overview_page as page_of_claims
+from dpgraph.reporting.claims.parts import NOT_RUN
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.figures import draw_figure, figure_html, plain
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
@@ -101,7 +102,7 @@ def claims_of_all(out: Path, workflow: Path = WORKFLOW) -> tuple[pd.DataFrame, s
     claims = papers_claims(workflow)
     titles = {experiment.paper: experiment.title for experiment, _ in claims.values()}
     table = overview_of_claims(claims, tables)
-    return table, page_of_claims(table, titles, tables, strong_enough_in_any(tables.values()))
+    return table, page_of_claims(table, titles, tables, strong_enough(tables.values()))
 
 
 def _draw(plan: Plan, results: pd.DataFrame, folder: Path) -> dict[str, list[str]]:
@@ -181,7 +182,7 @@ def _readme(
         best=best,
         lines=[_best_line(best, *line) for line in best.lines],
         claims=len(tested),
-        told=(f"{power}." if (power := strong_enough(tested)) else "", elsewhere(plan, claims)),
+        told=(f"{power}." if (power := strong_enough([tested])) else "", elsewhere(plan, claims)),
         captions=captions,
         heading=lambda name: heading(plan, name),
     )
@@ -209,11 +210,15 @@ def _value(row: dict | None, column: float | None = None) -> str:
 
 def _contents(out: Path, known: list[dict[str, Any]]) -> str:
     """Return README.md over all suites that are there."""
-    without = [one["suite"] for one in known if not (out / one["suite"] / ROWS).is_file()]
-    suites = (out / one["suite"] for one in known if (out / one["suite"] / ROWS).is_file())
-    kept = [path for suite in suites if (path := suite / "claims.csv").is_file()]
-    power = strong_enough_in_any([read_claims(path) for path in kept])
-    return template("suites.md").render(known=known, without=without, power=power)
+    names = [one["suite"] for one in known]
+    without = [name for name in names if not (out / name / ROWS).is_file()]
+    tables = {name: read_claims(path) for name in names if (path := out / name / "claims.csv").is_file()}
+    told = {}
+    for name, table in tables.items():
+        ran, own = table[table["verdict"] != NOT_RUN], table["sentence"].fillna("") == ""
+        told[name] = [counts(ran[one[ran.index]]) or DASH for one in (~own, own)]
+    power = strong_enough(table for name, table in tables.items() if name not in without)
+    return template("suites.md").render(known=known, without=without, told=told, power=power)
 
 
 CAPTION = "Rows beside the first one are reconstructions; the first one shows a training image of each class."

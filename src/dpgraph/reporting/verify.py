@@ -2,7 +2,8 @@
 
 A statement is a text of a file with a place for each number, `{data@budget}`: `{pubmed@4}` is "86.4 ± 0.3", the mean
 and half of its 95 % interval, `{pubmed@4:.1f}` the mean alone, `{pubmed}` a number without privacy. The label
-`LARGEST_CLASS` has the share of the largest class of the test nodes.
+`LARGEST_CLASS` has the share of the largest class of the test nodes. A statement without a suite has the counts of
+`summed` over the papers' claims, such as `{decided}`.
 """
 
 import math
@@ -17,6 +18,7 @@ from dpgraph.config.frozen import Frozen
 from dpgraph.core.errors import invalid
 from dpgraph.planning.plan import WORKFLOW, load_plan
 from dpgraph.reporting.chance import METRIC as CHANCE
+from dpgraph.reporting.claims.page import summed
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.leaderboard.guide import VALUES, guide, guide_data
 from dpgraph.reporting.leaderboard.standings import read_values, standings, standings_of
@@ -29,11 +31,11 @@ DIGITS = 1e-6  # of what eight digits are compared to
 
 
 class PrintedNumbers(Frozen):
-    """Numbers of one method of a suite, by its label in the leaderboard."""
+    """Numbers of one method of a suite, by its label in the leaderboard; without both, counts of claims."""
 
     file: str
-    suite: str
-    label: str
+    suite: str = ""
+    label: str = "claims"
     text: str
 
 
@@ -56,9 +58,12 @@ class PrintedMean(float):
 class LeaderboardNumbers(dict):
     """The numbers of a method in a suite's leaderboard, by `data@budget`."""
 
-    def __init__(self, statement: PrintedNumbers, table: pd.DataFrame, data: dict[str, str]) -> None:
+    def __init__(self, statement: PrintedNumbers, out: Path, data: dict[str, str]) -> None:
         super().__init__()
-        self.statement, self.table, self.data = statement, table, data
+        self.statement, self.data, folder = statement, data, out / statement.suite
+        self.table = standings_of(read_values(folder / VALUES))
+        if statement.label == LARGEST_CLASS:
+            self.table = _largest_class(read_rows(folder / ROWS, statement.suite), self.table)
 
     def __missing__(self, place: str) -> PrintedMean:
         name, _, budget = place.partition("@")
@@ -76,15 +81,13 @@ class LeaderboardNumbers(dict):
 
 def unlike_statements(root: Path = Path()) -> Iterator[str]:
     """Yield a line for each text of `NUMBERS` that its file does not have."""
-    numbers = load(Numbers, root / NUMBERS)
+    numbers, out = load(Numbers, root / NUMBERS), root / FOLDER
+    counted = summed(pd.read_csv(out / CLAIMS.with_suffix(".csv")))
     for statement in numbers.statements:
-        folder = root / FOLDER / statement.suite
-        table = standings_of(read_values(folder / VALUES))
-        if statement.label == LARGEST_CLASS:
-            table = _largest_class(read_rows(folder / ROWS, statement.suite), table)
-        expected = statement.text.format_map(LeaderboardNumbers(statement, table, numbers.data))
+        known = LeaderboardNumbers(statement, out, numbers.data) if statement.suite else counted
+        expected = statement.text.format_map(known)
         if _plain(expected) not in _plain((root / statement.file).read_text(encoding="utf-8")):
-            yield f"{statement.file}: expected “{expected}” (suite {statement.suite}, {statement.label})"
+            yield f"{statement.file}: expected “{expected}” (suite {statement.suite or 'all'}, {statement.label})"
 
 
 def _largest_class(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:

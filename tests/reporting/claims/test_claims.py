@@ -16,7 +16,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.claims.contrasts import Strength
-from dpgraph.reporting.claims.page import _shown, strong_enough, strong_enough_in_any
+from dpgraph.reporting.claims.page import _shown, strong_enough, summed
 from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
 from dpgraph.reporting.claims.registry import (
     COMPUTED,
@@ -274,18 +274,18 @@ def test_nothing_compared_shows_nothing():
     ("verdicts", "powers", "data", "text"),
     [
         (["reproduced", "inconclusive", "underpowered"], [0.9, 0.6, 0.1], ["here"] * 3,
-         "Of 3 claims of the papers whose data are here, 2 are tested with a power of 0.5 or more and 5 seeds in each "
-         "part, which is two thirds of them; the others are 2"),
+         "2 of the 3 claims of papers whose data are here have power 0.5 and 5 seeds in each part (goal: two thirds); "
+         "not 2"),
         (["reproduced", "not run", "underpowered", "not run"], [0.9, 0.9, 0.1, 0.9],
          ["here", "here", "here", "missing in part"],
-         "Of 3 claims of the papers whose data are here, 1 are tested with a power of 0.5 or more and 5 seeds in each "
-         "part, which is not two thirds of them; the others are 1, 2"),
+         "1 of the 3 claims of papers whose data are here has power 0.5 and 5 seeds in each part (goal: two thirds); "
+         "not 1, 2"),
         (["reproduced", "contradicted"], [math.nan, math.nan], ["", ""], ""),  # computed
     ],
 )  # fmt: skip
 def test_the_page_says_how_many_claims_have_enough_power(verdicts, powers, data, text):
     table = counted([str(place) for place in range(len(verdicts))], verdicts, powers, data)
-    assert strong_enough(table) == text
+    assert strong_enough([table]) == text
 
 
 def counted(claims, verdicts, powers, data, sentence="The paper says so.", n=5):
@@ -297,9 +297,12 @@ def counted(claims, verdicts, powers, data, sentence="The paper says so.", n=5):
 
 def test_claims_of_this_project_do_not_count_nor_do_four_seeds():
     ours = counted(["A"], ["reproduced"], [0.9], ["here"], sentence=None)
-    assert strong_enough(ours) == ""
+    assert strong_enough([ours]) == ""
     few = counted(["A"], ["reproduced"], [0.9], ["here"], n=4)
-    assert strong_enough(few).endswith("which is not two thirds of them; the others are A")
+    told = (
+        "None of the 1 claims of papers whose data are here has power 0.5 and 5 seeds in each part (goal: two thirds)"
+    )
+    assert strong_enough([few]) == told
 
 
 def test_over_several_suites_a_claim_counts_once_and_where_its_power_is_largest():
@@ -307,10 +310,19 @@ def test_over_several_suites_a_claim_counts_once_and_where_its_power_is_largest(
     verdicts = ["reproduced", "underpowered", "underpowered", "not run", "reproduced"]
     first = counted(["A", "B", "C", "D", "E"], verdicts, [0.9, 0.1, 0.2, 0.9, math.nan], ["here"] * 4 + [""])
     second = counted(["B", "C"], ["contradicted", "not run"], [0.5, 0.9], ["here", "missing in part"])
-    text = strong_enough_in_any([first, second])
-    assert text.startswith("Each claim once: of 4 claims of the papers whose data are here, 2 are tested")
-    assert text.endswith("which is not two thirds of them; the others are C, D")
-    assert strong_enough_in_any([first.iloc[4:]]) == ""
+    text = strong_enough([first, second])
+    assert text.startswith("2 of the 4 claims of papers whose data are here have power")
+    assert text.endswith("; not C, D")
+    assert strong_enough([first.iloc[4:]]) == ""
+
+
+def test_claims_are_counted_as_readme_prints_them():
+    """A premise that fails is decided, but computed is only what has computed parts alone; X has no command."""
+    verdicts = ["reproduced", "contradicted", "premise fails", "inconclusive", "underpowered", "not run", "not run"]
+    powers = ["computed; computed", "0.90 (8 seeds); computed", "–", "0.90 (8 seeds)", "–", "–", "–"]
+    table = pd.DataFrame({"verdict": verdicts, "power": powers, "run": [math.nan] * 5 + ["dpgraph run d/t", math.nan]})
+    expected = {"claims": 7, "decided": 3, "computed": 1, "open": 2, "not_run": 2, "untestable": 1}
+    assert summed(table) == expected
 
 
 CONSTRUCTED = """

@@ -7,8 +7,8 @@ from dpgraph.reporting.leaderboard.guide import _best
 
 def row(suite, cell, mean, n):
     return {
-        "data": "some", "metric": "accuracy", "delta": 1e-5, "budget": 1.0, "suite": suite, "cell": cell, "mean": mean,
-        "n": n, "best": "True", "tied": "False", "label": cell,
+        "data": "some", "metric": "accuracy", "relation": "node-null", "scope": "joint", "delta": 1e-5, "budget": 1.0,
+        "suite": suite, "cell": cell, "mean": mean, "n": n, "best": "True", "tied": "False", "label": cell,
     }  # fmt: skip
 
 

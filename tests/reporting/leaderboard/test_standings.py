@@ -207,5 +207,10 @@ def test_a_private_row_above_the_best_without_privacy_is_said():
         return {"data": name}, best
 
     seen = Overview((4.0,), (line("A", 78.4, 84.7), line("B", 90.0, 89.9), line("C", None, 70.0)))
-    assert seen.caution.endswith("equal within the spread: A.")
+    assert seen.caution.endswith(
+        "not the strongest known: private rows are above the best of them on A (by up to 6.3 points)."
+    )
+    assert "baselines.csv" not in seen.caution  # which not every suite has
+    more = Overview((4.0,), (line("A", 78.4, 80.0), line("A", 78.4, 79.0), line("B", 90.0, 90.1)))
+    assert more.caution.endswith("on A (by up to 1.6 points); B (by up to 0.1 points).")
     assert Overview((4.0,), (line("B", 90.0, 89.9),)).caution == ""

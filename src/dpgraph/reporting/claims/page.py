@@ -21,6 +21,7 @@ from dpgraph.reporting.claims.data_sets import DEMONSTRATION
 from dpgraph.reporting.claims.parts import (
     CONTRADICTED,
     DATA_HERE,
+    DEPENDS,
     ENOUGH,
     FEWEST,
     NOT_RUN,
@@ -42,10 +43,9 @@ LONG = 300  # characters of a single sentence that unfolds, too
 
 def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     more, table = elsewhere(plan, table), held(plan, table)
-    counts = table["verdict"].value_counts()
     where = f"suite {plan.suite.name}" + (", whose short trainings decide no claim" if plan.suite.demonstration else "")
-    lead = f"{len(table)} claims on {where}: " + ", ".join(f"{n} {word}" for word, n in counts.items())
-    lead = ". ".join(filter(None, [lead, strong_enough(table), more.removesuffix(".")]))
+    lead = f"{len(table)} claims on {where}: {counts(table)}"
+    lead = ". ".join(filter(None, [lead, strong_enough([table]), more.removesuffix(".")]))
     papers = [
         (plan.experiments[str(paper)].title, [_shown(row) for row in rows.to_dict("records")])
         for paper, rows in table.groupby("paper", sort=False)
@@ -53,21 +53,13 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
     return page(plan.suite, "Claims of the papers", template("claims.html").render(papers=papers).rstrip("\n"), lead)
 
 
-def strong_enough(table: pd.DataFrame) -> str:
-    """Say how many of the papers' claims whose data are in the suite can have a verdict, and whether two thirds can.
+def strong_enough(tables: Iterable[pd.DataFrame]) -> str:
+    """Say how many of the papers' claims whose data are in the suites can have a verdict, and name those that cannot.
 
-    Such a claim has power and seeds enough in each of its parts. Claims of this project do not count, nor do computed
-    ones, which have no sample, nor those that need a data set which the suite has not.
+    tables: claims.csv of suites; a claim counts once, in its strongest suite. It can have a verdict with power and
+    seeds enough in each of its parts. Claims of this project do not count, nor do computed ones, which have no sample,
+    nor those that need a data set which the suite has not.
     """
-    return _counted([table], "Of {} claims of the papers whose data are here, {} are tested")
-
-
-def strong_enough_in_any(tables: Iterable[pd.DataFrame]) -> str:
-    """Say the same over claims.csv of several suites; a claim counts once, in its strongest suite."""
-    return _counted(tables, "Each claim once: of {} claims of the papers whose data are here, {} are tested")
-
-
-def _counted(tables: Iterable[pd.DataFrame], text: str) -> str:
     here = [
         table[(table["data"] == DATA_HERE) & table["sentence"].notna() & (table["sentence"] != "")] for table in tables
     ]
@@ -75,12 +67,10 @@ def _counted(tables: Iterable[pd.DataFrame], text: str) -> str:
     strong = {row["claim"] for table in here for row in table.to_dict("records") if _is_strong(row)}
     if not claims:
         return ""
-    rule = "which is" if 3 * len(strong) >= 2 * len(claims) else "which is not"
-    others = f"; the others are {', '.join(sorted(claims - strong))}" if claims - strong else ""
-    told = text.format(len(claims), len(strong))
-    return (
-        f"{told} with a power of {ENOUGH:g} or more and {FEWEST} seeds in each part, {rule} two thirds of them{others}"
-    )
+    others = f"; not {', '.join(sorted(claims - strong))}" if strong and claims - strong else ""
+    enough = f"power {ENOUGH:g} and {FEWEST} seeds in each part (goal: two thirds){others}"
+    has = "have" if len(strong) > 1 else "has"
+    return f"{len(strong) or 'None'} of the {len(claims)} claims of papers whose data are here {has} {enough}"
 
 
 def _is_strong(row: dict) -> bool:
@@ -103,9 +93,6 @@ def _shown(row: dict) -> dict:
     }
 
 
-NAMED = "other suites have their tables and figures"
-
-
 def held(plan: Plan, claims: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of claims.csv without claims for whose tests this suite has no artefact.
 
@@ -120,7 +107,7 @@ def elsewhere(plan: Plan, claims: pd.DataFrame) -> str:
     if not names:
         return ""
     count = f"{len(names)} more claims are" if len(names) > 1 else "One more claim is"
-    return f"{count} not tested here, {NAMED}: {', '.join(names)}."
+    return f"{count} not tested here, other suites have their tables and figures: {', '.join(names)}."
 
 
 def _elsewhere(plan: Plan, claims: pd.DataFrame) -> list[str]:
@@ -135,7 +122,7 @@ def _elsewhere(plan: Plan, claims: pd.DataFrame) -> list[str]:
     return [str(name) for name in rows["claim"]]
 
 
-NOWHERE = "no kept rows of it on the paper's own data with its own mechanism"
+NOWHERE = "no shipped suite has rows on the paper's own data with its own mechanism"
 COLUMNS = ("paper", "claim", "verdict", "sentence", "parts", "power", "data", "mechanism", "premise", "substitutes",
            "reason", "run", "source", "own_numbers")  # fmt: skip
 Results = Mapping[str, pd.DataFrame]  # claims.csv by suite, indexed by claim
@@ -158,7 +145,8 @@ def overview(claims: Mapping[str, tuple[Experiment, Claim]], tables: Results) ->
 
 def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> dict[str, object]:
     by_suite = {suite: table.loc[name] for suite, table in tables.items() if name in table.index}
-    of_suites = {suite: read_parts(row["parts"]) for suite, row in by_suite.items()}
+    of_parts = {suite: row["parts"].replace("this suite", f"suite {suite}") for suite, row in by_suite.items()}
+    of_suites = {suite: read_parts(text) for suite, text in of_parts.items()}
     readings = list(claim.readings) or [""]
     decided = {reading: _decided(reading, claim, of_suites) for reading in readings}
     verdict, reason = over_readings({reading: (one[0], one[1]) for reading, one in decided.items()})
@@ -238,6 +226,17 @@ def counts(table: pd.DataFrame) -> str:
     """Return how many claims have which verdict, in words."""
     found = table["verdict"].value_counts()
     return ", ".join(f"{found[name]} {name}" for name in VERDICTS if name in found)
+
+
+def summed(table: pd.DataFrame) -> dict[str, int]:
+    """Return how many claims of `overview` there are, are decided, computed, open, not run, and cannot be tested."""
+    verdict, power = table["verdict"], table["power"]
+    decided, not_run = verdict.isin((REPRODUCED, CONTRADICTED, PREMISE_FAILS, DEPENDS)), verdict == NOT_RUN
+    found = {
+        "claims": verdict != "", "decided": decided, "computed": decided & power.str.fullmatch("(computed(; )?)+"),
+        "open": ~decided & ~not_run, "not_run": not_run, "untestable": not_run & (table["run"].fillna("") == ""),
+    }  # fmt: skip
+    return {name: int(one.sum()) for name, one in found.items()}
 
 
 LONGEST = 200  # characters of a reason that the page shows; the CSV file has it whole

@@ -8,17 +8,13 @@ import pandas as pd
 
 from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
-from dpgraph.reporting.claims.page import held
-from dpgraph.reporting.claims.parts import NOT_RUN, VERDICTS
+from dpgraph.reporting.claims.page import counts, held
+from dpgraph.reporting.claims.parts import NOT_RUN
 from dpgraph.reporting.formats import significant
 from dpgraph.reporting.leaderboard.standings import data_names
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROVED, PUBLIC
 
 COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
-CAUTION = (
-    "A private row is above the best one without privacy, which either has a paper's own training, not a tuned one "
-    "(baselines.csv has stronger references), or is equal within the spread"
-)
 # relations and scopes in the words of the first sentence
 LEVELS: dict[str, str] = {
     Relation.GRAPH: "graph-level",
@@ -56,12 +52,13 @@ class Overview:
     @property
     def caution(self) -> str:
         """Return a sentence on data where a private row is above the best one without privacy, or an empty text."""
-        names = dict.fromkeys(
-            str(about["data"])
-            for about, best in self.lines
-            if math.inf in best and any(row["mean"] > best[math.inf]["mean"] for row in best.values())
-        )
-        return f"{CAUTION}: {'; '.join(names)}." if names else ""
+        above: dict[str, float] = {}
+        for about, best in self.lines:
+            gap = max(row["mean"] for row in best.values()) - best.get(math.inf, {"mean": math.inf})["mean"]
+            above[str(about["data"])] = max(gap, above.get(str(about["data"]), 0.0))
+        told = [f"{name} (by up to {gap:.1f} points)" for name, gap in above.items() if gap >= 0.05]
+        strongest = "The methods without privacy that were tried here are not the strongest known"
+        return f"{strongest}: private rows are above the best of them on {'; '.join(told)}." if told else ""
 
     def shown(self, best: dict[float, dict]) -> dict[float, dict]:
         """Return the best row by column, and without privacy (inf)."""
@@ -143,9 +140,7 @@ def _promised(row: pd.Series) -> str:
 
 def _without_ranking(plan: Plan, claims: pd.DataFrame) -> str:
     tested = held(plan, claims)
-    counts = [(int((tested["verdict"] == name).sum()), name) for name in VERDICTS if name != NOT_RUN]
-    told = ", ".join(f"{count} {name}" for count, name in counts if count)
-    if told:
+    if told := counts(tested[tested["verdict"] != NOT_RUN]):
         return f"Claims tested here, without a ranking of methods: {told}."
     first = next(iter(plan.artefacts.values())).title
     return f"Tables and figures without a ranking of methods, such as “{shorten(first, 90, placeholder=' …')}”."
@@ -167,8 +162,6 @@ def _headline(plan: Plan, proved: pd.DataFrame) -> pd.Series:
 
 def _most_rivals(rows: pd.DataFrame) -> tuple[pd.Series, int]:
     """Return the best row of the promise with the most methods, and how many it has."""
-    found = []
-    for _, of_promise in rows.groupby(["relation", "scope"], sort=True):
-        best = of_promise.loc[of_promise["mean"].astype(float).idxmax()]
-        found.append((best, int(of_promise["label"].nunique())))
-    return max(found, key=lambda one: (one[1], float(one[0]["mean"])))
+    promises = [of_promise for _, of_promise in rows.groupby(["relation", "scope"], sort=True)]
+    most = max(promises, key=lambda one: (one["label"].nunique(), one["mean"].max()))
+    return most.loc[most["mean"].astype(float).idxmax()], int(most["label"].nunique())

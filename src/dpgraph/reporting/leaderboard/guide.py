@@ -24,6 +24,7 @@ BUDGETS = ((1.0, "ε ≤ 1"), (4.0, "1 < ε ≤ 4"), (15.0, "4 < ε ≤ 15"))  #
 NO_VALUE = "–"
 ACCURACY = "test accuracy (%)"
 COMMON_PROMISE = 3  # data sets from which a promise has a row in the table
+REPLACED: dict[str, str] = {Relation.GRAPH: "the whole graph, which any other may replace"}
 PUBLISHABLE = {
     Scope.PARAMETERS: "the model only. Predictions read the raw graph, and no ε covers them",
     Scope.JOINT: "the model and all predictions, seen by everyone except the protected node (for an edge: except both "
@@ -47,7 +48,7 @@ def guide(folder: Path, workflow: Path = WORKFLOW) -> str:
     lines = [_line(a, b, usual[(usual["relation"] == a) & (usual["scope"] == b)]) for a, b in promises]
     relations, scopes = ([name for one in promises for name in one[part].split(" / ")] for part in (0, 1))
     return template("which-method.md").render(
-        relations={name: Relation(name).short for name in relations},
+        relations={name: REPLACED.get(name, Relation(name).short) for name in relations},
         scopes={name: PUBLISHABLE.get(Scope(name), Scope(name).short) for name in scopes},
         head=["relation; scope", "data sets", *(name for _, name in BUDGETS), "price of privacy at ε ≤ 1"],
         lines=lines,
@@ -73,10 +74,7 @@ def best_rows(folder: Path) -> pd.DataFrame:
     """
     rows = _rows(folder)
     public = rows[rows["kind"] == PUBLIC].groupby(["data", "metric"])["mean"].max()
-    found: list[dict[str, Any]] = []
-    for _, own in rows[rows["kind"] == PROVED].groupby(["relation", "scope"], sort=True):
-        found += _best(own)
-    best = pd.DataFrame(found, columns=list(rows.columns))
+    best = pd.DataFrame(_best(rows[rows["kind"] == PROVED]), columns=list(rows.columns))
     without = [public.get((data, metric), math.nan) for data, metric in zip(best["data"], best["metric"], strict=True)]
     return best.assign(no_privacy=without, made=best["made"].astype(bool))
 
@@ -96,13 +94,13 @@ def _rows(folder: Path) -> pd.DataFrame:
     return rows.assign(made=made)
 
 
-def _best(own: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield the best row of every data set, metric, delta and budget; of several suites the one with the larger mean.
+def _best(proved: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Yield the best row of every promise, data set, metric and budget; of several suites the one of the larger mean.
 
     `tied` counts the other methods that are not significantly different.
     Of suites whose best is the same cell only the one of most seeds counts: the larger of its means would be chance.
     """
-    for _, of_data in own.groupby(["data", "metric", "delta", "budget"], sort=True):
+    for _, of_data in proved.groupby(["relation", "scope", "data", "metric", "delta", "budget"], sort=True):
         found = []
         for _, of_suite in of_data.groupby("suite", sort=True):
             marked = of_suite[of_suite["best"].astype(str) == "True"]
@@ -116,18 +114,18 @@ def _best(own: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 def _line(relation: str, scope: str, own: pd.DataFrame) -> list[str]:
     """Return a promise's line: who is best on most data sets in each range of epsilon, and what privacy costs."""
-    cells, low = [], 0.0
+    cells, prices, low = [], [], 0.0
     for high, _ in BUDGETS:
         here = own[(own["budget"] > low) & (own["budget"] <= high)].astype({"budget": float, "mean": float})
         here = here.sort_values(["budget", "mean"]).groupby("dataset").tail(1)  # its largest budget
         cells.append(_winner(here["label"].tolist()))
+        prices.append(_price((here["no_privacy"] - here["mean"]).dropna()))
         low = high
-    first = own[(own["budget"] <= BUDGETS[0][0]) & own["no_privacy"].notna()]
     return [
         f"`{relation}`; {scope}{NOT_COVERED.get(scope, '')}",
         str(own["dataset"].nunique()),
         *cells,
-        _price(first["no_privacy"] - first["mean"]),
+        prices[0],
     ]
 
 
