@@ -17,6 +17,7 @@ from dpgraph.planning.plan import load_plan
 from dpgraph.reporting.claims.page import overview
 from dpgraph.reporting.claims.parts import PartResult, judged, over_readings, parts_as_text, read_parts
 from dpgraph.reporting.claims.table import claims_table
+from tests.plans import plan_of
 from tests.reporting.conftest import WORKFLOW
 
 SURE = {"n": 5, "power": 0.9, "p_for": 0.001, "p_against": 1.0}
@@ -238,6 +239,19 @@ def test_substitutes_decide_nothing_and_are_said_beside(row_of, tmp_path):
         assert row["reason"] == "no run on the paper's own data with its own mechanism"
         assert row["data"] == "missing in part"
         assert f": {verdict} on arxiv-text (5 seeds, power " in row["substitutes"]
+
+
+def test_a_computed_part_refutes_a_sentence_of_whose_other_parts_nothing_is_here():
+    """Claim I13: the bound is computed, the F1 is of a table that suite mnist has not."""
+    plan = plan_of("mnist")
+    experiment = plan.experiments["igamberdiev"]
+    claims = {name: experiment.claims[name] for name in ("I4", "I13")}
+    only = dataclasses.replace(plan, experiments={"igamberdiev": experiment.model_copy(update={"claims": claims})})
+    table = claims_table(only, None).set_index("claim")
+    assert table.loc["I4", "verdict"] == "not run"
+    assert table.loc["I13", "verdict"] == "contradicted"
+    assert table.loc["I13", "data"] == ""  # it is none of the claims whose data are here
+    assert {one.verdict for one in read_parts(table.loc["I13", "parts"])} == {"contradicted", "not run"}
 
 
 # ---- the table over all suites ---------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from dpgraph.reporting.claims.comparing import DataSet, Known, PaperResults
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.data_sets import Coverage, data_sets_of
 from dpgraph.reporting.claims.page import claims_page
-from dpgraph.reporting.claims.parts import DATA_MISSING, PartResult, over_readings, parts_as_text
+from dpgraph.reporting.claims.parts import CONTRADICTED, DATA_MISSING, PartResult, over_readings, parts_as_text
 from dpgraph.reporting.claims.registry import computed_verdict, in_words, kind_of
 from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
 from dpgraph.reporting.paper_values import paper_datasets, printed_by_data_set
@@ -134,7 +134,7 @@ def _decided_on(suite: PaperResults, claim: Claim, own: bool | None) -> Verdict:
                 given.append(replace(found.parts[0], part=name, reason=found.reason))
             else:
                 _run(suite, test, parts.setdefault(name, Comparisons()), scope, own)
-    if own is not False and not scope.shown:  # no part could even be looked up
+    if own is not False and not scope.shown and CONTRADICTED not in [one.verdict for one in given]:  # nothing to see
         reasons = [one.missing[0] for one in parts.values() if one.missing] + [one.missing for one in given]
         found = not_run(next(filter(None, reasons), "nothing to compare"))
         return replace(found, data=DATA_MISSING) if any(one.absent for one in parts.values()) else found

@@ -215,7 +215,7 @@ def decide(
         power=tested.power,
         **_effects([one for one in made if one.n >= 2]),
         mechanism=mechanisms(whole.private.values()) or (plain and f"{plain}, without privacy"),
-        data=DATA_MISSING if whole.absent else DATA_HERE,
+        data=DATA_MISSING if whole.absent else DATA_HERE * bool(scope),
         parts=judged_parts,
     )
 
