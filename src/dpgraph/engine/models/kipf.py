@@ -178,10 +178,9 @@ class Read:
 class GraphBlocks:
     """The blocks of one graph, taken as undirected, on one device; nodes `left_out` of it have no edges."""
 
-    def __init__(self, graph: Graph, device: torch.device, left_out: np.ndarray | None = None) -> None:
+    def __init__(self, graph: Graph, device: torch.device, left_out: np.ndarray | tuple[()] = ()) -> None:
         self.num_nodes, self.device = graph.num_nodes, device
-        sends = np.ones(self.num_nodes, dtype=np.float32)
-        sends[[] if left_out is None else left_out] = 0
+        sends = 1 - np.isin(np.arange(self.num_nodes), left_out).astype(np.float32)
         out_idx, out_ptr = np.asarray(graph.out_idx), np.asarray(graph.out_ptr)
         lists = (np.repeat(sends, np.diff(out_ptr)) * sends[out_idx], out_idx, out_ptr)
         matrix = sp.csr_matrix(lists, shape=(self.num_nodes, self.num_nodes), copy=True)

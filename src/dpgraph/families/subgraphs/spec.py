@@ -27,11 +27,9 @@ from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
-PLAIN_LOOKS = {
-    "adam": Look(looks.GREEN, "v", (0, (5, 1.5))),
-    "sgd": Look(looks.OLIVE, "^", (0, (5, 1, 1, 1))),
-}
 LOOKS = {
+    (None, "adam"): Look(looks.GREEN, "v", (0, (5, 1.5))),
+    (None, "sgd"): Look(looks.OLIVE, "^", (0, (5, 1, 1, 1))),
     ("published", "adam"): Look(looks.BLUE, "o", (0, (7, 2))),
     ("published", "sgd"): Look(looks.VERMILION, "s", (0, (2.5, 1.2))),
     ("released", "adam"): Look(looks.BROWN, "X", (0, (7, 2, 1, 2))),
@@ -43,19 +41,14 @@ LOOKS = {
     ("rigorous", "adam"): Look(looks.TEAL, "D", "-"),
     ("rigorous", "sgd"): Look(looks.WINE, "h", "-"),
 }
-NOISE_LOOK = Look("#8A8A8A", "d", (0, (3, 2)), neutral=True)
 
 
-def plain_look(cell: Any) -> Look:
-    return PLAIN_LOOKS.get(cell.training.optimizer, looks.ANY)
-
-
-def private_look(cell: Any) -> Look:
-    return LOOKS.get((cell.privacy.variant, cell.training.optimizer), looks.ANY)
+def look(cell: Any) -> Look:
+    return LOOKS.get((cell.privacy and cell.privacy.variant, cell.training.optimizer), looks.ANY)
 
 
 def noise_look(cell: Any) -> Look:
-    return replace(NOISE_LOOK, marker="p") if cell.training.optimizer == "sgd" else NOISE_LOOK
+    return Look("#8A8A8A", "p" if cell.training.optimizer == "sgd" else "d", (0, (3, 2)), neutral=True)
 
 
 class KipfModel(Model):
@@ -217,7 +210,7 @@ SPECS = (
         "dpgraph.families.subgraphs.train:KipfGcn",
         KipfGcnCell,
         contract((None,), 0.5),
-        look=plain_look,
+        look=look,
         why_not_captured=why_not_captured,
         seconds=seconds,
     ),
@@ -229,7 +222,7 @@ SPECS = (
         contract(tuple(VARIANTS), 0.5),
         VARIANTS,
         ATTACKS,
-        look=private_look,
+        look=look,
         why_not_captured=why_not_captured,
         seconds=seconds,
     ),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator, torch_generator
+from dpgraph.data.graph import Graph
 from dpgraph.data.records import VALIDATION
 from dpgraph.engine.methods.assembly import Bench, SeedRun, run_loop, used_nodes
 from dpgraph.engine.methods.base import Job, Observe, Outcome
@@ -72,11 +73,10 @@ def prepared_run(job: Job) -> SeedRun:
     """Return the run of a job, private if the job is."""
     cell, device = job.cell, job.device
     prepared = None if job.prepared is None else expected(job.prepared, PreparedParts)
+    graph = job.graph if prepared is None else prepared.data.graph
     used = used_nodes(job) if prepared is None else prepared.nodes
     # a share of the training nodes is the training graph: the others send no messages
-    blocks = GraphBlocks(
-        job.graph if prepared is None else prepared.data.graph, device, np.setdiff1d(job.graph.train_nodes, used)
-    )
+    blocks = GraphBlocks(graph, device, np.setdiff1d(graph.train_nodes, used))
     initial = torch_generator(*job.names("parameters"))
     network = KipfNetwork(job.graph.num_features, cell.model.width, job.graph.num_classes, initial, device)
     optimizer = make_optimizer(
@@ -88,7 +88,7 @@ def prepared_run(job: Job) -> SeedRun:
     generators: dict[str, Generator] = {}
     notes: Mapping[str, Any] = {}
     if prepared is None:
-        source, privatizer, notes = plain_source(job, blocks), None, {"batches": "fixed parts of the loss"}
+        source, privatizer, notes = plain_source(job, used, blocks), None, {"batches": "fixed parts of the loss"}
     else:
         source, privatizer = source_of(prepared, blocks), privatizer_of(prepared, network)
         generators = {"noise": prepared.noise.generator, **prepared.generators}
@@ -100,25 +100,24 @@ def prepared_run(job: Job) -> SeedRun:
         notes = {**notes, "step": "not captured: each step reads a part of its own" if fresh else "captured"}
     bench = Bench(network, optimizer, network.theta.new_empty(0), masks)
     run = SeedRun(job, bench, step, generators, notes, inference=WholeGraph(blocks.whole()))
-    return _stopping(run, blocks, prepared)
+    return _stopping(run, graph, blocks, prepared)
 
 
-def plain_source(job: Job, blocks: GraphBlocks) -> steps.GraphSource:
+def plain_source(job: Job, nodes: np.ndarray, blocks: GraphBlocks) -> steps.GraphSource:
     """Return a fixed random partition, without privacy: it masks the loss, messages cross the whole graph."""
-    nodes, count = used_nodes(job), job.cell.training.num_splits
+    count = job.cell.training.num_splits
     if count > len(nodes):
         raise invalid("num_splits", count, f"an integer from 1 to the {len(nodes)} training nodes with a loss")
     parts = [nodes] if count == 1 else steps.equal_parts(nodes, count, numpy_generator(*job.names("partition")))
     return steps.GraphSource(steps.FixedParts(parts, job.names("batches")), steps.BlockCache(blocks.masked).block_of)
 
 
-def _stopping(run: SeedRun, blocks: GraphBlocks, prepared: PreparedParts | None) -> SeedRun:
+def _stopping(run: SeedRun, graph: Graph, blocks: GraphBlocks, prepared: PreparedParts | None) -> SeedRun:
     """Return the run with early stopping, if its cell has any: the last parameters count, not the best."""
     job, network = run.job, run.bench.network
     patience = getattr(job.cell.training, "patience", None)
     if patience is None:
         return run
-    graph = job.graph if prepared is None else prepared.data.graph
     nodes = np.flatnonzero((graph.split == VALIDATION) & (np.asarray(graph.labels) >= 0))
     if not len(nodes):
         raise invalid("patience", patience, "null: the split has no validation nodes")
