@@ -203,6 +203,18 @@ def test_a_sentence_on_all_data_sets_is_not_run_on_two_of_four(paper_plan, row_o
     assert row_of(paper_plan, "D1", GOOD | {"dp-gcn-1-published": 0.5})["verdict"] == "contradicted"
 
 
+def test_a_mean_over_fewer_data_sets_than_the_sentence_has_refutes_nothing(paper_plan, row_of):
+    experiment = paper_plan.experiments["daigavane"]
+    claim = experiment.claims["D1"]
+    tests = [test.model_copy(update={"across": "mean"}) for test in claim.test.tests]
+    averaged = claim.model_copy(update={"test": claim.test.model_copy(update={"tests": tuple(tests)}), "premises": ()})
+    claims = experiment.model_copy(update={"claims": {"D1": averaged}})
+    row = row_of(dataclasses.replace(paper_plan, experiments={"daigavane": claims}), "D1",
+                 GOOD | {"dp-gcn-1-published": 0.5})  # fmt: skip
+    assert (row["verdict"], row["data"]) == ("not run", "missing in part")
+    assert "its mean is over ogbn-products, ogbn-mag, too" in row["reason"]
+
+
 def test_a_premise_fails_on_the_claims_own_rows(paper_plan, row_of):
     row = row_of(paper_plan, "D3", GOOD | {"gcn-1": 0.55, "dp-gcn-1-published": 0.8})
     assert row["verdict"] == "premise fails"

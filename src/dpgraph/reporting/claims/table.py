@@ -179,8 +179,7 @@ def _compared(
         return f"data set {', '.join(test.tasks)} is not in this suite" if own is None else NOT_OWN
     if not named:
         labels = ", ".join(task.label for task in every.values())
-        if own:
-            comparisons.absent += _paper_tasks(plan, first) or [labels]
+        comparisons.absent += (_paper_tasks(plan, first) or [labels]) if own else []
         return f"only data that were constructed are in this suite: {labels}" if own is None else NOT_OWN
     tasks = {task_id: task for task_id, task in named.items() if _has_all(suite, test, task_id)}
     if not tasks:
@@ -188,8 +187,7 @@ def _compared(
         return f"no data set of this suite has all of {', '.join(methods)}"
     # a task that the suite cannot run is no data of its claims; one without compute decides no claim
     can_run = [task_id for task_id in tasks if not _cannot_run(suite, test, task_id)]
-    if own and not can_run:
-        comparisons.absent += [task.label for task in tasks.values()]
+    comparisons.absent += [task.label for task in tasks.values() if own and not can_run]
     tasks = {task_id: task for task_id, task in tasks.items() if task_id in can_run} or tasks
     knowns = {task_id: {name: _known(suite, name, task_id, test) for name in dict.fromkeys(names)} for task_id in tasks}
     # a suite may have a smaller grid on some data sets; the scope then lists them
@@ -200,6 +198,8 @@ def _compared(
     if own and left:  # the sentence covers data sets that no test covers: not run
         comparisons.left |= dict.fromkeys(left)
         comparisons.absent += [one for one in left if not any(task.is_called((one,)) for task in every.values())]
+        if getattr(test, "across", "each") == "mean":  # of fewer data sets it says nothing, not even against the claim
+            return f"its mean is over {', '.join(left)}, too"
     scope.add(tasks.values(), left if own else [t.label for i, t in named.items() if i not in tasks])
     kind.run(test, suite, list(data_sets_of(test, tasks, knowns)), comparisons)
     return ""
