@@ -106,8 +106,11 @@ def claims_of_all(out: Path, workflow: Path = WORKFLOW) -> tuple[pd.DataFrame, s
 
 
 def _draw(plan: Plan, results: pd.DataFrame, folder: Path) -> dict[str, list[str]]:
-    """Draw the figures that are kept; return their captions."""
-    figures = [name for name in drawn(plan) if plan.artefacts[name].kind == "figure"][:PICTURES]
+    """Draw the first figures of which a cell ran; return their captions."""
+    ran = set(results.loc[results["status"] == "ok", "cell"])
+    named = [name for name in drawn(plan) if plan.artefacts[name].kind == "figure"]
+    cells = ({one.cell.slug for one in plan.entries_of(name)} for name in named)
+    figures = [name for name, own in zip(named, cells, strict=True) if not own or own & ran][:PICTURES]
     return {
         name: plain(draw_figure(plan, name, results, folder / f"figures/{name}", "png").caption) for name in figures
     }
@@ -164,18 +167,13 @@ def _counted(results: pd.DataFrame) -> dict[str, float]:
     return {"cells": int(seeds["cell"].nunique()), "cpu_hours": round(float(hours), 2)}
 
 
-def processors_of(results: pd.DataFrame) -> list[str]:
-    """Return the kinds of processor that the rows are from; those of old rows are not recorded."""
-    return sorted({str(text) for text in results["processor"].dropna() if text})
-
-
 def _readme(
     plan: Plan, results: pd.DataFrame, table: pd.DataFrame, claims: pd.DataFrame, captions: dict[str, list[str]]
 ) -> str:
     tested, best = held(plan, claims), overview(table)
     return template("suite.md").render(
         suite=plan.suite,
-        processors=processors_of(results),
+        processors=sorted({str(text) for text in results["processor"].dropna() if text}),
         finding=finding(plan, table, claims),
         note=" ".join(plan.suite.note.split()),
         commits=_checked_commits(results, plan.suite.name),
@@ -196,8 +194,7 @@ def _best_line(seen: Overview, about: dict, best: dict[float, dict]) -> list[str
 
 
 def _about(about: dict) -> str:
-    named = about["metric"] == quantity(ACCURACY).label
-    return str(about["data"]) if named else f"{about['data']}, {about['metric']}"
+    return str(about["data"]) + ("" if about["metric"] == quantity(ACCURACY).label else f", {about['metric']}")
 
 
 def _value(row: dict | None, column: float | None = None) -> str:
