@@ -255,7 +255,7 @@ def test_curves_of_unlike_relation_never_share_an_axis_silently(
     both = "Proved ε: node-null, parameters (DP-GCN, rigorous); node-remove, joint (DP-GCN, residual clipping)."
     assert both in caption
     assert "their ε are no common scale" in caption
-    assert "Claimed ε with unmet premises (named in the CSV file): DP-GCN, rigorous." in caption
+    assert "Premise of ε claimed that does not hold for what ran (DP-GCN, rigorous): lists: ran stable" in caption
     assert "DP-GCN, residual clipping†; claimed ε: none" in inside
     assert f"† Reads private data, and no ε covers it (DP-GCN, residual clipping): {VOCABULARY}." in caption
     points = pd.read_csv(tmp_path / "fig2.csv")

@@ -73,17 +73,13 @@ def remarks(table: pd.DataFrame) -> list[str]:
     """Return the remarks below a table: its relations and scopes in words, and reads that its epsilons do not cover."""
     sentences = [UNLIKE] if unlike(table) else []
     sentences += [f"{name[0].upper()}{name[1:]}: {one.meaning}." for name, one in _named(table).items()]
-    sentences += [
-        f"Premise of ε claimed that does not hold for what ran ({', '.join(labels)}): {text}."
-        for text, labels in by_text(table[table["eps_published"].notna()], "published_unmet").items()
-    ]
-    return sentences + uncovered(table)
+    return sentences + _premises(table) + uncovered(table)
 
 
 def brief(table: pd.DataFrame) -> list[str]:
     """Return `remarks` for a paper: each relation and scope in a few words, and reads that no epsilon covers."""
     words = "; ".join(f"{name}: {one.short}" for name, one in _named(table).items())
-    labels = _with_unmet(table)
+    labels = dict.fromkeys(label for runs in _unmet(table).values() for label in runs)
     return [
         *([f"{words[0].upper()}{words[1:]}."] if words else []),
         *([f"ε claimed with premises that do not hold for what ran: {', '.join(labels)}."] if labels else []),
@@ -121,15 +117,17 @@ def caption(points: pd.DataFrame) -> list[str]:
     sentences = [f"{name.capitalize()} ε: {text}." for name, text in by_name.items() if text]
     if unlike(points):
         sentences.append("Unlike relations or scopes: their ε are no common scale.")
-    if labels := _with_unmet(points):
-        sentences.append(f"Claimed ε with unmet premises (named in the CSV file): {', '.join(labels)}.")
-    return sentences + uncovered(points)
+    return sentences + _premises(points) + uncovered(points)
 
 
-def _with_unmet(table: pd.DataFrame) -> dict[str, None]:
-    """Return the labels of runs with premises of the claimed epsilon that do not hold, each once."""
-    unmet = by_text(table[table["eps_published"].notna()], "published_unmet")
-    return dict.fromkeys(label for runs in unmet.values() for label in runs)
+def _unmet(table: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the labels of runs by each premise of the claimed epsilon that does not hold for them."""
+    return by_text(table[table["eps_published"].notna()], "published_unmet")
+
+
+def _premises(table: pd.DataFrame) -> list[str]:
+    return [f"Premise of ε claimed that does not hold for what ran ({', '.join(labels)}): {text}."
+            for text, labels in _unmet(table).items()]  # fmt: skip
 
 
 def uncovered(table: pd.DataFrame) -> list[str]:

@@ -45,7 +45,7 @@ def test_a_legend_has_six_lines_of_what_has_points():
     assert proved == ["mlp", "ours-1", "ours-2", "ours-3", "ours-4"]
     assert left_out(
         drawable(points).assign(label=points["method"]), ["mlp", "paper", "ours-3", "ours-4", "ours-5"]
-    ) == ["In the CSV file only, since a figure has at most 6 lines: ours-0; ours-1; ours-2."]
+    ) == ["Not drawn, since a figure has at most 6 lines: ours-0; ours-1; ours-2."]
 
 
 def test_six_lines_show_the_best_of_each_family_before_its_second_variant():

@@ -183,10 +183,10 @@ def test_a_series_without_a_point_has_no_legend_entry(views_plan, results):
 def test_what_six_lines_leave_out_is_named_below_the_picture(views_plan, results, monkeypatch):
     name = "daigavane/fig2"
     points = privacy_utility_points(views_plan, name, results)
-    assert not [line for line in drawn_from(views_plan, name, points).caption if "In the CSV file only" in line]
+    assert not [line for line in drawn_from(views_plan, name, points).caption if "Not drawn" in line]
     monkeypatch.setattr("dpgraph.reporting.drawing.lines.MOST", MOST - 2)
     made = drawn_from(views_plan, name, points)
-    said = next(line for line in made.caption if "In the CSV file only" in line)
-    assert "In the CSV file only, since a figure has at most 4 lines: DP-GCN, rigorous." in said
+    said = next(line for line in made.caption if "Not drawn" in line)
+    assert "Not drawn, since a figure has at most 4 lines: DP-GCN, rigorous." in said
     assert len(made.points) == len(points)
     assert len([text for one in made.figure.legends for text in one.get_texts()]) <= 4

@@ -136,7 +136,7 @@ def test_a_panel_of_one_value_is_left_out_beside_a_sweep(views_plan, results):
     single = points[private & (points["value"] == value)].assign(epsilon_target=2 * target)
     only_private = points[private]
     drawn = drawn_from(views_plan, name, pd.concat([only_private, single]))
-    told = [line for line in drawn.caption if line.startswith("In the CSV file only, since one value was run: ")]
+    told = [line for line in drawn.caption if line.startswith("Not drawn, since one value was run: ")]
     assert len(told) == 1
     assert f"ε\xa0=\xa0{2 * target:g}" in told[0]
     alone = drawn_from(views_plan, name, single)

@@ -49,4 +49,4 @@ def left_out(drawable: pd.DataFrame, methods: Iterable[str]) -> list[str]:
     """Return a sentence that names the methods with points that are not among the drawn `methods`."""
     points = drawable[drawable["source"] == "ours"]
     labels = dict.fromkeys(points.loc[~points["method"].isin(list(methods)), "label"])
-    return [f"In the CSV file only, since a figure has at most {MOST} lines: {'; '.join(labels)}."] if labels else []
+    return [f"Not drawn, since a figure has at most {MOST} lines: {'; '.join(labels)}."] if labels else []

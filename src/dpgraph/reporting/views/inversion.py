@@ -113,7 +113,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
     ]
     if len(known) > len(classes):
         shown = f"the first {len(classes)} have columns" if classes else "none has a column"
-        remarks.insert(1, f"Of {len(known)} classes {shown}; the CSV file has all.")
+        remarks.insert(1, f"Of {len(known)} classes {shown}; the kept rows have all.")
     brief = [f"Columns of classes: {distance}.", *MEANING, *protection.brief(table)]
     return MadeTable(table, Table(heading(plan, artefact_id), columns, groups, notes.texts, remarks, brief=brief))
 

@@ -53,7 +53,7 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     share_y(chosen, grid)
     about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
     if single:
-        about.append(f"In the CSV file only, since one value was run: {', '.join(single)}.")
+        about.append(f"Not drawn, since one value was run: {', '.join(single)}.")
     return Drawn(figure, every, words.described(every, *about, *lines.left_out(placed, methods)))
 
 
