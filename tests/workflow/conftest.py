@@ -18,7 +18,6 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from dpgraph.planning.cost import FILE as MEASURED
-from tests.workflow.job_server import JobServer
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -73,7 +72,6 @@ for line in sys.stdin:
         opened = os.open(order[name], os.O_RDONLY if target == 0 else os.O_WRONLY)
         os.dup2(opened, target)
         os.close(opened)
-    sys.executable = order["python"]  # which the workflow puts first on the PATH of its jobs
     sys.path[0] = order["folder"]
     sys.argv = ["snakemake", *order["arguments"]]
     snakemake.cli.main()
@@ -101,7 +99,6 @@ class Server:
             for path in files.values():
                 path.touch()
             order = {"arguments": arguments, "folder": str(folder), "environment": environment, "nothing": os.devnull}
-            order["python"] = sys.executable if "-n" in arguments else str(_job_server().python)
             self.process.stdin.write(json.dumps(order | {name: str(path) for name, path in files.items()}) + "\n")
             self.process.stdin.flush()
             status = int(self.process.stdout.readline())
@@ -118,13 +115,6 @@ class Server:
 @cache
 def _server() -> Server:
     found = Server()
-    atexit.register(found.end)
-    return found
-
-
-@cache
-def _job_server() -> JobServer:
-    found = JobServer()
     atexit.register(found.end)
     return found
 
