@@ -1,6 +1,8 @@
 """Settings of all tests."""
 
+import gc
 import os
+from collections.abc import Generator
 from tempfile import TemporaryDirectory
 
 import pytest
@@ -22,3 +24,14 @@ WAITING = ("tests/workflow/", "tests/test_tutorial.py")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests first that wait; the others keep their order."""
     items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage in what is imported for all tests, neither while it is nor later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()

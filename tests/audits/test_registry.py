@@ -20,8 +20,8 @@ from dpgraph.families.registry import specs
 # fewer than an audit's own: what has to pass needs little power here, and tests/mutants shows what each finds
 FEWER = {
     "facts": 200, "votes": 500, "votes-membership": 2400,
-    "subgraph-steps": 500, "tuple-facts": 50, "one-run": 1000,
-    "scale": 1500,
+    "subgraph-steps": 500, "tuple-facts": 50, "one-run": 400,
+    "scale": 800,
 }  # fmt: skip
 
 

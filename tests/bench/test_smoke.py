@@ -46,10 +46,10 @@ def test_the_last_line_of_a_command_is_without_colours():
 
 
 def test_a_command_that_takes_too_long_ends_with_its_children(monkeypatch, tmp_path):
-    monkeypatch.setattr(smoke, "LONGEST", 3)
+    monkeypatch.setattr(smoke, "LONGEST", 2)
     late = tmp_path / "late"
-    script = f"import subprocess, time; subprocess.Popen('sleep 6; touch {late}', shell=True); time.sleep(60)"
+    script = f"import subprocess, time; subprocess.Popen('sleep 3; touch {late}', shell=True); time.sleep(60)"
     with pytest.raises(subprocess.TimeoutExpired):
         smoke._last_line("-c", script)
-    time.sleep(6)
+    time.sleep(3.5)
     assert not late.exists()

@@ -75,7 +75,8 @@ def test_generated_files_of_amazon(tmp_path):
 @pytest.mark.real_data
 @pytest.mark.parametrize(("dataset", "kind", "name"), [
     ("cora", Planetoid, "Cora"), ("citeseer", Planetoid, "CiteSeer"), ("pubmed", Planetoid, "PubMed"),
-    ("amazon-photo", Amazon, "Photo"), ("amazon-computers", Amazon, "Computers"), ("coauthor-cs", Coauthor, "CS"),
+    ("amazon-photo", Amazon, "Photo"), ("amazon-computers", Amazon, "Computers"),
+    pytest.param("coauthor-cs", Coauthor, "CS", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_the_mirror_s_files(dataset, kind, name, tmp_path):
     places = [mirror / kind.__name__.lower() / name / "raw" for mirror in mirrors_from([], os.environ)]

@@ -58,7 +58,7 @@ def test_the_audits_of_a_release_are_of_its_own_noise(monkeypatch):
     asked = []
     urandom = os.urandom
     monkeypatch.setattr("dpgraph.own_graph.secret.os.urandom", lambda count: asked.append(count) or urandom(count))
-    for name, trials in ((NOISE, 10_000), ("secret one-run", 5000)):
+    for name, trials in ((NOISE, 2_000), ("secret one-run", 2_000)):
         asked.clear()
         result = audited.SECRET[name](trials)
         assert result.passed, result.finding
@@ -70,11 +70,11 @@ def test_the_audits_of_a_release_are_of_its_own_noise(monkeypatch):
 def test_the_noise_of_every_release_is_as_accounted_for(kind, relation):
     if (kind == "own" and relation is Relation.EDGE) or (kind == "votes-learnt" and relation is not Relation.NODE_NULL):
         with pytest.raises(UserError, match="--method"):
-            audited.SECRET[f"secret noise, {kind}, {relation}"](10_000)
+            audited.SECRET[f"secret noise, {kind}, {relation}"](4_000)
         return
-    result = audited.SECRET[f"secret noise, {kind}, {relation}"](10_000)
+    result = audited.SECRET[f"secret noise, {kind}, {relation}"](4_000)
     assert result.passed, result.finding
-    assert result.trials >= 10_000
+    assert result.trials >= 4_000
 
 
 def scaled(monkeypatch, factor):

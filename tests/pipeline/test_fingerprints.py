@@ -250,11 +250,10 @@ def trained(folder, runs):
 LOADED = ("dp-gnn-1-rigorous", "gnn-1-none", "kipf-gcn-3-none", "dp-appr-gaussian-rigorous")
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """What one process made of all runs: cells as they are, and one with all harmless edits."""
-    folder = tmp_path_factory.mktemp("runs")
-    copied = folder / "sources/dpgraph"
+@pytest.mark.slow
+def test_what_is_left_out_cannot_change_a_result(tmp_path):
+    """All edits at once, of different modules: if one changed a number, so would all together."""
+    copied = tmp_path / "sources/dpgraph"
     shutil.copytree(PACKAGE, copied)
     for name, (old, new) in HARMLESS.items():
         path = copied / THIS.modules[f"dpgraph.{name}"].relative_to(PACKAGE)
@@ -262,19 +261,14 @@ def runs(tmp_path_factory):
         assert old in text, name
         path.write_text(text.replace(old, new, 1))
     cell = quick("dp-residual-1-rigorous")
-    cells = {name: quick(name) for name in LOADED[:-1]} | {LOADED[-1]: raw_cells()[LOADED[-1]], "as it is": cell}
-    asked = {name: (PACKAGE.parent, one) for name, one in cells.items()}
-    return trained(folder, asked | {"edited": (copied.parent, cell)})
-
-
-@pytest.mark.slow
-def test_what_is_left_out_cannot_change_a_result(runs):
-    """All edits at once, of different modules: if one changed a number, so would all together."""
+    runs = trained(tmp_path, {"as it is": (PACKAGE.parent, cell), "edited": (copied.parent, cell)})
     assert runs["edited"]["made"] == runs["as it is"]["made"]
 
 
-def test_what_python_loads_to_train_is_in_the_closure(runs):
+def test_what_python_loads_to_train_is_in_the_closure(tmp_path):
     """All modules of the package that a training of one seed leaves in memory."""
+    cells = {name: quick(name) for name in LOADED[:-1]} | {LOADED[-1]: raw_cells()[LOADED[-1]]}
+    runs = trained(tmp_path, {name: (PACKAGE.parent, cell) for name, cell in cells.items()})
     for name in LOADED:
         loaded = {str(THIS.modules[one].relative_to(PACKAGE)) for one in runs[name]["loaded"]}
         left_out = {str(THIS.modules[f"dpgraph.{one}"].relative_to(PACKAGE)) for one in NEUTRAL | PLANNING}

@@ -25,6 +25,7 @@ from dpgraph.reporting.aggregate import COLUMNS, GRAPH, TRAIN_NODES, graph_numbe
 from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
 from dpgraph.reporting.claims.registry import COMPUTED
 from dpgraph.reporting.claims.table import claims_table
+from dpgraph.reporting.drawing import canvas
 from dpgraph.reporting.protection import MODES
 from dpgraph.reporting.views.registry import derived_metrics
 from tests.plans import plan_of
@@ -46,6 +47,7 @@ BASE |= {
 }
 PROTECTION = (*(f"{name}_{mode}" for mode in MODES for name in ("relation", "scope")), "published_unmet", "uncovered")
 SPLITS = Path(__file__).parent / "splits"
+STYLE, EMBEDDED = canvas.STYLE, "pdf.fonttype: 42"
 
 
 def result_rows(entry: Entry, mean: float | None = None, std: float = 0.01, **changed: object) -> list[dict]:
@@ -175,6 +177,18 @@ def computed_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name, function in COMPUTED.items():
             patch.setitem(COMPUTED, name, cache(function))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_fonts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Draw letters into a PDF: to embed their fonts takes a third of a figure's time. drawing/test_figures.py does."""
+    text = STYLE.read_text(encoding="utf-8")
+    assert EMBEDDED in text
+    style = tmp_path_factory.mktemp("style") / STYLE.name
+    style.write_text(text.replace(EMBEDDED, "pdf.fonttype: 3"), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canvas, "STYLE", style)
         yield
 
 

@@ -394,7 +394,8 @@ def test_a_delta_of_one_in_everybody_gives_no_epsilon(name):
         with pytest.raises(UserError, match=r"^delta=0\.0166.*: expected a number < 1 / num_protected = 0\.0167$"):
             calibrate(mild, 40, num_protected=60)
         return
-    if cell.method == "dp-units":  # no noise reaches a rigorous target that nothing can state
+    # no noise reaches a rigorous target that nothing can state; of relations the search takes seconds
+    if cell.method == "dp-units" or cell.method.startswith("dp-relation-"):
         fixed = mild.privacy.model_copy(update={"epsilon": None, "noise_multiplier": 1.0})
         mild = mild.model_copy(update={"privacy": fixed})
     rigorous = calibrate(mild, 40, num_protected=60).statement.rigorous

@@ -56,7 +56,7 @@ def both(graph, roots, k: int, d: int, key: int) -> None:
 
 
 @given(GRAPHS, ROOTS, st.integers(1, 5), st.integers(1, 5), KEYS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_lists_equal_those_of_array_operations(graph_of, lists, roots, k, d, key):
     both(graph_of(N, lists, roots.tolist()), roots, k, d, key)
 
@@ -70,7 +70,7 @@ def test_lists_of_hubs_equal_those_of_array_operations(graph_of, k, d):
 
 
 @given(GRAPHS, ROOTS, st.integers(1, 2), st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_trees_equal_those_of_array_operations(graph_of, lists, roots, hops, order):
     shuffled = roots.tolist()
     order.shuffle(shuffled)

@@ -16,7 +16,7 @@ from dpgraph.config.cell import Cell
 from dpgraph.core.errors import UserError
 from dpgraph.engine.methods.looks import Look
 from dpgraph.families.registry import spec, specs
-from dpgraph.reporting.drawing import marks
+from dpgraph.reporting.drawing import canvas, marks
 from dpgraph.reporting.drawing.lines import MOST
 from dpgraph.reporting.drawing.palette import APART, allocate, distance, looks_of_methods
 from dpgraph.reporting.drawing.words import uncertainty
@@ -24,6 +24,15 @@ from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.views.privacy_utility import privacy_utility_points
 from tests.contract.cells import CELLS, changed
+from tests.reporting.conftest import STYLE
+
+
+@pytest.fixture(scope="module", autouse=True)
+def embedded_fonts():
+    """The style as it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canvas, "STYLE", STYLE)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +45,7 @@ def test_files_and_size(figure):
         f"fig2.{suffix}" for suffix in ("pdf", "svg", "png", "csv", "txt", "html")
     ]
     assert figure[0].read_bytes().startswith(b"%PDF")
+    assert b"/FontFile2" in figure[0].read_bytes()  # journals ask for fonts that are embedded whole
     image = imread(figure[2])
     assert image.shape[1] == 1320  # two columns of 3.3 inches at 200 dpi
 

@@ -43,10 +43,10 @@ from tests.reporting.exposed import expose, exposure, plan_in
 from tests.reporting.verdicts import UNDECIDED
 
 
-@pytest.fixture
-def run(tmp_path, rows_of, as_frame):
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, rows_of, as_frame):
     """Plan with exposures of four seeds, and results; the thesis' mechanism has no proved epsilon."""
-    plan = plan_in(tmp_path)
+    plan = plan_in(tmp_path_factory.mktemp("run"))
     expose(plan, 2.0)
     expose(plan, 2.0, "zhang/features")
     rows = []

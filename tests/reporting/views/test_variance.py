@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from dpgraph.config.config import Config
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
-from dpgraph.reporting.figures import write_figure
+from dpgraph.reporting.figures import draw_figure, write_figure
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.variance import components as module
 from dpgraph.reporting.views.variance.components import (
@@ -169,7 +169,7 @@ def test_table_and_figure_are_written(crossed_plan, rows_of, as_frame, tmp_path)
     assert len(points) == 25 * len(crossed_plan.entries_of(FIGURE))
     assert points.groupby(["task", "method"])["deviation"].mean().abs().max() < 1e-6
     first = (tmp_path / "f.svg").read_bytes()
-    write_figure(crossed_plan, FIGURE, frame, tmp_path / "f")
+    draw_figure(crossed_plan, FIGURE, frame, tmp_path / "f", "svg")
     assert (tmp_path / "f.svg").read_bytes() == first
 
 
