@@ -117,7 +117,7 @@ class EntryResult:
 
 # columns that tables of earlier versions lack, with what they say there
 LATER = {"fallback": "", "processor": ""}
-MISSING = EntryResult.not_run("no result in results.parquet")
+MISSING = EntryResult.not_run("")  # how to run it is said once, below the table or figure
 NO_PLACES = np.empty(0, dtype=np.intp)
 
 
@@ -235,6 +235,22 @@ class Results:
         if values.index.has_duplicates:
             raise UserError(f"results: cell {entry.cell.slug} has more than one {metric} of one seed at one step")
         return EntryResult("ok", text(bad["reason"]), values, RunGuarantee.weakest(good), _fallback(good), metric)
+
+
+def ran(table: pd.DataFrame) -> bool:
+    """Return whether a row of a table was run, or needs no run."""
+    return "status" not in table or bool((table["status"] != "not run").any())
+
+
+NOT_PRINTED = ("published_dataset", "published_unmet")  # what a row is of, and a premise of ours
+
+
+def worth_showing(table: pd.DataFrame) -> pd.DataFrame:
+    """Return all rows of a table if one of them was run, otherwise those for which the paper prints something."""
+    if ran(table):
+        return table
+    printed = table.filter(regex="^(gap_)?published").drop(columns=list(NOT_PRINTED), errors="ignore")
+    return table[~printed.isin(["", np.nan]).all(axis=1)]
 
 
 def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFrame:

@@ -53,7 +53,7 @@ def _row(slug: str, rows: pd.DataFrame | None) -> dict[str, object]:
         "seeds": len(good),
         **found,
         "device": str(good["device"].iloc[0]) if len(good) else "",
-        "reason": "; ".join(map(str, reasons)) or ("no result in results.parquet" if rows.empty else ""),
+        "reason": "; ".join(map(str, reasons)),
     }
 
 
