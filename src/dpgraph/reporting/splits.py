@@ -89,17 +89,12 @@ def how_to_run(plan: Plan, artefact_id: str, rows: pd.DataFrame | None) -> list[
         places, entries = rows["cell"], [one for one in entries if not accounts or one.cell.calibration_key is not None]
         labels = {one.cell.slug: one.suite_task.label for one in entries if one.not_run is None}
     without, known = set(places[lacks_data(rows)]), set(places)
-    groups = {
-        ("Not run because the data cannot be had here", f"{FILES}{command} --set 'mirrors=[FOLDER]'"): [
-            place for place in labels if place in without
-        ],
-        (NOT_KEPT.capitalize() if view == "statistics" else "Not run", command): [
-            place for place in labels if place not in known
-        ],
-    }
+    absent = "Not run because the data cannot be had here", f"{FILES}{command} --set 'mirrors=[FOLDER]'"
+    unknown = NOT_KEPT.capitalize() if view == "statistics" else "Not run", command
+    groups = {absent: [at for at in labels if at in without], unknown: [at for at in labels if at not in known]}
     return [
-        f"{what}: {'; '.join(dict.fromkeys(labels[place] for place in places))}. {told}"
-        + (f" ({hours_in_words(plan, places)})" if view not in WITHOUT_SEEDS else "")
-        for (what, told), places in groups.items()
-        if places
+        f"{what}: {'; '.join(dict.fromkeys(labels[at] for at in found))}. {told}"
+        + (f" ({hours_in_words(plan, found)})" if view not in WITHOUT_SEEDS else "")
+        for (what, told), found in groups.items()
+        if found
     ]

@@ -29,12 +29,9 @@ def statistics_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None)
         ok = "nodes" in values
         if "tuples" in values:  # of a relation, each once
             values |= {"entries": 2 * values["tuples"], "mean_degree": 2 * values["tuples"] / values["nodes"]}
-        printed: dict[str, str] = {}
         printed_as = suite_task.published_statistics or suite_task.dataset_in_paper
-        if printed_as is not None:
-            place = {"paper": experiment.published, "table": artefact.tables(name)[0]}
-            matches = published.match("datasets", dataset=printed_as, **place)
-            printed = matches[0] if matches else {}
+        place = {"paper": experiment.published, "table": artefact.tables(name)[0], "dataset": printed_as or "none"}
+        printed = next(iter(published.match("datasets", **place)), {})
         shares = values.get("split_fractions")
         rows.append(
             {
@@ -89,8 +86,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
     counted = bool((table["published_train_nodes"] != "").any())  # the paper prints sizes, not shares
     for row in table.to_dict("records"):
         if row["status"] == "ok":
-            numbers = [row["entries"] / 2, row["features"], row["classes"]]
-            edges, features, classes = map(_counted, numbers)
+            edges, features, classes = map(_counted, (row["entries"] / 2, row["features"], row["classes"]))
             degree = DASH if math.isnan(row["mean_degree"]) else f"{row['mean_degree']:.1f}"
             ours = [formats.count(row["nodes"]), edges, degree, features, classes, _split(row, counted)]
             marks = (notes.number(row["counted"]),) if row["counted"] else ()
