@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpgraph.core.errors import UserError
-from dpgraph.reporting.splits import how_to_run
+from dpgraph.reporting.splits import NOT_KEPT, how_to_run, left_out
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.accuracy.table import accuracy_table
 from dpgraph.reporting.views.statistics import statistics_table
@@ -91,7 +91,7 @@ def test_without_results_every_row_says_not_run(plan, tmp_path):
     paths = write_table(plan, "daigavane/table2", None, tmp_path / "table2")
     table = pd.read_csv(paths[0])
     assert set(table["status"]) == {"not run"}
-    assert "| not run<sup>1</sup> |" in paths[1].read_text()
+    assert "| not run |" in paths[1].read_text()
 
 
 def test_failed_cells_are_shown_with_their_reason(plan, results, tmp_path):
@@ -138,6 +138,48 @@ def test_statistics_beside_the_papers(paper_plan, tmp_path):
     assert "|  | paper | 169,343 | – | 13.7 | 128 | 40 | 0.54 / 0.18 / 0.28 |" in text
     assert "| reddit | ours | not run<sup>1</sup> |" in text
     assert "cannot be had here: reddit." in text  # and how to run it
+
+
+def test_a_table_without_a_result_is_one_line(plan, results, tmp_path):
+    """Nothing is printed for the suite's data either: no rows, remarks or captions, but how to run it."""
+    others = results[results["cell"] == "nowhere"]
+    for wide in (False, True):
+        *_, md, tex, page = write_table(plan, "daigavane/table2", others, tmp_path / "table2", wide)
+        text = md.read_text()
+        assert "Not run: demo SBM, disjoint; demo SBM, clustered. dpgraph run daigavane/table2 --suite" in text
+        assert "|" not in text
+        assert "Target ε" not in text
+        assert "Each seed" not in text
+        assert "<table" not in page.read_text()
+        assert "dpgraph run daigavane/table2" in page.read_text()
+        assert r"dpgraph run daigavane/table2" in tex.read_text()
+    table = pd.read_csv(write_table(plan, "daigavane/table2", others, tmp_path / "table2")[0])
+    assert set(table["status"]) == {"not run"}  # the long form has all rows
+
+
+def test_reasons_of_what_a_suite_leaves_out_stay(plan):
+    frame = pd.DataFrame({"status": "not run", "reason": ["compute: too long", "", "x: data not available: 404"]})
+    assert left_out(frame) == ["Not run: compute: too long."]
+
+
+def test_printed_numbers_stand_where_nothing_was_run(paper_plan, paper_results, tmp_path):
+    others = paper_results[paper_results["cell"] == "nowhere"]
+    text = write_table(paper_plan, "daigavane/table1", others, tmp_path / "table1", wide=True)[0].read_text()
+    assert "| paper |" in text
+    assert "| not run |" in text
+    assert "Not run: ogbn-arxiv; reddit. dpgraph run" in text
+
+
+def test_statistics_that_no_row_keeps_are_not_called_missing_data(paper_plan, tmp_path):
+    """The graph may have been trained on, in a run that kept no statistics."""
+    given = graph_rows(paper_plan, "daigavane/table7", {"arxiv": {"status": "ok", "statistics": STATISTICS}})
+    table = statistics_table(paper_plan, "daigavane/table7", given)
+    assert of(table, task="reddit")["reason"] == NOT_KEPT
+    text = write_table(paper_plan, "daigavane/table7", given, tmp_path / "table7")[1].read_text()
+    assert "| reddit | ours | not kept |" in text
+    assert "data not available" not in text
+    command = f"dpgraph run daigavane/table7 --suite {paper_plan.suite.name}"
+    assert f"Not kept in these rows: reddit. {command}\n" in text
 
 
 def test_what_was_not_run_has_its_command_and_hours(paper_plan, paper_results):

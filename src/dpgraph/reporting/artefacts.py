@@ -14,6 +14,8 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.formats import printed_place
 from dpgraph.reporting.results import EntryResult
 
+PRINTED = re.compile(r"(table|fig)[\d.]+[a-z]?")  # ids of what is in a paper
+
 
 @dataclass(frozen=True)
 class EntryRun:
@@ -32,10 +34,13 @@ def artefact_of(plan: Plan, artefact_id: str, kind: str) -> Artefact:
 
 
 def heading(plan: Plan, artefact_id: str) -> str:
-    """Return e.g. `Table 1 of daigavane: Test accuracy`, or `ablation (daigavane): …` for an artefact of ours."""
+    """Return e.g. `Table 1 of daigavane: Test accuracy`, or `ablation (daigavane): …` for an artefact of ours.
+
+    One on data of which the paper has none is `Table 1 of daigavane, on substitutes: …`.
+    """
     paper, name = artefact_id.split("/")
     place = _place(name)
-    where = f"{place} of {paper}" if place != name else f"{name} ({paper})"
+    where = f"{place} of {paper}{_on_substitutes(plan, artefact_id)}" if place != name else f"{name} ({paper})"
     mark = " (demonstration)" if plan.suite.demonstration else ""
     return f"{where}: {plan.artefacts[artefact_id].title}{mark}"
 
@@ -45,10 +50,15 @@ def caption(plan: Plan, artefact_id: str) -> str:
     paper, name = artefact_id.split("/")
     artefact = plan.artefacts[artefact_id]
     place = _place(name)
-    printed = re.fullmatch(r"(table|fig)[\d.]+[a-z]?", name) is not None
-    source = f", as in {place} of {plan.experiments[paper].cited_as or paper}" if printed else ""
+    source = f", as in {place} of {plan.experiments[paper].cited_as or paper}" if PRINTED.fullmatch(name) else ""
+    source += _on_substitutes(plan, artefact_id)
     mark = " (demonstration)" if plan.suite.demonstration else ""
     return f"{artefact.title}{source}{mark}."
+
+
+def _on_substitutes(plan: Plan, artefact_id: str) -> str:
+    known = plan.suite.demonstration or any(task.published for task, _ in plan.tasks_of(artefact_id).values())
+    return "" if known or not PRINTED.fullmatch(artefact_id.split("/")[1]) else ", on substitutes"
 
 
 def _place(name: str) -> str:

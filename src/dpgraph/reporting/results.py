@@ -117,7 +117,7 @@ class EntryResult:
 
 # columns that tables of earlier versions lack, with what they say there
 LATER = {"fallback": "", "processor": ""}
-MISSING = EntryResult.not_run("no result in results.parquet")
+MISSING = EntryResult.not_run("")  # how to run it is said once, below the table or figure
 NO_PLACES = np.empty(0, dtype=np.intp)
 
 
@@ -160,12 +160,8 @@ class Results:
     def _of_cell(self, entry: Entry) -> pd.DataFrame:
         return self._rows(self._of_cells.get((entry.paper, entry.cell.slug), NO_PLACES))
 
-    @cached_property
-    def _no_rows(self) -> pd.DataFrame:
-        return self.frame.iloc[:0]
-
     def _rows(self, places: np.ndarray) -> pd.DataFrame:
-        return self.frame.take(places) if len(places) else self._no_rows
+        return self.frame.take(places) if len(places) else self.frame.iloc[:0]
 
     def good(self, entry: Entry, metric: str) -> pd.DataFrame:
         """Return the rows of the entry's cell with a value of the metric: of the entry's seeds, all steps and classes.
@@ -237,6 +233,22 @@ class Results:
         return EntryResult("ok", text(bad["reason"]), values, RunGuarantee.weakest(good), _fallback(good), metric)
 
 
+def ran(table: pd.DataFrame) -> bool:
+    """Return whether a row of a table was run, or needs no run."""
+    return "status" not in table or bool((table["status"] != "not run").any())
+
+
+NOT_PRINTED = ("published_dataset", "published_unmet")  # what a row is of, and a premise of ours
+
+
+def worth_showing(table: pd.DataFrame) -> pd.DataFrame:
+    """Return all rows of a table if one of them was run, otherwise those for which the paper prints something."""
+    if ran(table):
+        return table
+    printed = table.filter(regex="^(gap_)?published").drop(columns=list(NOT_PRINTED), errors="ignore")
+    return table[~printed.isin(["", np.nan]).all(axis=1)]
+
+
 def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFrame:
     """Read the rows as the workflow aggregated them, with columns of settings or mechanisms that `more` begins.
 
@@ -254,9 +266,8 @@ def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFra
     except (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError) as error:  # as Arrow finds damage
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: not a parquet file ({reason}): delete it and run again") from None
+    frame = frame.assign(**{column: value for column, value in LATER.items() if column not in frame})
     for column, kind in COLUMNS.items():
-        if column not in frame.columns and column in LATER:
-            frame[column] = LATER[column]
         if column not in frame.columns:
             raise UserError(f"{path}: column {column} is missing")
         if (frame[column].dtype.kind in "iufb") != (kind != "string"):
@@ -293,17 +304,13 @@ def graph_facts(frame: pd.DataFrame | None, task: Task) -> dict[str, Any]:
 
 def class_counts(plan: Plan, artefact_id: str, frame: pd.DataFrame | None) -> dict[str, np.ndarray]:
     """Return the (classes,) labelled training nodes of each task whose class frequencies are known."""
-    found = {}
-    for task_id, (_, task) in plan.tasks_of(artefact_id).items():
-        rows = _of_graph(frame, task, TRAIN_NODES)
-        if len(rows):
-            found[task_id] = rows.sort_values("class_id")["value"].to_numpy().astype(np.int64)
-    return found
+    tasks = plan.tasks_of(artefact_id)
+    rows = {name: _of_graph(frame, task, TRAIN_NODES).sort_values("class_id") for name, (_, task) in tasks.items()}
+    return {name: own["value"].to_numpy().astype(np.int64) for name, own in rows.items() if len(own)}
 
 
 def _of_graph(frame: pd.DataFrame | None, task: Task, metric: str | None = None) -> pd.DataFrame:
-    if frame is None:
-        return pd.DataFrame(columns=list(COLUMNS))
+    frame = Results.of(frame).frame
     rows = frame[frame["metric"].str.startswith(GRAPH) & (frame["cell"] == "")]
     for name in ("dataset", "setting", "split", "features"):
         rows = rows[rows[name] == getattr(task, name)]

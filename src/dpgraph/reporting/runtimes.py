@@ -9,7 +9,7 @@ from dpgraph.core.files import write_text
 from dpgraph.core.progress import duration
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.formats import DASH, page, significant, template
-from dpgraph.reporting.results import write_csv
+from dpgraph.reporting.results import Results, write_csv
 
 GIB = 2**30
 
@@ -29,31 +29,26 @@ def runtimes(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
     `seconds` and `cpu_seconds` sum the seeds' training times, rates are their means, memory is their peak. A cell
     without rows in results.parquet was not run.
     """
-    known = {} if results is None else dict(iter(results.groupby("cell", sort=False)))
-    return pd.DataFrame([_row(slug, known.get(slug)) for slug in plan.cells])
+    frame = Results.of(results).frame
+    known = dict(iter(frame.groupby("cell", sort=False)))
+    return pd.DataFrame([_row(slug, known.get(slug, frame.iloc[:0])) for slug in plan.cells])
 
 
-def _row(slug: str, rows: pd.DataFrame | None) -> dict[str, object]:
-    if rows is None:
-        rows = pd.DataFrame(columns=["status", "reason", "device", "seed"])
+def _row(slug: str, rows: pd.DataFrame) -> dict[str, object]:
     good = rows[rows["status"] == "ok"].drop_duplicates("seed")
     bad = rows[rows["status"] != "ok"]
     status = "ok" if len(good) else str(bad["status"].iloc[0]) if len(bad) else "not run"
-    reasons = [text for text in bad["reason"].unique() if text]
-    found = {
-        "seconds": good["seconds"].sum(),
-        "cpu_seconds": good["cpu_seconds"].sum(skipna=False),
-        "steps": float(good["steps"].max()),
-        "steps_per_second": good["steps_per_second"].mean(),
-        "peak_memory_gib": good["peak_memory_bytes"].max() / GIB,
-    } if len(good) else dict.fromkeys(RATES, math.nan)  # fmt: skip
     return {
         "cell": slug,
         "status": status,
         "seeds": len(good),
-        **found,
+        "seconds": good["seconds"].astype(float).sum(min_count=1),
+        "cpu_seconds": good["cpu_seconds"].astype(float).sum(skipna=False, min_count=1),
+        "steps": float(good["steps"].max()),
+        "steps_per_second": good["steps_per_second"].mean(),
+        "peak_memory_gib": good["peak_memory_bytes"].max() / GIB,
         "device": str(good["device"].iloc[0]) if len(good) else "",
-        "reason": "; ".join(map(str, reasons)) or ("no result in results.parquet" if rows.empty else ""),
+        "reason": "; ".join(str(text) for text in bad["reason"].unique() if text),
     }
 
 

@@ -1,11 +1,10 @@
 """Remarks on an artefact's tasks: splits that seeds share or not, constructed data, and what was not run."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from dpgraph.planning.cost import hours_in_words
 from dpgraph.planning.plan import Plan
+from dpgraph.reporting.aggregate import CALIBRATED
 from dpgraph.reporting.views.registry import inputs_of
 
 OWN = ("random-", "per-class-")
@@ -54,6 +53,8 @@ def constructed(plan: Plan, artefact_id: str) -> list[str]:
 
 REASON = "data not available"
 FILES = "With their files in FOLDER (docs/reference/datasets.md): "
+NOT_KEPT = "not kept in these rows"  # the statistics of a graph, on which something may have run
+TASK = ("dataset", "setting", "split", "features")
 
 
 def lacks_data(rows: pd.DataFrame) -> pd.Series:
@@ -61,35 +62,39 @@ def lacks_data(rows: pd.DataFrame) -> pd.Series:
     return rows["reason"].fillna("").astype(str).str.contains(REASON, regex=False)
 
 
-def how_to_run(plan: Plan, artefact_id: str, rows: pd.DataFrame | None) -> list[str]:
-    """Return remarks on cells that were not run, with the command that runs them and its hours.
+def left_out(table: pd.DataFrame) -> list[str]:
+    """Return the reasons for which a suite runs nothing of a table."""
+    reasons = table.loc[~lacks_data(table), "reason"].unique()
+    return [f"Not run: {text}." for text in reasons if text not in ("", NOT_KEPT)]
 
-    The first is on cells whose data are not there, the second on cells without a record.
+
+def how_to_run(plan: Plan, artefact_id: str, rows: pd.DataFrame | None) -> list[str]:
+    """Return remarks on what was not run, with the command that runs it and the hours of its training.
+
+    The first is on what lacks its data, the second on cells, calibrations and graphs without a record.
 
     Args:
         rows: What the artefact is made from; None: nothing is known, so there are no remarks.
     """
-    view = plan.artefacts[artefact_id].view
+    view, command = plan.artefacts[artefact_id].view, f"dpgraph run {artefact_id} --suite {plan.suite.name}"
     if rows is None or not inputs_of(view).reads:
         return []
-    lacking, command = rows[lacks_data(rows)], f"dpgraph run {artefact_id} --suite {plan.suite.name}"
+    if view == "statistics":
+        rows, tasks = rows[rows["cell"] == ""], plan.tasks_of(artefact_id).values()
+        places = pd.Series(map("/".join, zip(*(rows[name] for name in TASK), strict=True)), rows.index, str)
+        labels = {"/".join(getattr(task, name) for name in TASK): suite.label for suite, task in tasks}
+    else:
+        accounts, entries = view == "accounting", plan.entries_of(artefact_id)
+        rows = rows[rows["metric"] == CALIBRATED] if accounts else rows
+        places, entries = rows["cell"], [one for one in entries if not accounts or one.cell.calibration_key is not None]
+        labels = {one.cell.slug: one.suite_task.label for one in entries if one.not_run is None}
+    without, known = set(places[lacks_data(rows)]), set(places)
     absent = "Not run because the data cannot be had here", f"{FILES}{command} --set 'mirrors=[FOLDER]'"
-    if view in WITHOUT_SEEDS:
-        names, tasks = set(lacking["dataset"]), plan.tasks_of(artefact_id).values()
-        return _told(*absent, [suite.label for suite, task in tasks if task.dataset in names])
-    labels = {one.cell.slug: one.suite_task.label for one in plan.entries_of(artefact_id) if one.not_run is None}
-    without, known = set(lacking["cell"]), set(rows["cell"])
-    groups = {
-        absent: [slug for slug in labels if slug in without],
-        ("Not run", command): [slug for slug in labels if slug not in known],
-    }
+    unknown = NOT_KEPT.capitalize() if view == "statistics" else "Not run", command
+    groups = {absent: [at for at in labels if at in without], unknown: [at for at in labels if at not in known]}
     return [
-        line
-        for texts, slugs in groups.items()
-        if slugs
-        for line in _told(*texts, [labels[slug] for slug in slugs], f" ({hours_in_words(plan, slugs)})")
+        f"{what}: {'; '.join(dict.fromkeys(labels[at] for at in found))}. {told}"
+        + (f" ({hours_in_words(plan, found)})" if view not in WITHOUT_SEEDS else "")
+        for (what, told), found in groups.items()
+        if found
     ]
-
-
-def _told(what: str, command: str, labels: Sequence[str], hours: str = "") -> list[str]:
-    return [f"{what}: {', '.join(dict.fromkeys(labels))}. {command}{hours}"] * bool(labels)

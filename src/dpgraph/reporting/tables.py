@@ -17,8 +17,8 @@ from dpgraph.reporting.display import Footnotes, MadeTable, Table
 from dpgraph.reporting.formats import page, template
 from dpgraph.reporting.inputs import TABLE
 from dpgraph.reporting.latex import as_latex, spans
-from dpgraph.reporting.results import write_csv
-from dpgraph.reporting.splits import how_to_run
+from dpgraph.reporting.results import ran, worth_showing, write_csv
+from dpgraph.reporting.splits import how_to_run, left_out
 from dpgraph.reporting.views.registry import function_of
 
 
@@ -34,14 +34,19 @@ def as_html(table: Table) -> str:
 def displayed(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, wide: bool = False) -> MadeTable:
     """Make a table with all that is said below it; `wide`: in the paper's own layout.
 
+    Without a result and a printed number it has no rows, and says how to run it.
+
     Raises UserError where the artefact is no table of the plan, or its view makes none.
     """
     artefact = artefact_of(plan, artefact_id, "table")
     shown = made = function_of(artefact_id, artefact.view, "table")(plan, artefact_id, rows)
     if wide:
         shown = made._replace(table=function_of(artefact_id, artefact.view, "wide")(plan, artefact_id, made.frame))
+    command = how_to_run(plan, artefact_id, rows)
+    if rows is not None and len(made.frame) and worth_showing(made.frame).empty:
+        return made._replace(table=Table(made.table.title, ["Not run"], [], [], [*command, *left_out(made.frame)]))
     _remark(plan, artefact_id, shown.table, made.frame)
-    shown.table.remarks.extend(how_to_run(plan, artefact_id, rows))
+    shown.table.remarks.extend(command)
     return shown
 
 
@@ -68,7 +73,7 @@ def write_table(plan: Plan, artefact_id: str, rows: pd.DataFrame | None, stem: P
 def _remark(plan: Plan, artefact_id: str, table: Table, frame: pd.DataFrame) -> None:
     """Add what stands below every form of the artefact: remarks, and what labels leave out."""
     _explain_labels(table, abouts(plan, artefact_id, frame))
-    below = plan.artefacts[artefact_id].caption
+    below = plan.artefacts[artefact_id].caption if ran(frame) else None  # it is about what ran
     first = [*([below] if below else []), *splits.remarks(plan, artefact_id)]
     table.remarks[:0] = first
     if table.brief is not None:

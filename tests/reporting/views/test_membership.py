@@ -271,7 +271,7 @@ def test_what_is_not_available_stands_in_tables_and_figures(run, tmp_path):
     assert "calibration needs two seeds" in text
     assert "| not available<sup>" in text
     empty = plan_in(tmp_path / "empty")
-    for results, reason in ((bare, "no exposure"), (None, "no result in results.parquet")):
+    for results, reason in ((bare, "no exposure"), (None, "not run")):
         write_table(empty, "zhang/table", results, tmp_path / "none")
         assert reason in (tmp_path / "none.md").read_text()
         write_figure(empty, "zhang/members", results, tmp_path / "none")

@@ -55,10 +55,7 @@ def _calibrated(entry: Entry, known: Results) -> dict[str, Any]:
     rows = known.calibration(entry)
     if len(rows) and rows["status"].iloc[0] == "ok":
         return {name: rows[name].iloc[0] for name in CALIBRATED}
-    if entry.cell.calibration_key is None:
-        reason = "no privacy"
-    else:
-        reason = str(rows["reason"].iloc[0]) if len(rows) else "not calibrated yet"
+    reason = str(rows["reason"].iloc[0]) if len(rows) else "no privacy" * (entry.cell.calibration_key is None)
     missing = {name: math.nan if RESULT_COLUMNS[name] != "string" else "" for name in CALIBRATED}
     return missing | {"status": "not run", "reason": reason}
 
@@ -76,7 +73,7 @@ def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table
     shown = [
         bool((table["value"] != "").any()),
         bool(table["epsilon_target"].notna().any()),
-        not _sweeps_noise(table),
+        _adds_noise(table),
     ]
     blocks = display.by_task(table, lambda row: _cells(row, shown, notes))
     remarks = [
@@ -89,11 +86,10 @@ def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table
     return Table(title, ["Method", *lead, *HEADS], blocks, notes.texts, remarks)
 
 
-def _sweeps_noise(table: pd.DataFrame) -> bool:
-    """Return whether the sweep's values are the noise, which then has a column already."""
+def _adds_noise(table: pd.DataFrame) -> bool:
+    """Return whether a noise is known that is no value of the sweep, which has a column already."""
     known = table[table["noise_std_over_clip"].notna()]
-    values = pd.to_numeric(known["value"], errors="coerce")
-    return bool(len(known)) and bool((values == known["noise_std_over_clip"]).all())
+    return bool((pd.to_numeric(known["value"], errors="coerce") != known["noise_std_over_clip"]).any())
 
 
 def _cells(row: dict[str, Any], shown: list[bool], notes: Footnotes) -> list[Text]:
@@ -107,7 +103,7 @@ def _cells(row: dict[str, Any], shown: list[bool], notes: Footnotes) -> list[Tex
     head = [Text(row["label"]), *(cell for cell, holds in zip(lead, shown, strict=True) if holds)]
     printed = Text(row["published_text"] or display.NOT_IN_PAPER)
     if row["status"] != "ok":
-        return [*head, display.failure(row, notes), printed, *[Text(DASH)] * 5]
+        return [*head, Text(DASH), printed, display.failure(row, notes), *[Text(DASH)] * 4]
     return [
         *head,
         Text(formats.count(row["steps"])),

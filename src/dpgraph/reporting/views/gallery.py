@@ -112,8 +112,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
         f"Below an image: {shown.label} to a training image of its class, as in the first row.",
         *words.guarantees(described_rows(made).assign(source="ours"), budgets=False),
     ]
-    rows = sum(1 + len(runs) for _, _, _, runs in blocks)
-    place = Gallery(columns, rows, len(blocks))
+    place = Gallery(columns, len(blocks) + len(made), len(blocks))
     for label, value, first, runs in blocks:
         place.title(label + (", demonstration" if plan.suite.demonstration else ""))
         if value is None:
@@ -122,8 +121,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
             texts = [f"class {number}" for number in first]
             place.row("training image", [pixels(one, value.shape) for one in first.values()], texts)
         for one in runs:
-            shape = None if value is None else value.shape
-            tiles = [None if shape is None or one.images is None else pixels(one.images[number], shape)
+            tiles = [None if value is None or one.images is None else pixels(one.images[number], value.shape)
                      for number in first]  # fmt: skip
             place.row(_text(one), tiles, [_number(one.distances.get(number)) for number in first])
     return Drawn(place.figure, gallery_points(made), about)

@@ -9,16 +9,17 @@ from dpgraph.config import published
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import heading
-from dpgraph.reporting.display import NOT_IN_PAPER, Footnotes, MadeTable, RowGroup, Table, Text
+from dpgraph.reporting.display import NOT_IN_PAPER, Footnotes, MadeTable, RowGroup, Table, Text, failure
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.results import graph_facts
+from dpgraph.reporting.splits import NOT_KEPT
 
 
 def statistics_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
     """Return a row per task: our graph's statistics next to the paper's row of published/datasets.csv, if any.
 
-    A task without facts of its graph was not run (no data). Mean degree is directed entries per node; ratios are shares
-    of all nodes in train, validation and test.
+    A task without facts of its graph lacks its data, or its graph is in none of these rows. Mean degree is directed
+    entries per node; ratios are shares of all nodes in train, validation and test.
     """
     paper, name = artefact_id.split("/")
     experiment, artefact = plan.experiments[paper], plan.artefacts[artefact_id]
@@ -28,12 +29,9 @@ def statistics_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None)
         ok = "nodes" in values
         if "tuples" in values:  # of a relation, each once
             values |= {"entries": 2 * values["tuples"], "mean_degree": 2 * values["tuples"] / values["nodes"]}
-        printed: dict[str, str] = {}
         printed_as = suite_task.published_statistics or suite_task.dataset_in_paper
-        if printed_as is not None:
-            place = {"paper": experiment.published, "table": artefact.tables(name)[0]}
-            matches = published.match("datasets", dataset=printed_as, **place)
-            printed = matches[0] if matches else {}
+        place = {"paper": experiment.published, "table": artefact.tables(name)[0], "dataset": printed_as or "none"}
+        printed = next(iter(published.match("datasets", **place)), {})
         shares = values.get("split_fractions")
         rows.append(
             {
@@ -51,7 +49,7 @@ def statistics_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None)
                 **{f"published_{ours}": printed.get(theirs, "") for ours, theirs in PRINTED.items()},
                 "counted": counted_texts(values.get("counted")),
                 "status": "ok" if ok else "not run",
-                "reason": "" if ok else values.get("reason") or "data not available",
+                "reason": "" if ok else values.get("reason") or NOT_KEPT,
             }
         )
     return pd.DataFrame(rows)
@@ -88,15 +86,14 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
     counted = bool((table["published_train_nodes"] != "").any())  # the paper prints sizes, not shares
     for row in table.to_dict("records"):
         if row["status"] == "ok":
-            numbers = [row["entries"] / 2, row["features"], row["classes"]]
-            edges, features, classes = map(_counted, numbers)
+            edges, features, classes = map(_counted, (row["entries"] / 2, row["features"], row["classes"]))
             degree = DASH if math.isnan(row["mean_degree"]) else f"{row['mean_degree']:.1f}"
             ours = [formats.count(row["nodes"]), edges, degree, features, classes, _split(row, counted)]
             marks = (notes.number(row["counted"]),) if row["counted"] else ()
             rows.append([Text(row["task_label"], marks), Text("ours"), *map(Text, ours)])
         else:
             gap = [Text(DASH)] * (len(STATISTICS_COLUMNS) - 3)
-            status = Text("not run", (notes.number(row["reason"]),))
+            status = Text("not kept") if row["reason"] == NOT_KEPT else failure(row, notes)
             rows.append([Text(row["task_label"]), Text("ours"), status, *gap])
         if any(row[name] for name in row if name.startswith("published_") and name != "published_dataset"):
             split = " / ".join(_counted(row[f"published_{name}_nodes"]) for name in SPLITS)

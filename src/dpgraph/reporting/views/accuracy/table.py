@@ -31,8 +31,7 @@ def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
     competes. Rows with a claimed epsilon have none, nor has a metric that does not measure utility.
     """
     known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
-    rows = [_accuracy_row(plan, entry, known) for entry in entries]
-    table = pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
+    table = pd.DataFrame([_accuracy_row(plan, entry, known) for entry in entries])
     table["rank"] = _ranks(entries, known, artefact.metric)
     if not artefact.chance:
         return table

@@ -20,6 +20,7 @@ from dpgraph.reporting.display import Footnotes, RowGroup, Table, Text, failure,
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.ranking import REMARK
+from dpgraph.reporting.results import worth_showing
 
 Row = dict[str, Any]
 PAPER, DIFFERENCE = "paper", "difference"
@@ -56,7 +57,8 @@ class Wide:
 
 
 def make(plan: Plan, artefact_id: str, long: pd.DataFrame) -> Table:
-    """Make the wide form of the rows of `accuracy_table`."""
+    """Make the wide form of the rows of `accuracy_table`; if none was run, of those with a printed value."""
+    long = worth_showing(long)
     artefact = plan.artefacts[artefact_id]
     layout = artefact.layout
     wide = _by_data_set(plan, artefact_id, long) if layout is None else _by_layout(layout, long)

@@ -149,7 +149,7 @@ def attacks(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[
             told = outcome
             if outcome.ok and not reason and len(seeds) < len(outcome.values):
                 told, seeds = EntryResult.not_run(NO_EXPOSURE), ()
-            made.append(Attack(entry, told, score, reason or told.reason * (not told.ok), seeds, bound_of(entry, told)))
+            made.append(Attack(entry, told, score, reason or told.why_not, seeds, bound_of(entry, told)))
     return made
 
 
