@@ -28,10 +28,10 @@ from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.figures import draw_figure, figure_html, plain
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.guarantee import packed
-from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
+from dpgraph.reporting.leaderboard.finding import Overview, described, finding, overview
 from dpgraph.reporting.leaderboard.guide import VALUES, guide, guide_data
 from dpgraph.reporting.leaderboard.page import Links, page_values, template, write_page_of_all
-from dpgraph.reporting.leaderboard.standings import read_values, standings, write_values
+from dpgraph.reporting.leaderboard.standings import read_values, standings, value_shown, write_values
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.render import ROWS, drawn, held_back, read_rows
 from dpgraph.reporting.results import write_csv
@@ -198,11 +198,7 @@ def _about(about: dict) -> str:
 
 
 def _value(row: dict | None, column: float | None = None) -> str:
-    """Return a row's value and label; its own budget is added where it is smaller than that of the column."""
-    if row is None:
-        return DASH
-    smaller = f", ε ≤ {significant(row['budget'])}" if column is not None and row["budget"] != column else ""
-    return f"{row['mean']:.1f} ({markdown(str(row['label']))}{smaller})"
+    return DASH if row is None else f"{value_shown(row)} ({markdown(described(row, column))})"
 
 
 def _contents(out: Path, known: list[dict[str, Any]]) -> str:

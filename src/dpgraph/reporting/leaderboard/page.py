@@ -24,8 +24,8 @@ from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import abouts_of_papers, described_labels, heading
 from dpgraph.reporting.claims.page import elsewhere, held
 from dpgraph.reporting.claims.parts import VERDICTS
-from dpgraph.reporting.leaderboard.finding import Overview, finding, headline, overview
-from dpgraph.reporting.leaderboard.standings import BELOW, FALLS_BACK, columns_of, plain, script, standings
+from dpgraph.reporting.leaderboard.finding import Overview, described, finding, headline, overview
+from dpgraph.reporting.leaderboard.standings import BELOW, FALLS_BACK, columns_of, plain, script, standings, value_shown
 from dpgraph.reporting.protection import by_text
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
 from dpgraph.reporting.views.registry import views_with
@@ -117,6 +117,8 @@ def page_values(
         commits=commits,
         command=f"dpgraph run --suite {plan.suite.name}",
         inf=math.inf,
+        described=described,
+        value_shown=value_shown,
         CLAIMED=CLAIMED,
         OUTSIDE=OUTSIDE,
         PUBLIC=PUBLIC,
@@ -131,7 +133,7 @@ def page_values(
         "rows": columns_of(rows),
         "chart": json.loads(_own("chart.json")),
         "headline": headline(plan, table),
-        "cells": links.cells,
+        "records": links.cells,
         "html": html,
     }
 
@@ -167,11 +169,10 @@ def _protects(lines: Overview) -> dict[str, str]:
 
 
 def _claims(plan: Plan, claims: pd.DataFrame) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return (paper's title, its claims); missing texts are empty."""
-    texts = claims.fillna({name: "" for name in claims.columns if claims[name].dtype.kind not in "iuf"})
+    """Return (paper's title, its claims)."""
     return [
         (plan.experiments[str(paper)].title, [{**row, "kind": row["verdict"].replace(" ", "-")} for row in records])
-        for paper, part in texts.groupby("paper", sort=False)
+        for paper, part in claims.groupby("paper", sort=False)
         for records in [part.to_dict("records")]
     ]
 
