@@ -63,11 +63,8 @@ class Overview:
     def remarks(self) -> list[str]:
         """Return what the marks of values mean."""
         rows = [row for _, best in self.lines for row in best.values()]
-        return [
-            words.format(text)
-            for column, words in MARKS.items()
-            for text in dict.fromkeys(text for row in rows for text in parted(row[column]))
-        ]
+        texts = {name: dict.fromkeys(text for row in rows for text in parted(row[name])) for name in MARKS}
+        return [words.format(text) for name, words in MARKS.items() for text in texts[name]]
 
     def shown(self, best: dict[float, dict]) -> dict[float, dict]:
         """Return the best row by column, and without privacy (inf)."""

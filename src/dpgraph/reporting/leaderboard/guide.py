@@ -50,13 +50,10 @@ def guide(folder: Path, workflow: Path = WORKFLOW) -> str:
     return template("which-method.md").render(
         relations={name: REPLACED.get(name, Relation(name).short) for name in relations},
         scopes={name: PUBLISHABLE.get(Scope(name), Scope(name).short) for name in scopes},
-        head=["relation; scope", "data sets", *(name for _, name in BUDGETS), "price of privacy at ε ≤ 1"],
-        lines=lines,
-        abouts=[markdown(text) for text in described_labels(_abouts(usual, lines, workflow))],
-        common=COMMON_PROMISE,
-        few=int((data["n"].astype(float) < 3).sum()),
-        of=len(data),
-    )
+        head=["relation; scope", "data sets", *(name for _, name in BUDGETS), "price of privacy at ε ≤ 1"], lines=lines,
+        abouts=[markdown(text) for text in described_labels(_abouts(usual, lines, workflow))], common=COMMON_PROMISE,
+        few=int((data["n"].astype(float) < 3).sum()), of=len(data),
+    )  # fmt: skip
 
 
 def guide_data(folder: Path) -> str:

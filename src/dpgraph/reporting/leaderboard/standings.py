@@ -7,6 +7,7 @@ claimed are in none. Below: how a page keeps the rows as values of a script.
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,9 @@ import pandas as pd
 
 from dpgraph.config.cell import Task
 from dpgraph.core.files import write_text
+from dpgraph.data.registry import registry
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import chance, formats, ranking
-from dpgraph.reporting.guarantee import Promise
-from dpgraph.reporting.protection import parted
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import EntryResult, Results
 
@@ -76,17 +76,10 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows by data set in the suite's order, proved ones before those without privacy, the best first."""
-    order = {data: place for place, data in enumerate(dict.fromkeys(table["data"]))}
-    keys = pd.DataFrame(
-        {
-            "data": table["data"].map(order),
-            "kind": table["kind"].map({ranking.PROVED: 0, ranking.PUBLIC: 1, ranking.OUTSIDE: 2, ranking.CLAIMED: 3}),
-            "budget": table["budget"],
-            "promise": table["relation"] + table["scope"],
-            "mean": -table["mean"].astype(float),
-        }
-    )
-    return table.loc[keys.sort_values(list(keys), kind="stable").index].reset_index(drop=True)
+    order, kinds = list(dict.fromkeys(table["data"])), [*ranking.RANKS, ranking.OUTSIDE, ranking.CLAIMED]
+    keys = {"data": table["data"].map(order.index), "kind": table["kind"].map(kinds.index), "budget": table["budget"]}
+    keys |= {"promise": table["relation"] + table["scope"], "mean": -table["mean"].astype(float)}
+    return table.loc[pd.DataFrame(keys).sort_values(list(keys), kind="stable").index].reset_index(drop=True)
 
 
 def _shown(plan: Plan) -> Iterator[tuple[Entry, str]]:
@@ -103,10 +96,8 @@ def data_names(plan: Plan) -> dict[str, str]:
     splits: dict[str, set[str]] = {}
     for task, name in tasks.items():
         splits.setdefault(name, set()).add(plan.task(task).split)
-    return {
-        task: f"{name} ({_spoken(plan.task(task).split)})" if len(splits[name]) > 1 else name
-        for task, name in tasks.items()
-    }
+    told = {task: f" ({_spoken(plan.task(task).split)})" * (len(splits[name]) > 1) for task, name in tasks.items()}
+    return {task: f"{name}{told[task]}" for task, name in tasks.items()}
 
 
 def _spoken(split: str) -> str:
@@ -122,41 +113,31 @@ def _spoken(split: str) -> str:
 def _row(
     entry: Entry, task: Task, data: str, metric: str, outcome: EntryResult, commits: dict[str, str]
 ) -> dict[str, Any]:
-    summary = outcome.summary()
-    what = ranking.kind(outcome)
-    own: Promise = getattr(outcome.guarantee, ranking.MODES[what])
+    what, (relation, scope, delta) = ranking.kind(outcome), ranking.promise(outcome)
+    public, own = what == ranking.PUBLIC, outcome.guarantee
     return {
-        "data": data,
-        **{name: getattr(task, name) for name in ("dataset", "setting", "split")},
-        "metric": quantity(metric).label,
-        "paper": entry.paper,
-        "artefact": entry.artefact,
-        "label": ranking.label_of(entry.cell, entry.method.label),
-        "method": entry.cell.method,
-        "kind": what,
-        "budget": math.inf,
-        "epsilon": own.epsilon,
-        "relation": "" if what == ranking.PUBLIC else " / ".join(parted(own.relation)),
-        "scope": "" if what == ranking.PUBLIC else " / ".join(parted(own.scope)),
-        "delta": math.nan if what == ranking.PUBLIC else outcome.guarantee.delta,
-        "uncovered": "" if what == ranking.PUBLIC else outcome.guarantee.uncovered,
-        "checks": outcome.guarantee.checks,
-        **vars(summary),
-        "best": False,
-        "tied": False,
-        "cell": entry.cell.slug,
-        "commit": commits.get(entry.cell.slug, ""),
-        "fallback": outcome.fallback,
-        "below": "",
-    }
+        "data": data, **{name: getattr(task, name) for name in ("dataset", "setting", "split")},
+        "metric": quantity(metric).label, "paper": entry.paper, "artefact": entry.artefact,
+        "label": ranking.label_of(entry.cell, entry.method.label), "method": entry.cell.method, "kind": what,
+        "budget": math.inf, "epsilon": getattr(own, ranking.MODES[what]).epsilon,
+        "relation": relation, "scope": scope, "delta": math.nan if public else delta,
+        "uncovered": "" if public else own.uncovered, "checks": own.checks,
+        **vars(outcome.summary()), "best": False, "tied": False, "cell": entry.cell.slug,
+        "commit": commits.get(entry.cell.slug, ""), "fallback": outcome.fallback, "below": "",
+    }  # fmt: skip
 
 
 def _data(label: str, task: Task) -> str:
-    """Return the label, with the setting where neither it nor the default says it.
+    """Return the label, with the setting and that a graph is synthetic where neither it nor the default says so.
 
     >>> _data("PubMed", Task(dataset="pubmed", setting="disjoint"))
     'PubMed, disjoint'
+    >>> _data("mean degree 4", Task(dataset="demo-words-degree-4", setting="transductive"))
+    'synthetic, mean degree 4'
     """
+    known = registry()
+    if task.dataset in known and not known[task.dataset].files and not re.search("synthetic|demo|constructed", label):
+        label = f"synthetic, {label}"
     named = task.setting == PLAIN_SETTING or task.setting in label.replace(",", " ").split()
     return label if named else f"{label}, {task.setting}"
 
