@@ -18,6 +18,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.privacy.relation import Relation
 from dpgraph.reporting import shipping
+from dpgraph.reporting.formats import markdown
 from dpgraph.reporting.guarantee import unpacked
 from dpgraph.reporting.inputs import artefact_outputs
 from dpgraph.reporting.leaderboard.finding import overview
@@ -31,6 +32,7 @@ from dpgraph.reporting.leaderboard.standings import (
     read_values,
     standings,
     standings_of,
+    value_shown,
     write_values,
 )
 from dpgraph.reporting.ranking import PROVED, PUBLIC
@@ -38,7 +40,7 @@ from dpgraph.reporting.render import ROWS, drawn, held_back, render
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.shipping import GUIDE, GUIDE_DATA, keep_galleries, ship
 from tests.browser import CHROMIUM, visit
-from tests.reporting.conftest import WORKFLOW
+from tests.reporting.conftest import WORKFLOW, frame_of, result_rows
 from tests.reporting.leaderboard.test_page import PROBE
 
 
@@ -80,7 +82,8 @@ def test_the_folder_can_be_read_on_its_own(made, results, shipped):
     for about, best in overview(standings(made, results)).lines:
         assert f"| {about['data']} | {about['relation']}; {about['scope']} |" in text
         for row in best.values():
-            assert f"{row['mean']:.1f}" in text
+            assert f"{value_shown(row)} ({markdown(str(row['label']))}" in text
+            assert f"n = {row['n']}" in text
     assert re.search(r"6 of the \d+ claims of papers whose data are here have power 0.5 and 5 seeds in each part", text)
     contents = (shipped / "README.md").read_text()
     assert "| papers' claims | our claims |" in contents
@@ -97,6 +100,14 @@ def test_figures_of_which_nothing_ran_are_left_out(made, results, shipped, tmp_p
     now = set(shipping._draw(made, results[~results["cell"].isin(lost)], tmp_path))
     assert now
     assert first not in now
+
+
+def test_a_figure_whose_cells_ran_without_its_value_is_left_out(made, results, shipped, tmp_path):
+    first = next(name for name in drawn(made) if (shipped / made.suite.name / f"figures/{name}.png").is_file())
+    lost = {one.cell.slug for one in made.entries_of(first)}
+    metric = results["metric"].where(~results["cell"].isin(lost), "seconds/test")
+    assert lost & set(results.loc[results["status"] == "ok", "cell"])
+    assert first not in shipping._draw(made, results.assign(metric=metric), tmp_path)
 
 
 def test_every_table_is_in_the_page_and_no_record_of_a_person(made, shipped):
@@ -175,6 +186,13 @@ def test_the_page_over_all_suites_works_in_a_browser(made, shipped, tmp_path):
     assert found["errors"] == []
     assert all(found["marks"])
     assert found["counts"]["all"] > 5
+    assert found["records"] == []  # no link to a record that is not shipped
+
+
+def test_no_record_is_linked_where_none_is_shipped(made, shipped):
+    values = read_values(shipped / made.suite.name / VALUES)
+    assert values["records"] is False
+    assert values["cells"] > 5  # that were trained
 
 
 KEPT = Path(__file__).parents[2] / "docs/results"
@@ -243,6 +261,14 @@ def test_which_method_by_promise(tmp_path):
     assert data.loc[("node-null", "cora", 1.0), ["mean", "not_told_apart"]].tolist() == [50, 1]
 
 
+def test_a_stronger_promise_of_any_suite_competes_in_the_guide(tmp_path):
+    kept(tmp_path, "one", [("cora", "A", "node-null", 1.0, 50.0, 5, True, False)])
+    kept(tmp_path, "two", [("cora", "B", "node-remove", 1.0, 60.0, 5, True, False)])
+    kept(tmp_path, "three", [("cora", "C", "training-node", 1.0, 70.0, 5, True, False)])
+    data = pd.read_csv(StringIO(guide_data(tmp_path))).set_index("relation")
+    assert data["label"].to_dict() == {"node-null": "B", "node-remove": "B", "training-node": "C"}
+
+
 def test_the_guide_counts_on_how_many_data_sets_a_method_is_best(tmp_path):
     rows = [(name, label, "node-null", 1.0, 50.0, 5, True, False) for name, label in
             (("cora", "A"), ("pubmed", "A"), ("cora-ml", "B"), ("demo-words-degree-4", "C"))]  # fmt: skip
@@ -280,11 +306,26 @@ def test_galleries_of_digits_are_kept_and_those_of_persons_are_not(tmp_path):
             if path is kept or name != "zhang-ch4/fig4.4":
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
-    captions = keep_galleries(plan, before, folder)
+    rows = []
+    for entry in plan.entries_of("zhang-ch4/fig4.4"):
+        private = entry.cell.privacy is not None
+        promise = {"relation_rigorous": "record-remove", "scope_rigorous": "joint"} if private else {}
+        rows += result_rows(entry, metric="inversion_l2/train", **promise)
+    captions = keep_galleries(plan, frame_of(rows), before, folder)
     found = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.png")}
     of_digits = {"fig4.1", "fig4.3", "fig4.4", "fig4.5", "controls", "printed-noise-gallery"}
     assert found == {
         f"figures/zhang-ch4/{name}.png": "kept" if name == "fig4.4" else "of this run" for name in of_digits
     }
     assert set(captions) == {f"zhang-ch4/{name}" for name in of_digits}
+    assert [name for name, lines in captions.items() if shipping.KEPT in lines] == ["zhang-ch4/fig4.4"]
+    told = " ".join(captions["zhang-ch4/fig4.4"])
+    for text in (
+        "least L2, to a training image of its class; lower is a better attack",
+        "the first seed",
+        "record-remove",
+    ):
+        assert text in told
+    assert "joint" in told
+    assert "k-means" in " ".join(captions["zhang-ch4/fig4.3"])  # which shows no attack
     assert {name.split("/")[1] for name in pictures} - of_digits == {"fig4.2", "fig4.10"}

@@ -1,7 +1,8 @@
 """The best of several results, and the others that are not significantly different from it."""
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ from scipy.stats import ttest_1samp
 from dpgraph.config.cell import Cell
 from dpgraph.families.registry import floors
 from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting.chance import LABEL
+from dpgraph.reporting.claims.contrasts import contrast
 from dpgraph.reporting.guarantee import Promise
 from dpgraph.reporting.protection import parted
 from dpgraph.reporting.results import EntryResult
@@ -21,12 +24,33 @@ OUTSIDE = "claimed, from outside"  # by a method that is no part of the package
 FREE = "no record"  # depends on no record: epsilon 0 in every sense
 # whose epsilon of a result is its own
 MODES = {PROVED: "rigorous", CLAIMED: "published", OUTSIDE: "claimed", PUBLIC: "rigorous"}
-Key = tuple[Hashable, ...]
+RANKS = (PROVED, PUBLIC)  # whose rows compete: an epsilon that is only claimed does not
+Key = tuple[Any, ...]  # what two results must share to compete, then the promise: relation, scope and delta
+PROMISE = ("relation", "scope", "delta")
+# the relations that imply one, and scopes each of which covers what those before it do (docs/privacy/index.md)
+STRONGER: dict[str, tuple[str, ...]] = {
+    Relation.NODE_NULL: (Relation.NODE_REMOVE, Relation.GRAPH),
+    Relation.RECORD_REMOVE: (Relation.RECORD_REPLACE,),
+    **dict.fromkeys((Relation.NODE_REMOVE, Relation.EDGE), (Relation.GRAPH,)),
+}
+SCOPES = [Scope.PARAMETERS, Scope.STRANGERS, Scope.JOINT, Scope.ALL_OUTPUTS]
 REMARK = (
     "Bold: the best of the lines with one relation, scope, δ and budget on a data set, and those that are not "
-    "significantly different from it (paired t test, 5 %). Lines with unlike guarantees do not compete, nor does an ε "
-    "that is only claimed."
+    "significantly different from it (paired t test, 5 %). A line whose guarantee implies that of others competes with "
+    "them, too; lines with other unlike guarantees do not compete, nor does an ε that is only claimed."
 )
+
+
+def not_above_chance(outcome: EntryResult, chance: EntryResult) -> str:
+    """Return the name of chance where the outcome is not shown to be above it, else an empty text.
+
+    By a one-sided t test of each seed's difference, 5 %; of one seed by its value.
+    """
+    if not chance.ok:
+        return ""
+    told = contrast([(1.0, "ours", outcome.values), (-1.0, "chance", chance.values)])
+    untested = told.n < 2 or told.error == 0
+    return "" if told.estimate > 0 and (untested or told.p_above(0.0) < LEVEL) else f"the {LABEL}"
 
 
 def below_floor(rows: pd.DataFrame) -> pd.Series:
@@ -86,13 +110,26 @@ def reads_nothing(outcome: EntryResult) -> bool:
 
 
 def promise(outcome: EntryResult) -> Key:
-    """Return the key that two results must share to compete at one budget: kind, relation, scope and delta."""
+    """Return (relation, scope, delta) of the epsilon that is its own; without privacy, what all such results share."""
     what = kind(outcome)
     if what == PUBLIC:
-        return (what,)
+        return ("", "", 0.0)
     own: Promise = getattr(outcome.guarantee, MODES[what])
-    texts = [" / ".join(parted(text)) for text in (own.relation, own.scope)]
-    return (what, *texts, outcome.guarantee.delta)
+    return (*(" / ".join(parted(text)) for text in (own.relation, own.scope)), outcome.guarantee.delta)
+
+
+def implies(strong: Key, weak: Key) -> bool:
+    """Return whether a guarantee with the first promise has the second one, at the same epsilon.
+
+    >>> implies(("node-remove", "joint", 1e-6), ("node-null", "parameters", 1e-5))
+    True
+    >>> implies(("training-node", "joint", 1e-6), ("node-null", "joint", 1e-6))
+    False
+    """
+    relation = strong[0] == weak[0] or strong[0] in STRONGER.get(weak[0], ())
+    known = strong[1] in SCOPES and weak[1] in SCOPES
+    scope = strong[1] == weak[1] or (known and SCOPES.index(strong[1]) > SCOPES.index(weak[1]))
+    return relation and scope and strong[2] <= weak[2]
 
 
 def budget(epsilon: float, targets: Iterable[float]) -> float:
@@ -106,22 +143,39 @@ def budget(epsilon: float, targets: Iterable[float]) -> float:
     return min((target for target in targets if epsilon <= target * (1 + 1e-6)), default=epsilon)
 
 
-def ranked(keys: Sequence[Key], cells: Sequence[str], values: Sequence[pd.Series]) -> list[str]:
-    """Return `BEST`, `TIED` or an empty text for each result; results compete where their keys are equal.
+def competing(keys: Sequence[Key]) -> dict[Key, list[int]]:
+    """Return, by key, the places that compete there: those that share all but the promise, which theirs implies."""
+    own: dict[Key, list[int]] = {}
+    for place, key in enumerate(keys):
+        own.setdefault(key, []).append(place)
+    return {
+        key: [place for other, places in own.items() if other[:-3] == key[:-3] and implies(other[-3:], key[-3:])
+              for place in places]
+        for key in own
+    }  # fmt: skip
 
-    values: by seed. The best has the largest mean; a cell does not compete with itself, so it is the best in all of its
-    rows. Tied: not significantly different from it (paired two-sided t test over common seeds, 5 %).
+
+def contenders(rows: pd.DataFrame, *about: str) -> Iterator[tuple[Key, pd.DataFrame]]:
+    """Yield (values of `about` and of the promise, the rows that compete there), in the order of the rows."""
+    keys = list(rows[[*about, *PROMISE]].itertuples(index=False, name=None))
+    yield from ((key, rows.iloc[sorted(places)]) for key, places in competing(keys).items())
+
+
+def ranked(keys: Sequence[Key], cells: Sequence[str], values: Sequence[pd.Series], alone: str = BEST) -> list[str]:
+    """Return `BEST` or `TIED` for each result that is so in a ranking where it competes, else an empty text.
+
+    values: by seed. The best has the largest mean of all that compete; a cell does not compete with itself, so it is
+    the best in all of its rows. Where no other cell competes it is marked `alone`. Tied: not significantly different
+    from the best (paired two-sided t test over common seeds, 5 %).
     """
     marks = [""] * len(keys)
-    rankings: dict[Key, list[int]] = {}
-    for place, key in enumerate(keys):
-        rankings.setdefault(key, []).append(place)
-    for places in rankings.values():
+    for places in competing(keys).values():
         best = max(places, key=lambda place: values[place].mean())
+        top = BEST if len({cells[place] for place in places}) > 1 else alone
         for place in places:
             if cells[place] == cells[best]:
-                marks[place] = BEST
-            elif alike(values[best], values[place]):
+                marks[place] = top or marks[place]
+            elif not marks[place] and alike(values[best], values[place]):
                 marks[place] = TIED
     return marks
 

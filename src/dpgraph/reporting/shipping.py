@@ -19,23 +19,25 @@ from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
 from dpgraph.data.registry import entry
 from dpgraph.planning.plan import WORKFLOW, Plan
-from dpgraph.reporting.artefacts import heading
+from dpgraph.reporting.artefacts import EntryRun, abouts, described_labels, described_rows, heading
 from dpgraph.reporting.claims.page import counts, elsewhere, held, papers_claims, strong_enough
 from dpgraph.reporting.claims.page import overview as overview_of_claims
 from dpgraph.reporting.claims.page import overview_page as page_of_claims
 from dpgraph.reporting.claims.parts import NOT_RUN
 from dpgraph.reporting.claims.table import read_claims, write_claims
+from dpgraph.reporting.drawing import words
 from dpgraph.reporting.figures import draw_figure, figure_html, plain
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.guarantee import packed
-from dpgraph.reporting.leaderboard.finding import Overview, finding, overview
+from dpgraph.reporting.leaderboard.finding import Overview, described, finding, overview
 from dpgraph.reporting.leaderboard.guide import VALUES, guide, guide_data
 from dpgraph.reporting.leaderboard.page import Links, page_values, template, write_page_of_all
-from dpgraph.reporting.leaderboard.standings import read_values, standings, write_values
+from dpgraph.reporting.leaderboard.standings import read_values, standings, value_shown, write_values
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.render import ROWS, drawn, held_back, read_rows
-from dpgraph.reporting.results import write_csv
+from dpgraph.reporting.results import Results, write_csv
 from dpgraph.reporting.tables import as_html, displayed
+from dpgraph.reporting.views import subclasses
 from dpgraph.reporting.views.registry import inputs_of, views_with
 
 FOLDER = Path("docs/results")
@@ -65,7 +67,7 @@ def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Pat
             if baselines.is_file() and not (folder / "baselines.csv").is_file():
                 shutil.copyfile(baselines, folder / "baselines.csv")
         write_claims(plan, results, folder / "claims.csv", Path(temporary) / "claims.html")
-        captions = _draw(plan, results, folder) | keep_galleries(plan, out / name, folder)
+        captions = _draw(plan, results, folder) | keep_galleries(plan, results, out / name, folder)
         _write_pages(plan, results, commits, folder, captions)
         _check_size(out, folder)
         shutil.rmtree(out / name, ignore_errors=True)
@@ -106,14 +108,14 @@ def claims_of_all(out: Path, workflow: Path = WORKFLOW) -> tuple[pd.DataFrame, s
 
 
 def _draw(plan: Plan, results: pd.DataFrame, folder: Path) -> dict[str, list[str]]:
-    """Draw the first figures of which a cell ran; return their captions."""
-    ran = set(results.loc[results["status"] == "ok", "cell"])
-    named = [name for name in drawn(plan) if plan.artefacts[name].kind == "figure"]
-    cells = ({one.cell.slug for one in plan.entries_of(name)} for name in named)
-    figures = [name for name, own in zip(named, cells, strict=True) if not own or own & ran][:PICTURES]
-    return {
-        name: plain(draw_figure(plan, name, results, folder / f"figures/{name}", "png").caption) for name in figures
-    }
+    """Draw the first figures that have a value, or need none; return their captions."""
+    known, captions = Results.of(results), {}
+    for name in drawn(plan):
+        artefact, entries = plan.artefacts[name], list(plan.entries_of(name))
+        valued = not entries or any(len(known.good(one, artefact.metric)) for one in entries)
+        if artefact.kind == "figure" and valued and len(captions) < PICTURES:
+            captions[name] = plain(draw_figure(plan, name, results, folder / f"figures/{name}", "png").caption)
+    return captions
 
 
 def _write_pages(
@@ -172,18 +174,13 @@ def _readme(
 ) -> str:
     tested, best = held(plan, claims), overview(table)
     return template("suite.md").render(
-        suite=plan.suite,
+        suite=plan.suite, note=" ".join(plan.suite.note.split()), finding=finding(plan, table, claims),
         processors=sorted({str(text) for text in results["processor"].dropna() if text}),
-        finding=finding(plan, table, claims),
-        note=" ".join(plan.suite.note.split()),
-        commits=_checked_commits(results, plan.suite.name),
-        best=best,
-        lines=[_best_line(best, *line) for line in best.lines],
-        claims=len(tested),
+        commits=_checked_commits(results, plan.suite.name), best=best,
+        lines=[_best_line(best, *line) for line in best.lines], claims=len(tested),
         told=(f"{power}." if (power := strong_enough([tested])) else "", elsewhere(plan, claims)),
-        captions=captions,
-        heading=lambda name: heading(plan, name),
-    )
+        captions=captions, heading=lambda name: heading(plan, name),
+    )  # fmt: skip
 
 
 def _best_line(seen: Overview, about: dict, best: dict[float, dict]) -> list[str]:
@@ -198,11 +195,7 @@ def _about(about: dict) -> str:
 
 
 def _value(row: dict | None, column: float | None = None) -> str:
-    """Return a row's value and label; its own budget is added where it is smaller than that of the column."""
-    if row is None:
-        return DASH
-    smaller = f", ε ≤ {significant(row['budget'])}" if column is not None and row["budget"] != column else ""
-    return f"{row['mean']:.1f} ({markdown(str(row['label']))}{smaller})"
+    return DASH if row is None else f"{value_shown(row)} ({markdown(described(row, column))})"
 
 
 def _contents(out: Path, known: list[dict[str, Any]]) -> str:
@@ -218,21 +211,39 @@ def _contents(out: Path, known: list[dict[str, Any]]) -> str:
     return template("suites.md").render(known=known, without=without, told=told, power=power)
 
 
-CAPTION = "Rows beside the first one are reconstructions; the first one shows a training image of each class."
+KEPT = (
+    "Kept from an earlier run, whose files are not here: its numbers need not be those of the rows, and in it "
+    "“ε published” means claimed by the paper, “ε rigorous” proved."
+)
 
 
-def keep_galleries(plan: Plan, before: Path, folder: Path) -> dict[str, list[str]]:
+def keep_galleries(plan: Plan, results: pd.DataFrame | None, before: Path, folder: Path) -> dict[str, list[str]]:
     """Copy pictures of this run, or of the folder `before`, to `folder`; return their captions by artefact."""
     captions = {}
     for name in galleries(plan):
-        kept = folder / f"figures/{name}.png"
-        for source in (plan.paths.figure(name, "png"), before / f"figures/{name}.png"):
-            if source.is_file():
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(source, kept)
-                captions[name] = [CAPTION]
-                break
+        place = f"figures/{name}.png"
+        sources = {plan.paths.figure(name, "png"): [], before / place: [KEPT]}
+        for source in [one for one in sources if one.is_file()][:1]:
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, folder / place)
+            captions[name] = plain([*sources[source], *_caption_of_gallery(plan, name, results)])
     return captions
+
+
+def _caption_of_gallery(plan: Plan, name: str, results: pd.DataFrame | None) -> list[str]:
+    """Return what a gallery shows, and what protects the records that it is about."""
+    if plan.artefacts[name].view != "gallery":
+        return [subclasses.ABOUT]
+    known, metric = Results.of(results), plan.artefacts[name].metric
+    rows = described_rows(EntryRun(entry, known.outcome(entry, metric)) for entry in plan.entries_of(name))
+    better = "higher" if quantity(metric).more_is_better else "lower"
+    return [
+        "First row: a training image of each class. Other rows: what an attack reconstructs from one network each, "
+        "that of the first seed; other seeds are not shown.",
+        f"Below an image: {quantity(metric).label}, to a training image of its class; {better} is a better attack.",
+        *words.guarantees(rows.assign(source="ours"), budgets=False),
+        *described_labels(abouts(plan, name, rows)),
+    ]
 
 
 def galleries(plan: Plan) -> list[str]:

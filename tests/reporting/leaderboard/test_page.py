@@ -1,6 +1,7 @@
 """The first page in a headless Chromium: filters, sorting, copies, claims and the chart, at four sizes."""
 
 import json
+import re
 from html import unescape
 
 import pandas as pd
@@ -10,9 +11,11 @@ from dpgraph.core.errors import UserError
 from dpgraph.reporting.artefacts import abouts_of_papers
 from dpgraph.reporting.claims.page import held
 from dpgraph.reporting.claims.table import read_claims
+from dpgraph.reporting.leaderboard.finding import finding
 from dpgraph.reporting.leaderboard.page import Links, page, write_index
 from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.ranking import PROVED, PUBLIC
+from dpgraph.reporting.results import write_csv
 from tests.browser import CHROMIUM, SIZES, visit
 
 PROBE = """<!doctype html><title>probe</title><iframe id=f width=1300 height=900 src="index.html"></iframe>
@@ -37,6 +40,7 @@ document.getElementById("f").addEventListener("load", async () => {
     change(id, "all");
   }
   change("of-text", "no such method"); found.counts.none = count(); change("of-text", "");
+  found.records = [...page.querySelectorAll("#rows a")].map((link) => link.getAttribute("href"));
   const column = (place) => [...page.querySelectorAll("#rows tbody tr")].map((line) => line.cells[place].textContent);
   const heads = [...page.querySelectorAll("#rows th")].map((head) => head.textContent);
   const value = heads.indexOf("Value (%)");
@@ -91,7 +95,8 @@ def test_the_page_in_a_browser(plan, results, claims, tmp_path):
     assert found["counts"]["none"] == 0
     assert sum(found["counts"]["of-data"]) == len(table)
     assert all(found["counts"]["of-data"] + found["counts"]["of-budget"] + found["counts"]["of-promise"])
-    assert found["bold"] == (table["best"] | table["tied"]).sum()
+    assert found["bold"] == ((table["best"] | table["tied"]) & (table["below"] == "")).sum() < len(table)
+    assert found["records"] == [f"cells/{cell}/result.json" for cell in table["cell"]]  # of a run, next to its page
     assert found["descending"] == sorted(found["descending"], reverse=True)
     assert found["ascending"] == sorted(found["ascending"])
     assert found["csv"].count("\n") == len(table)
@@ -132,7 +137,41 @@ def test_texts_of_results_cannot_end_the_script(plan, results, claims, tmp_path)
     write_index(plan, sly, claims, tmp_path / "index.html", Links(cells=False))
     text = (tmp_path / "index.html").read_text()
     assert "</script><b>x" not in text
-    assert '"cells": false' in text
+    assert '"records": false' in text
+
+
+def test_claims_say_nothing_where_nothing_is_known(plan, results, claims, tmp_path):
+    """A column of texts that is empty in all rows is one of texts."""
+    silent = ["substitutes", "mechanism", "own_numbers", "evidence", "effect"]
+    write_csv(claims.assign(**dict.fromkeys(silent, "")), tmp_path / "claims.csv")
+    known = read_claims(tmp_path / "claims.csv")
+    assert (known[silent] == "").all(axis=None)
+    write_index(plan, results, known, tmp_path / "index.html")
+    text = (tmp_path / "index.html").read_text(encoding="utf-8").partition('id="claims"')[2].partition("<script")[0]
+    assert not re.findall(r"\bnan\b", text)
+    assert "On substitutes" not in text
+    assert "Seeds " in text  # numbers stay numbers
+
+
+def test_the_page_says_what_its_marks_mean(plan, results, claims):
+    """What is not shown to be above chance is marked, is not bold, and its floor is named, in the headline, too."""
+    first = standings(plan, results)
+    first = first[first["kind"] == PROVED].iloc[0]
+    own = results[(results["cell"] == first["cell"]) & (results["metric"] == "accuracy/test")]
+    chance = own.assign(metric="majority/test", value=own["value"] + 0.001)
+    table = standings(plan, pd.concat([results, chance], ignore_index=True))
+    low = table[table["below"] != ""]
+    assert set(low["cell"]) == {first["cell"]}
+    assert set(low["below"]) == {"the share of the largest class of the test nodes"}
+    only = table[table["cell"].isin(low["cell"]) | (table["kind"] != PROVED)]
+    assert "not shown to be above the share of the largest class" in finding(plan, only, claims)
+    text = page(plan, only, claims, Links())
+    assert f"{first['mean']:.1f} ± " in text
+    told = " ".join(unescape(text).split())
+    assert "§ Not shown to be above the share of the largest class of the test nodes, which reads nothing" in told
+    assert "± is half of the 95 % interval over seeds (in tables: the standard deviation)" in told
+    above = standings(plan, pd.concat([results, chance.assign(value=0.001)], ignore_index=True))
+    assert (above["below"] == "").all()
 
 
 def test_a_suite_without_a_result_has_a_page(plan, results, claims, tmp_path):

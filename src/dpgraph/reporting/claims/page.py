@@ -156,27 +156,20 @@ def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> di
                                         if isinstance(by_suite[suite][column], str)))
         for column in ("scope", "mechanism")
     }  # fmt: skip
-    beside = [f"{suite}: {row['substitutes']}" for suite, row in by_suite.items()
-              if isinstance(row["substitutes"], str) and row["substitutes"]]  # fmt: skip
+    beside = [f"{suite}: {row['substitutes']}" for suite, row in by_suite.items() if row["substitutes"]]
     found = [(reading, part) for reading, one in decided.items() for part in one[2]]
     needed = dict.fromkeys(f"{experiment.paper}/{name}" for part in (*claim.parts, *claim.premises)
                            for name, _ in uses(part))  # fmt: skip
     return {
-        "paper": experiment.paper,
-        "claim": name,
-        "verdict": verdict,
-        "sentence": claim.sentence,
+        "paper": experiment.paper, "claim": name, "verdict": verdict, "sentence": claim.sentence,
         "parts": "; ".join(_told(reading, part) for reading, part in found if not part.premise),
         "power": "; ".join(_power(part) for _, part in found if not part.premise),
-        "data": texts["scope"],
-        "mechanism": texts["mechanism"],
+        "data": texts["scope"], "mechanism": texts["mechanism"],
         "premise": "; ".join(_told(reading, part, reason=True) for reading, part in found if part.premise),
-        "substitutes": "; ".join(beside),
-        "reason": reason,
+        "substitutes": "; ".join(beside), "reason": reason,
         "run": f"dpgraph run {' '.join(needed)} --suite paper" if verdict == NOT_RUN and needed else "",
-        "source": claim.source,
-        "own_numbers": claim.own_numbers,
-    }
+        "source": claim.source, "own_numbers": claim.own_numbers,
+    }  # fmt: skip
 
 
 def _decided(

@@ -30,6 +30,7 @@ NOT_OWN = "no run on the paper's own data with its own mechanism"
 COLUMNS = ("claim", "verdict", "reason", "substitutes", "size", "power", "n", "mechanism", "paper", "sentence",
            "statement", "source", "own_numbers", "would_reproduce", "would_contradict", "level", "effect",
            "effect_source", "data", "scope", "evidence", "comparisons", "parts", "suite")  # fmt: skip
+NUMBERS = ("size", "power", "n", "level", "comparisons")
 
 
 def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_html: Path) -> list[Path]:
@@ -41,14 +42,14 @@ def write_claims(plan: Plan, results: pd.DataFrame | None, path_csv: Path, path_
 
 
 def read_claims(path: Path) -> pd.DataFrame:
-    """Return claims.csv as it was written. Raises UserError for a missing column."""
+    """Return claims.csv as it was written; missing texts are empty. Raises UserError for a missing column."""
     if not Path(path).is_file():
         raise UserError(f"{path}: no such file; it is made by `dpgraph run claims`")
-    table = pd.read_csv(path)
+    table = pd.read_csv(path, dtype={column: str for column in COLUMNS if column not in NUMBERS})
     for column in COLUMNS:
         if column not in table.columns:
             raise UserError(f"{path}: column {column} is missing: delete it and run again")
-    return table
+    return table.fillna({column: "" for column in COLUMNS if column not in NUMBERS})
 
 
 def claims_table(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """The first sentence of a suite's page, and its overview: the best proved row of each ranking."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from textwrap import shorten
 
@@ -10,28 +11,26 @@ from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.claims.page import counts, held
 from dpgraph.reporting.claims.parts import NOT_RUN
-from dpgraph.reporting.formats import significant
-from dpgraph.reporting.leaderboard.standings import data_names
-from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROVED, PUBLIC
+from dpgraph.reporting.formats import power_of_ten, significant
+from dpgraph.reporting.leaderboard.standings import MARKS, data_names
+from dpgraph.reporting.protection import parted
+from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROMISE, PROVED, PUBLIC, contenders
 
 COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
 # relations and scopes in the words of the first sentence
-LEVELS: dict[str, str] = {
-    Relation.GRAPH: "graph-level",
-    Relation.SUBGRAPH: "part-level",
-    Relation.EDGE: "edge-level",
-    Relation.ENTITY: "entity-level",
-    Relation.CLASS: "class-level",
-    Relation.SUBCLASS: "subclass-level",
-    Relation.VOTE: "vote-level",
-    **dict.fromkeys((Relation.RECORD_REMOVE, Relation.RECORD_REPLACE), "record-level"),
-}  # the others: node-level
+PROTECTED: dict[str, str] = {
+    Relation.GRAPH: "the whole graph", Relation.SUBGRAPH: "one part of the graph",
+    Relation.NODE_NULL: "one node’s record", Relation.NODE_REMOVE: "one node with its edges",
+    Relation.NODE_REPLACE: "one node with its edges, replaced",
+    Relation.TRAINING_NODE: "one training node with its edges", Relation.EDGE: "one edge",
+    Relation.RECORD_REMOVE: "one record", Relation.RECORD_REPLACE: "one record, replaced",
+    Relation.ENTITY: "one entity", Relation.CLASS: "one class", Relation.SUBCLASS: "one subclass",
+    Relation.VOTE: "one vote",
+}  # fmt: skip
 SCOPES: dict[str, str] = {
-    Scope.PARAMETERS: "model only",
-    Scope.JOINT: "joint DP",
-    Scope.STRANGERS: "towards strangers",
+    Scope.PARAMETERS: "model only", Scope.JOINT: "joint DP", Scope.STRANGERS: "towards strangers",
     Scope.ALL_OUTPUTS: "all outputs",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,13 @@ class Overview:
         strongest = "The methods without privacy that were tried here are not the strongest known"
         return f"{strongest}: private rows are above the best of them on {'; '.join(told)}." if told else ""
 
+    @property
+    def remarks(self) -> list[str]:
+        """Return what the marks of values mean."""
+        rows = [row for _, best in self.lines for row in best.values()]
+        texts = {name: dict.fromkeys(text for row in rows for text in parted(row[name])) for name in MARKS}
+        return [words.format(text) for name, words in MARKS.items() for text in texts[name]]
+
     def shown(self, best: dict[float, dict]) -> dict[float, dict]:
         """Return the best row by column, and without privacy (inf)."""
         found = {at: row for at, row in best.items() if at in self.budgets or at == math.inf}
@@ -77,17 +83,22 @@ class Overview:
 
 
 def overview(table: pd.DataFrame) -> Overview:
+    """Return the best rows; `stronger`, of a row, is its promise as far as that is stronger than its line's."""
     proved = table[table["kind"] == PROVED]
     budgets = tuple(sorted(proved["budget"].unique()))
-    public = {data: rows.loc[rows["mean"].idxmax()].to_dict()
+    public = {data: rows.loc[rows["mean"].idxmax()].to_dict() | {"stronger": ""}
               for data, rows in table[table["kind"] == PUBLIC].groupby(["data", "metric"], sort=False)}  # fmt: skip
+    found: dict[tuple, dict[float, dict]] = {}
+    for (data, metric, budget, *promise), rows in contenders(proved, "data", "metric", "budget"):
+        best = rows.loc[rows["mean"].astype(float).idxmax()].to_dict()
+        own = (best["relation"], best["scope"], f"δ = {power_of_ten(best['delta'])}")
+        unlike = [one for one, name, line in zip(own, PROMISE, promise, strict=True) if best[name] != line]
+        best["stronger"] = ", ".join(unlike)
+        found.setdefault((data, metric, *promise), {})[budget] = best
     lines = []
-    for key, rows in proved.groupby(["data", "metric", "relation", "scope", "delta"], sort=False):
-        best = {row["budget"]: row for row in rows[rows["best"]].to_dict("records")}
-        if (without := public.get(key[:2])) is not None:
-            best[math.inf] = without
-        about = dict(zip(("data", "metric", "relation", "scope", "delta"), key, strict=True))
-        lines.append((about, best))
+    for key, by_budget in found.items():
+        without = {math.inf: public[key[:2]]} if key[:2] in public else {}
+        lines.append((dict(zip(("data", "metric", *PROMISE), key, strict=True)), by_budget | without))
     order = {data: place for place, data in enumerate(table["data"].unique())}
     lines.sort(key=lambda line: order[line[0]["data"]])
     if len(budgets) > COLUMNS:
@@ -97,12 +108,18 @@ def overview(table: pd.DataFrame) -> Overview:
     return Overview(budgets, tuple(lines))
 
 
+def described(row: dict, column: float | None = None) -> str:
+    """Return a best row's label and seeds, its budget where the column's is larger, and what is stronger of it."""
+    smaller = f"ε ≤ {significant(row['budget'])}" if column not in (None, row["budget"]) else ""
+    return ", ".join(filter(None, [str(row["label"]), smaller, row["stronger"], f"n = {int(row['n'])}"]))
+
+
 def finding(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame) -> str:
     """Return one sentence on the headline data set, else on the first one with a proved row, at its least budget.
 
-    It is about the promise (relation and scope) with the most proved methods there, so that its best row has the most
-    rivals; of equally many, about the one with the larger mean. A suite that ranks no methods says what became of the
-    claims that it tests, else what it shows.
+    It is about the promise with the most proved methods there, those of a stronger promise included, so that its best
+    row has the most rivals; of equally many, about the one with the larger mean. A suite that ranks no methods says
+    what became of the claims that it tests, else what it shows.
     """
     if table.empty:
         return _without_ranking(plan, claims)
@@ -116,26 +133,31 @@ def finding(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame) -> str:
     first = _headline(plan, proved)
     same = (table["data"] == first["data"]) & (table["metric"] == first["metric"])
     rows = proved[same.loc[proved.index]]
-    rows = rows[rows["budget"] == rows["budget"].min()]
-    best, rivals = _most_rivals(rows)
+    (relation, scope, _), rivals = max(
+        contenders(rows[rows["budget"] == rows["budget"].min()]),
+        key=lambda one: (one[1]["label"].nunique(), one[1]["mean"].max(), -len(one[1])),
+    )
+    best, count = rivals.loc[rivals["mean"].astype(float).idxmax()], int(rivals["label"].nunique())
     metric = str(best["metric"]).removesuffix(" (%)").removeprefix("test ").removesuffix("accuracy")
     value = f"{best['mean']:.1f} % {metric}".rstrip()
-    among = f"best of {rivals} {_promised(best)} methods" if rivals > 1 else f"only {_promised(best)} method"
-    scope = " / ".join(SCOPES.get(name, name) for name in str(best["scope"]).split(" / "))
+    among = f"best of {count} private methods that protect" if count > 1 else "only private method that protects"
+    own = f"{_spoken(PROTECTED, best['relation'])}, " if best["relation"] != relation else ""
+    own += _spoken(SCOPES, best["scope"])
+    others = f"; the others at least {_spoken(SCOPES, scope)}" if best["scope"] != scope else ""
+    floor = f", not shown to be above {best['below']} (ε = 0)" if best["below"] else ""
     place = f"{best['data']}, ε = {significant(float(best['budget']))}"
     public = table[same & (table["kind"] == PUBLIC)]
     without = f"; {float(public['mean'].max()):.1f} % without privacy" if len(public) else ""
-    told = f"{place}: “{best['label']}”, {value}, {among} ({scope}){without}."
-    return "Demonstration: " * plan.suite.demonstration + told
+    protects = f"{among} {_spoken(PROTECTED, relation)} ({own}{others}){floor}"
+    return "Demonstration: " * plan.suite.demonstration + f"{place}: “{best['label']}”, {value}, {protects}{without}."
 
 
-def _promised(row: pd.Series) -> str:
+def _spoken(words: Mapping[str, str], names: str) -> str:
     """
-    >>> _promised(pd.Series({"relation": "record-remove / edge"}))
-    'record-level / edge-level private'
+    >>> _spoken(PROTECTED, "record-remove / edge")
+    'one record / one edge'
     """
-    levels = dict.fromkeys(LEVELS.get(name, "node-level") for name in str(row["relation"]).split(" / "))
-    return f"{' / '.join(levels)} private"
+    return " / ".join(words.get(name, name) for name in names.split(" / "))
 
 
 def _without_ranking(plan: Plan, claims: pd.DataFrame) -> str:
@@ -158,10 +180,3 @@ def _headline(plan: Plan, proved: pd.DataFrame) -> pd.Series:
     name = None if declared is None else data_names(plan).get(declared.task)
     own = proved[proved["data"] == name]
     return (proved if own.empty else own).iloc[0]
-
-
-def _most_rivals(rows: pd.DataFrame) -> tuple[pd.Series, int]:
-    """Return the best row of the promise with the most methods, and how many it has."""
-    promises = [of_promise for _, of_promise in rows.groupby(["relation", "scope"], sort=True)]
-    most = max(promises, key=lambda one: (one["label"].nunique(), one["mean"].max()))
-    return most.loc[most["mean"].astype(float).idxmax()], int(most["label"].nunique())

@@ -17,7 +17,7 @@ from dpgraph.reporting.artefacts import abouts_of_papers, described_labels
 from dpgraph.reporting.formats import markdown
 from dpgraph.reporting.leaderboard.page import template
 from dpgraph.reporting.leaderboard.standings import COLUMNS, PLAIN_SETTING, read_values, standings_of
-from dpgraph.reporting.ranking import PROVED, PUBLIC, with_floors
+from dpgraph.reporting.ranking import PROMISE, PROVED, PUBLIC, contenders, with_floors
 
 VALUES = "values.js"  # of a suite: what its page shows
 BUDGETS = ((1.0, "ε ≤ 1"), (4.0, "1 < ε ≤ 4"), (15.0, "4 < ε ≤ 15"))  # larger ones are in the data alone
@@ -50,13 +50,10 @@ def guide(folder: Path, workflow: Path = WORKFLOW) -> str:
     return template("which-method.md").render(
         relations={name: REPLACED.get(name, Relation(name).short) for name in relations},
         scopes={name: PUBLISHABLE.get(Scope(name), Scope(name).short) for name in scopes},
-        head=["relation; scope", "data sets", *(name for _, name in BUDGETS), "price of privacy at ε ≤ 1"],
-        lines=lines,
-        abouts=[markdown(text) for text in described_labels(_abouts(usual, lines, workflow))],
-        common=COMMON_PROMISE,
-        few=int((data["n"].astype(float) < 3).sum()),
-        of=len(data),
-    )
+        head=["relation; scope", "data sets", *(name for _, name in BUDGETS), "price of privacy at ε ≤ 1"], lines=lines,
+        abouts=[markdown(text) for text in described_labels(_abouts(usual, lines, workflow))], common=COMMON_PROMISE,
+        few=int((data["n"].astype(float) < 3).sum()), of=len(data),
+    )  # fmt: skip
 
 
 def guide_data(folder: Path) -> str:
@@ -97,19 +94,21 @@ def _rows(folder: Path) -> pd.DataFrame:
 def _best(proved: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield the best row of every promise, data set, metric and budget; of several suites the one of the larger mean.
 
-    `tied` counts the other methods that are not significantly different.
+    A row with a stronger promise competes, too. `tied` counts the other methods of this promise that are not
+    significantly different.
     Of suites whose best is the same cell only the one of most seeds counts: the larger of its means would be chance.
     """
-    for _, of_data in proved.groupby(["relation", "scope", "data", "metric", "delta", "budget"], sort=True):
+    rankings = contenders(proved, "data", "metric", "budget")
+    for place, rows in sorted(rankings, key=lambda one: (one[0][3:5], one[0][:2], one[0][5], one[0][2])):
+        own = (rows[["data", "metric", "budget", *PROMISE]] == list(place)).all(axis=1)
         found = []
-        for _, of_suite in of_data.groupby("suite", sort=True):
-            marked = of_suite[of_suite["best"].astype(str) == "True"]
-            top = marked.loc[marked["mean"].astype(float).idxmax()].to_dict()
-            alike = of_suite[(of_suite["tied"].astype(str) == "True") & (of_suite["label"] != top["label"])]
-            found.append(top | {"tied": alike["label"].nunique()})
+        for _, of_suite in rows.groupby("suite", sort=True):
+            top = of_suite.loc[of_suite["mean"].astype(float).idxmax()].to_dict()
+            tied = own[of_suite.index] & (of_suite["tied"].astype(str) == "True") & (of_suite["label"] != top["label"])
+            found.append(top | {"tied": of_suite.loc[tied, "label"].nunique()})
         found.sort(key=lambda row: -float(row["n"]))
         longest = {(row["cell"], row["label"]): row for row in reversed(found)}
-        yield max(longest.values(), key=lambda row: float(row["mean"]))
+        yield max(longest.values(), key=lambda row: float(row["mean"])) | dict(zip(PROMISE, place[-3:], strict=True))
 
 
 def _line(relation: str, scope: str, own: pd.DataFrame) -> list[str]:

@@ -24,10 +24,10 @@ from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import abouts_of_papers, described_labels, heading
 from dpgraph.reporting.claims.page import elsewhere, held
 from dpgraph.reporting.claims.parts import VERDICTS
-from dpgraph.reporting.leaderboard.finding import Overview, finding, headline, overview
-from dpgraph.reporting.leaderboard.standings import BELOW, FALLS_BACK, columns_of, plain, script, standings
+from dpgraph.reporting.leaderboard.finding import Overview, described, finding, headline, overview
+from dpgraph.reporting.leaderboard.standings import BELOW, FALLS_BACK, columns_of, plain, script, standings, value_shown
 from dpgraph.reporting.protection import by_text
-from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PUBLIC
+from dpgraph.reporting.ranking import CLAIMED, OUTSIDE
 from dpgraph.reporting.views.registry import views_with
 
 PACKAGE = "dpgraph.reporting.leaderboard"
@@ -42,14 +42,10 @@ class Links:
     held_back: tuple[str, ...] = ()  # views whose figures are not there
     shown: Mapping[str, str] | None = None  # HTML of tables and figures that are in the page, where none is linked
     files: tuple[tuple[str, str], ...] = (
-        ("claims.html", "claims"),
-        ("claims.csv", "claims.csv"),
-        ("runtimes.html", "runtimes"),
-        ("audits.html", "audits"),
-        ("report.html", "report with logs and provenance of every file"),
-        ("results.parquet", "results.parquet"),
-        ("results.columns.csv", "its columns"),
-    )
+        ("claims.html", "claims"), ("claims.csv", "claims.csv"), ("runtimes.html", "runtimes"),
+        ("audits.html", "audits"), ("report.html", "report with logs and provenance of every file"),
+        ("results.parquet", "results.parquet"), ("results.columns.csv", "its columns"),
+    )  # fmt: skip
 
 
 def write_index(
@@ -91,49 +87,23 @@ def page_values(
     own = table[table["kind"] == OUTSIDE]
     told = held(plan, claims)
     html = template("suite.html").render(
-        suite=plan.suite,
-        finding=finding(plan, table, claims),
-        overview=overview(table),
-        measure=_measure(plan, table),
-        picture=_picture(plan, links),
-        OTHERS=OTHERS,
-        rows=rows,
-        claims=_claims(plan, told),
-        counts=_counts(told).items(),
-        elsewhere=elsewhere(plan, claims),
-        artefacts=_artefacts(plan, links),
-        files=_files(plan, links),
+        suite=plan.suite, finding=finding(plan, table, claims), overview=overview(table), measure=_measure(plan, table),
+        picture=_picture(plan, links), rows=rows, claims=_claims(plan, told), counts=_counts(told).items(),
+        elsewhere=elsewhere(plan, claims), artefacts=_artefacts(plan, links), files=_files(plan, links),
         relations={name: Relation(name).meaning for name in _names(table, "relation", set(Relation))},
         scopes={name: Scope(name).meaning for name in _names(table, "scope", set(Scope))},
-        protects=_protects(overview(table)),
-        meant=lambda about: "; ".join(text for _, text in _terms(about)),
+        protects=_protects(overview(table)), meant=lambda about: "; ".join(text for _, text in _terms(about)),
         abouts=described_labels(abouts_of_papers(plan.experiments, table)),
-        uncovered=by_text(table, "uncovered"),
-        fallbacks=by_text(table, "fallback"),
-        below=by_text(table, "below"),
-        FALLS_BACK=FALLS_BACK,
-        BELOW=BELOW,
-        checks=dict(zip(own["label"], own["checks"])),
-        commits=commits,
+        **{column: by_text(table, column) for column in ("uncovered", "fallback", "below")},
+        checks=dict(zip(own["label"], own["checks"])), commits=commits,
         command=f"dpgraph run --suite {plan.suite.name}",
-        inf=math.inf,
-        CLAIMED=CLAIMED,
-        OUTSIDE=OUTSIDE,
-        PUBLIC=PUBLIC,
-    )
+    )  # fmt: skip
     return {
-        "suite": plan.suite.name,
-        "title": plan.suite.title,
-        "demonstration": plan.suite.demonstration,
-        "finding": finding(plan, table, claims),
-        "commits": list(commits),
-        "verdicts": _counts(told),
-        "rows": columns_of(rows),
-        "chart": json.loads(_own("chart.json")),
-        "headline": headline(plan, table),
-        "cells": links.cells,
-        "html": html,
-    }
+        "suite": plan.suite.name, "title": plan.suite.title, "demonstration": plan.suite.demonstration,
+        "finding": finding(plan, table, claims), "commits": list(commits), "verdicts": _counts(told),
+        "rows": columns_of(rows), "chart": json.loads(_own("chart.json")), "headline": headline(plan, table),
+        "records": links.cells, "html": html,
+    }  # fmt: skip
 
 
 def template(name: str) -> Template:
@@ -144,6 +114,10 @@ def template(name: str) -> Template:
     )  # fmt: skip
     environment.filters |= {
         "significant": formats.significant, "power": formats.power_of_ten, "markdown": formats.markdown,
+    }  # fmt: skip
+    environment.globals |= {
+        "FALLS_BACK": FALLS_BACK, "BELOW": BELOW, "CLAIMED": CLAIMED, "OUTSIDE": OUTSIDE, "OTHERS": OTHERS,
+        "inf": math.inf, "described": described, "value_shown": value_shown,
     }  # fmt: skip
     return environment.get_template(f"{name}.j2")
 
@@ -167,11 +141,10 @@ def _protects(lines: Overview) -> dict[str, str]:
 
 
 def _claims(plan: Plan, claims: pd.DataFrame) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return (paper's title, its claims); missing texts are empty."""
-    texts = claims.fillna({name: "" for name in claims.columns if claims[name].dtype.kind not in "iuf"})
+    """Return (paper's title, its claims)."""
     return [
         (plan.experiments[str(paper)].title, [{**row, "kind": row["verdict"].replace(" ", "-")} for row in records])
-        for paper, part in texts.groupby("paper", sort=False)
+        for paper, part in claims.groupby("paper", sort=False)
         for records in [part.to_dict("records")]
     ]
 

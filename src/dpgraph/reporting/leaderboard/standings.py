@@ -1,12 +1,13 @@
 """All rows of a suite that may be compared, ranked within what may share a ranking.
 
-A ranking holds the rows of one data set (with setting, split and metric), one relation, one scope, one delta and one
-budget. Rows whose epsilon is not proved, and rows without privacy, are rankings of their own. Below:
-how a page keeps the rows as values of a script.
+A ranking holds the proved rows of one data set (with setting, split and metric), one relation, scope, delta and
+budget, and those whose promise implies it. Rows without privacy are rankings of their own; rows whose epsilon is only
+claimed are in none. Below: how a page keeps the rows as values of a script.
 """
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,9 @@ import pandas as pd
 
 from dpgraph.config.cell import Task
 from dpgraph.core.files import write_text
+from dpgraph.data.registry import registry
 from dpgraph.planning.plan import Entry, Plan
-from dpgraph.reporting import formats, ranking
-from dpgraph.reporting.guarantee import Promise
-from dpgraph.reporting.protection import parted
+from dpgraph.reporting import chance, formats, ranking
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import EntryResult, Results
 
@@ -29,7 +29,8 @@ COLUMNS = (
     "epsilon", "relation", "scope", "delta", "uncovered", "checks", "mean", "std", "low", "high", "n", "best", "tied",
     "cell", "commit", "fallback", "below",
 )  # fmt: skip
-RANKING = ("data", "metric", "kind", "budget", "relation", "scope", "delta")
+RANKING = ("data", "metric", "kind", "budget")  # and the promise
+CHANCED = "accuracy/test"  # the metric that chance is known of
 
 
 def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
@@ -41,11 +42,12 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     (epsilon 0) is left out, but is a floor of every relation.
 
     best: the largest mean of its ranking. tied: not significantly different from it (paired two-sided t test over
-    common seeds, 5 %), or without a test since there are fewer than two.
+    common seeds, 5 %), or without a test since there are fewer than two. below: what reads nothing that is protected
+    and that the row is not shown to exceed.
     """
     known, commits = Results(frame), _commits(frame)
     rows: dict[tuple[str, str, str, str], dict[str, Any]] = {}
-    values: dict[tuple[str, str, str, str], pd.Series] = {}
+    outcomes: dict[tuple[str, str, str, str], EntryResult] = {}
     targets: dict[str, set[float]] = {}
     names = data_names(plan)
     for entry, metric in _shown(plan):
@@ -56,14 +58,17 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
             continue
         rows[place] = row = _row(entry, plan.task(entry.task_id), names[entry.task_id], metric, outcome, commits)
         row |= {"kind": ranking.FREE} if free else {}
+        if metric == CHANCED and not free:
+            row["below"] = ranking.not_above_chance(outcome, known.outcome(entry, chance.METRIC))
         targets.setdefault(row["data"], set()).update(() if entry.target_epsilon is None else (entry.target_epsilon,))
-        values[place] = outcome.values
+        outcomes[place] = outcome
     for row in rows.values():
         if row["kind"] != ranking.PUBLIC:
             row["budget"] = ranking.budget(row["epsilon"], targets[row["data"]])
-    keys = [tuple(str(row[name]) for name in RANKING) for row in rows.values()]
-    marks = ranking.ranked(keys, [place[-1] for place in rows], list(values.values()))
-    for row, mark in zip(rows.values(), marks, strict=True):
+    ranks = {place: row for place, row in rows.items() if row["kind"] in ranking.RANKS}
+    keys = [(*(row[name] for name in RANKING), *ranking.promise(outcomes[place])) for place, row in ranks.items()]
+    marks = ranking.ranked(keys, [place[-1] for place in ranks], [outcomes[place].values for place in ranks])
+    for row, mark in zip(ranks.values(), marks, strict=True):
         row |= {"best": mark == ranking.BEST, "tied": mark == ranking.TIED}
     table = pd.DataFrame(list(rows.values()), columns=list(COLUMNS))
     return _ordered(ranking.with_floors(table) if len(table) else table)
@@ -71,17 +76,10 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows by data set in the suite's order, proved ones before those without privacy, the best first."""
-    order = {data: place for place, data in enumerate(dict.fromkeys(table["data"]))}
-    keys = pd.DataFrame(
-        {
-            "data": table["data"].map(order),
-            "kind": table["kind"].map({ranking.PROVED: 0, ranking.PUBLIC: 1, ranking.OUTSIDE: 2, ranking.CLAIMED: 3}),
-            "budget": table["budget"],
-            "promise": table["relation"] + table["scope"],
-            "mean": -table["mean"].astype(float),
-        }
-    )
-    return table.loc[keys.sort_values(list(keys), kind="stable").index].reset_index(drop=True)
+    order, kinds = list(dict.fromkeys(table["data"])), [*ranking.RANKS, ranking.OUTSIDE, ranking.CLAIMED]
+    keys = {"data": table["data"].map(order.index), "kind": table["kind"].map(kinds.index), "budget": table["budget"]}
+    keys |= {"promise": table["relation"] + table["scope"], "mean": -table["mean"].astype(float)}
+    return table.loc[pd.DataFrame(keys).sort_values(list(keys), kind="stable").index].reset_index(drop=True)
 
 
 def _shown(plan: Plan) -> Iterator[tuple[Entry, str]]:
@@ -98,10 +96,8 @@ def data_names(plan: Plan) -> dict[str, str]:
     splits: dict[str, set[str]] = {}
     for task, name in tasks.items():
         splits.setdefault(name, set()).add(plan.task(task).split)
-    return {
-        task: f"{name} ({_spoken(plan.task(task).split)})" if len(splits[name]) > 1 else name
-        for task, name in tasks.items()
-    }
+    told = {task: f" ({_spoken(plan.task(task).split)})" * (len(splits[name]) > 1) for task, name in tasks.items()}
+    return {task: f"{name}{told[task]}" for task, name in tasks.items()}
 
 
 def _spoken(split: str) -> str:
@@ -117,41 +113,31 @@ def _spoken(split: str) -> str:
 def _row(
     entry: Entry, task: Task, data: str, metric: str, outcome: EntryResult, commits: dict[str, str]
 ) -> dict[str, Any]:
-    summary = outcome.summary()
-    what = ranking.kind(outcome)
-    own: Promise = getattr(outcome.guarantee, ranking.MODES[what])
+    what, (relation, scope, delta) = ranking.kind(outcome), ranking.promise(outcome)
+    public, own = what == ranking.PUBLIC, outcome.guarantee
     return {
-        "data": data,
-        **{name: getattr(task, name) for name in ("dataset", "setting", "split")},
-        "metric": quantity(metric).label,
-        "paper": entry.paper,
-        "artefact": entry.artefact,
-        "label": ranking.label_of(entry.cell, entry.method.label),
-        "method": entry.cell.method,
-        "kind": what,
-        "budget": math.inf,
-        "epsilon": own.epsilon,
-        "relation": "" if what == ranking.PUBLIC else " / ".join(parted(own.relation)),
-        "scope": "" if what == ranking.PUBLIC else " / ".join(parted(own.scope)),
-        "delta": math.nan if what == ranking.PUBLIC else outcome.guarantee.delta,
-        "uncovered": "" if what == ranking.PUBLIC else outcome.guarantee.uncovered,
-        "checks": outcome.guarantee.checks,
-        **vars(summary),
-        "best": False,
-        "tied": False,
-        "cell": entry.cell.slug,
-        "commit": commits.get(entry.cell.slug, ""),
-        "fallback": outcome.fallback,
-        "below": "",
-    }
+        "data": data, **{name: getattr(task, name) for name in ("dataset", "setting", "split")},
+        "metric": quantity(metric).label, "paper": entry.paper, "artefact": entry.artefact,
+        "label": ranking.label_of(entry.cell, entry.method.label), "method": entry.cell.method, "kind": what,
+        "budget": math.inf, "epsilon": getattr(own, ranking.MODES[what]).epsilon,
+        "relation": relation, "scope": scope, "delta": math.nan if public else delta,
+        "uncovered": "" if public else own.uncovered, "checks": own.checks,
+        **vars(outcome.summary()), "best": False, "tied": False, "cell": entry.cell.slug,
+        "commit": commits.get(entry.cell.slug, ""), "fallback": outcome.fallback, "below": "",
+    }  # fmt: skip
 
 
 def _data(label: str, task: Task) -> str:
-    """Return the label, with the setting where neither it nor the default says it.
+    """Return the label, with the setting and that a graph is synthetic where neither it nor the default says so.
 
     >>> _data("PubMed", Task(dataset="pubmed", setting="disjoint"))
     'PubMed, disjoint'
+    >>> _data("mean degree 4", Task(dataset="demo-words-degree-4", setting="transductive"))
+    'synthetic, mean degree 4'
     """
+    known = registry()
+    if task.dataset in known and not known[task.dataset].files and not re.search("synthetic|demo|constructed", label):
+        label = f"synthetic, {label}"
     named = task.setting == PLAIN_SETTING or task.setting in label.replace(",", " ").split()
     return label if named else f"{label}, {task.setting}"
 
@@ -163,8 +149,19 @@ def _commits(frame: pd.DataFrame) -> dict[str, str]:
 
 NUMBERS = ("budget", "epsilon", "delta", "mean", "std", "low", "high")
 FALLS_BACK = "‡"  # after the value of a row whose method fell back to another one
-BELOW = "§"  # after the value of a row below the floor of its relation
+BELOW = "§"  # after the value of a row that is not shown to be above a floor
+MARKS = {
+    "fallback": f"{FALLS_BACK} Falls back: {{}}.",
+    "below": f"{BELOW} Not shown to be above {{}}, which reads nothing that is protected (ε = 0).",
+}
 EQUALS = " = "
+
+
+def value_shown(row: Mapping[str, Any]) -> str:
+    """Return the mean, half of its 95 % interval and the row's marks."""
+    half = (row["high"] - row["low"]) / 2
+    mark = "".join(f" {words[0]}" for column, words in MARKS.items() if row[column])
+    return f"{row['mean']:.1f}" + ("" if math.isnan(half) else f" ± {half:.1f}") + mark
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
@@ -173,9 +170,7 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
     for name in NUMBERS:
         value = float(row[name])
         kept[name] = float(f"{value:.8g}") if math.isfinite(value) else None
-    half = (row["high"] - row["low"]) / 2
-    mark = f" {FALLS_BACK}" * bool(row["fallback"]) + f" {BELOW}" * bool(row["below"])
-    kept["shown"] = f"{row['mean']:.1f}" + ("" if math.isnan(half) else f" ± {half:.1f}") + mark
+    kept["shown"] = value_shown(row)
     kept["eps"] = formats.epsilon(row["epsilon"])
     kept["promise"] = "; ".join(part for part in (row["relation"], row["scope"]) if part)
     return kept

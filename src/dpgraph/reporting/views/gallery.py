@@ -1,6 +1,6 @@
 """Galleries: training images in the first row, reconstructions from each network with their distances below.
 
-Galleries are never shipped, since images may be faces.
+Only those of data sets that show no person are shipped (`shipping.galleries`): images may be faces.
 """
 
 import math

@@ -13,7 +13,7 @@ from dpgraph.reporting.display import Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.paper_values import paper_value
 from dpgraph.reporting.quantities import Quantity, is_utility
-from dpgraph.reporting.ranking import PROVED, PUBLIC, REMARK, Key, budget, kind, promise, ranked
+from dpgraph.reporting.ranking import RANKS, REMARK, Key, budget, kind, promise, ranked
 from dpgraph.reporting.results import Results
 
 COLUMNS = ("paper", "artefact", "method", "label", "task", "task_label", "dataset", "setting", "optimizer", "variant",
@@ -27,8 +27,8 @@ def accuracy_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
     `difference` is ours minus the paper's, in points. The paper's own runs have no proved epsilon, since the paper
     does not print its premises (steps, delta, thresholds). Without results every row says "not run".
 
-    `rank` is `best` or `tied` among rows of one task, kind, relation, scope, delta and budget, if more than one cell
-    competes. Rows with a claimed epsilon have none, nor has a metric that does not measure utility.
+    `rank` is `best` or `tied` among rows of one task, kind, budget and promise, or a stronger one, where more than one
+    cell competes. Rows with a claimed epsilon have none, nor has a metric that does not measure utility.
     """
     known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
     table = pd.DataFrame([_accuracy_row(plan, entry, known) for entry in entries])
@@ -70,19 +70,12 @@ def _ranks(entries: Sequence[Entry], known: Results, metric: str) -> list[str]:
     for entry in entries:
         targets.setdefault(entry.task_id, set()).update(() if entry.target_epsilon is None else (entry.target_epsilon,))
     keys: dict[int, Key] = {}
-    rivals: dict[Key, set[str]] = {}
     for place, (entry, one) in enumerate(zip(entries, outcomes, strict=True)):
-        if is_utility(metric) and one.ok and kind(one) in (PROVED, PUBLIC) and one.guarantee.rigorous.epsilon > 0:
+        if is_utility(metric) and one.ok and kind(one) in RANKS and one.guarantee.rigorous.epsilon > 0:
             within = budget(one.guarantee.rigorous.epsilon, targets[entry.task_id])
-            keys[place] = key = (entry.task_id, *promise(one), within)
-            rivals.setdefault(key, set()).add(entry.cell.slug)
-    places = [place for place, key in keys.items() if len(rivals[key]) > 1]
-    marks = ranked(
-        [keys[place] for place in places],
-        [entries[place].cell.slug for place in places],
-        [outcomes[place].values for place in places],
-    )
-    found = dict(zip(places, marks, strict=True))
+            keys[place] = (entry.task_id, kind(one), within, *promise(one))
+    cells, values = [entries[place].cell.slug for place in keys], [outcomes[place].values for place in keys]
+    found = dict(zip(keys, ranked(list(keys.values()), cells, values, alone=""), strict=True))
     return [found.get(place, "") for place in range(len(entries))]
 
 
