@@ -101,8 +101,7 @@ def draw_matched(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
                 axes.annotate(tick(target), place, (4, 4), textcoords="offset points", fontsize=6)
     canvas.share_y(grid[: canvas.ACROSS if several else 1])
     numbers = "Numbers at marks: target ε." * bool(drawn["epsilon_target"].any())
-    about = [told.caption, numbers, *splits.fixed(plan, artefact_id)]
-    return Drawn(figure, points, words.described(points, *about))
+    return Drawn(figure, points, words.described(points, told.caption, numbers, *splits.fixed(plan, artefact_id)))
 
 
 def matched_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
