@@ -29,8 +29,8 @@ THEOREM_3, THEOREM_C1, GAUSSIAN = BOUNDS = (
     "standard clipping (Theorem C.1)",
     "Gaussian mechanism without sampling",
 )
-WHERE = (f"Relation of all bounds: {Relation.ENTITY}, scope {Scope.PARAMETERS}. Held fixed where nothing else is said: n"
-         " = 10⁶ entities, degree cap K = 5, k = 4 negatives, rate γ = 1.28·10⁻⁵, noise σ = 0.5 of the norm")  # fmt: skip
+WHERE = (f"Relation of all bounds: {Relation.ENTITY}, scope {Scope.PARAMETERS}. Held fixed where nothing is said: n ="
+         " 10⁶ entities, degree cap K = 5, k = 4 negatives, γ = 1.28·10⁻⁵, noise σ = 0.5")  # fmt: skip
 PREMISE = "All three presume the paper's Proposition 4.1 or C.1; for adaptive clipping Proposition 4.1 is false"
 
 
