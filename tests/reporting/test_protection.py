@@ -256,7 +256,8 @@ def test_curves_of_unlike_relation_never_share_an_axis_silently(
     assert both in caption
     assert "their ε are no common scale" in caption
     assert "Premise of ε claimed that does not hold for what ran (DP-GCN, rigorous): lists: ran stable" in caption
-    assert "DP-GCN, residual clipping†; claimed ε: none" in inside
+    assert "DP-GCN, residual clipping†" in inside
+    assert "No claimed ε: DP-GCN, residual clipping." in caption
     assert f"† Reads private data, and no ε covers it (DP-GCN, residual clipping): {VOCABULARY}." in caption
     points = pd.read_csv(tmp_path / "fig2.csv")
     assert set(points.loc[points["method"] == "dp-gcn", "published_unmet"].dropna()) == {PREMISES}

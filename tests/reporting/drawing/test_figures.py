@@ -171,5 +171,5 @@ def test_one_seed_has_no_interval():
     points = pd.DataFrame({"source": "ours", "n": [1, 1], "variant": "none", "std": float("nan")})
     assert uncertainty(points) == ["One seed each, so no interval."]
     assert uncertainty(points.assign(n=[1, 3])) == [
-        "Bars and shades: 95 % confidence interval of the mean over 1 to 3 seeds."
+        "Bars and shades: 95 % confidence interval of the mean over 3 seeds; one seed: none."
     ]

@@ -22,11 +22,8 @@ from dpgraph.reporting.drawing.legend import Legend, Place
 STYLE = Path(__file__).with_name("style.mplstyle")
 WIDTH = 6.6  # inches: a page of text
 PANEL = (WIDTH / 2, 2.4)  # inches: a column of a two-column page
-METADATA: dict[str, dict[str, Any]] = {
-    "pdf": {"CreationDate": None, "ModDate": None},
-    "svg": {"Date": None},
-    "png": {"Software": None},
-}
+METADATA: dict[str, dict[str, Any]] = {"pdf": {"CreationDate": None, "ModDate": None}, "svg": {"Date": None},
+                                       "png": {"Software": None}}  # fmt: skip
 ACROSS = 2  # places next to each other
 TITLES = ((2.5, 8.5, 12.5), (0.0, 7.5, 14.2))  # least inches of a place, size of its title, letters that an inch holds
 INSET = 0.45  # inches of a place left of its axes, above which the title starts

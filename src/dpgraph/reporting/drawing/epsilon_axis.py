@@ -1,6 +1,7 @@
 """Ticks at given values, labelled where labels do not touch; and axes of epsilon.
 
-On an axis of epsilon the suite's epsilons are ticks. It is logarithmic where epsilons span more than `WIDE`.
+On an axis of epsilon the suite's epsilons are ticks. It is logarithmic where epsilons span more than `WIDE`, and so are
+the other ones of its figure.
 """
 
 import math
@@ -50,7 +51,27 @@ NEAR = 1.6  # ratio within which a value belongs to a target
 EDGE, MOST_EDGE = 0.09, 0.3  # shares of the axis before its first value and after its last
 
 
-def epsilon_axis(axes: Axes, targets: Iterable[float], reached: Iterable[float], width: float, margin: float) -> float:
+def is_wide(targets: Iterable[float], reached: Iterable[float]) -> bool:
+    """Return whether an axis of these values is logarithmic."""
+    values = [value for part in _used(targets, reached) for value in part]
+    return bool(values) and max(values) / min(values) > WIDE
+
+
+def _used(targets: Iterable[float], reached: Iterable[float]) -> tuple[list[float], list[float]]:
+    """Return what the axis shows: no target unless a value is near one of them."""
+    asked, known = _positive(targets), _positive(reached)
+    near = not known or any(_near(value, target) for value in known for target in asked)
+    return asked * near, known
+
+
+def epsilon_axis(
+    axes: Axes,
+    targets: Iterable[float],
+    reached: Iterable[float],
+    width: float,
+    margin: float,
+    wide: bool | None = None,
+) -> float:
     """Set scale, limits and ticks; return the smallest distance between two ticks in inches.
 
     The targets are ticks, with or without a result, unless no value is near any of them: proved epsilons may be far
@@ -64,16 +85,15 @@ def epsilon_axis(axes: Axes, targets: Iterable[float], reached: Iterable[float],
         reached: Values of the points.
         width: Width of the axes in inches.
         margin: Least distance in inches from the first and the last value to the ends of the axis (`marks.margin`).
+        wide: Whether the axes of a figure are logarithmic; None: `is_wide` decides.
     """
-    targets, reached = _positive(targets), _positive(reached)
-    if reached and not any(_near(value, target) for value in reached for target in targets):
-        targets = []
+    logarithmic = is_wide(targets, reached) if wide is None else wide
+    targets, reached = _used(targets, reached)
     values = targets + reached
     if not values:
         axes.set_xticks([], [])
         return width / 2
     low, high = min(values), max(values)
-    logarithmic = high / low > WIDE
     axes.set_xscale("log" if logarithmic else "linear")
     to, back = (math.log, math.exp) if logarithmic else (float, float)
     share = min(max(EDGE, margin / width), MOST_EDGE)

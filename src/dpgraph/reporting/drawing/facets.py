@@ -36,9 +36,7 @@ def facets(plan: Plan, artefact_id: str, points: pd.DataFrame) -> tuple[list[Fac
         rows = points[points["task"] == task_id]
         targets = sorted(rows["epsilon_target"].dropna().unique())
         for target in targets or [None]:
-            of_target = (
-                rows if target is None else rows[rows["epsilon_target"].isna() | (rows["epsilon_target"] == target)]
-            )
+            of_target = rows[rows["epsilon_target"].isna() | (rows["epsilon_target"] == target)]
             title = task.label + (f", ε\xa0=\xa0{significant(float(target))}" if target and len(targets) > 1 else "")
             own = of_target if target is None else of_target[of_target["epsilon_target"] == target]
             if own["mean"].notna().any() or (of_target["mean"].notna().any() and len(targets) < 2):

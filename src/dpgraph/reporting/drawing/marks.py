@@ -53,10 +53,10 @@ def sample(style: Look, marks: bool = True, line: bool = True) -> Line2D:
 
 
 def method_handles(points: pd.DataFrame, looks: Mapping[str, Look], line: bool = True) -> dict[str, Artist]:
-    """Return a line of the legend for each method of the points, or its mark alone."""
+    """Return a line of the legend for each method that has a mean, or its mark alone."""
     return {
         words.label(str(rows["label"].iloc[0])): sample(looks[str(method)], line=line)
-        for method, rows in points.groupby("method", sort=False)
+        for method, rows in points[points["mean"].notna()].groupby("method", sort=False)
     }
 
 
@@ -112,12 +112,8 @@ def curve(
     low, high = (rows[name].to_numpy(float).clip(shown.low, shown.high) for name in ("ci_low", "ci_high"))
     known = np.isfinite(low) & np.isfinite(high)
     joined = ordered and int(np.isfinite(y).sum()) >= CURVE
-    options: dict[str, Any] = {
-        "color": style.colour,
-        "zorder": 3,
-        "clip_on": False,
-        "transform": side.transform(axes, joined),
-    }
+    options: dict[str, Any] = {"color": style.colour, "zorder": 3, "clip_on": False}
+    options["transform"] = side.transform(axes, joined)
     if joined:
         axes.fill_between(x, low, high, color=style.colour, alpha=BAND, linewidth=0, transform=options["transform"])
         axes.plot(x, y, linestyle=style.line, **marked(style, size), **options)
@@ -146,7 +142,12 @@ def horizontal(axes: Axes, row: pd.Series, style: Look, shown: Quantity) -> None
 
 
 def reference_line(axes: Axes, rows: pd.DataFrame, shown: Quantity) -> None:
-    """Draw the chance baseline (column reference) where there is one; values no better than it are shaded."""
+    """Draw the chance baseline (column reference) where there is one; values no better than it are shaded.
+
+    A quantity that may be negative has a line at 0.
+    """
+    if shown.low < 0:
+        axes.axhline(0.0, **REFERENCE, zorder=1)
     if not has_reference(rows):
         return
     level = float(rows["reference"].mean())

@@ -69,8 +69,7 @@ def allocate(proposed: Mapping[K, Look]) -> dict[K, Look]:
     own = [look.colour for look in proposed.values() if look != ANY]
     for look in proposed.values():
         colour = _free_colour(look, [one.colour for one in taken], own)
-        chosen = _free_shape(replace(look, colour=colour), taken)
-        taken.append(chosen)
+        taken.append(_free_shape(replace(look, colour=colour), taken))
     return dict(zip(proposed, taken, strict=True))
 
 
@@ -137,20 +136,10 @@ def _oklab(colour: str) -> tuple[float, ...]:
     return tuple(TO_LAB @ np.cbrt(TO_CONES @ linear))
 
 
-TO_CONES = np.array(
-    [
-        [0.4122214708, 0.5363325363, 0.0514459929],
-        [0.2119034982, 0.6806995451, 0.1073969566],
-        [0.0883024619, 0.2817188376, 0.6299787005],
-    ]
-)
-TO_LAB = np.array(
-    [
-        [0.2104542553, 0.7936177850, -0.0040720468],
-        [1.9779984951, -2.4285922050, 0.4505937099],
-        [0.0259040371, 0.7827717662, -0.8086757660],
-    ]
-)
+TO_CONES = np.array([[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
+                     [0.0883024619, 0.2817188376, 0.6299787005]])  # fmt: skip
+TO_LAB = np.array([[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050, 0.4505937099],
+                   [0.0259040371, 0.7827717662, -0.8086757660]])  # fmt: skip
 
 
 def looks_of_values(values: Sequence[str]) -> dict[str, Look]:
@@ -165,12 +154,8 @@ def looks_of_values(values: Sequence[str]) -> dict[str, Look]:
 
 def looks_of_classes(classes: Sequence[int]) -> dict[int, Look]:
     """Return looks for classes: a colour for each while there are any, and another marker where a colour repeats."""
-    size = len(COLOURS_OF_CLASSES)
+    size, shapes = len(COLOURS_OF_CLASSES), len(MARKERS_OF_VALUES)
     return {
-        name: Look(
-            COLOURS_OF_CLASSES[place % size],
-            MARKERS_OF_VALUES[(place + 4 * (place // size)) % len(MARKERS_OF_VALUES)],
-            "",
-        )
+        name: Look(COLOURS_OF_CLASSES[place % size], MARKERS_OF_VALUES[(place + 4 * (place // size)) % shapes], "")
         for place, name in enumerate(classes)
     }

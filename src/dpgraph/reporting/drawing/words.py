@@ -54,9 +54,12 @@ def guarantees(points: pd.DataFrame, budgets: bool = True) -> list[str]:
 
 
 def delta(points: pd.DataFrame) -> list[str]:
-    """Return a sentence with the values of delta; empty without privacy."""
-    found = deltas(points["delta"]) if "delta" in points else []
-    return [f"δ = {', '.join(found)}."] if found else []
+    """Return a sentence with the values of delta, by data set where they differ; empty without privacy."""
+    rows = points.groupby("task_label", sort=False)["delta"] if "delta" in points else ()
+    known = {str(label): ", ".join(found) for label, values in rows if (found := deltas(values))}
+    if len(set(known.values())) > 1:
+        return [f"δ: {'; '.join(f'{label} {found}' for label, found in known.items())}."]
+    return [f"δ = {found}." for found in list(known.values())[:1]]
 
 
 def methods_budgets(points: pd.DataFrame) -> list[str]:
@@ -88,8 +91,11 @@ def uncertainty(points: pd.DataFrame) -> list[str]:
     if seeds == [1]:
         lines = ["One seed each, so no interval."]
     elif seeds:
-        over = f"{seeds[0]}" + (f" to {seeds[-1]}" if len(seeds) > 1 else "") + " seeds"
-        lines = [f"Bars and shades: 95 % confidence interval of the mean over {over}."]
+        more = [count for count in seeds if count > 1]
+        over = f"{more[0]}" + (f" to {more[-1]}" if len(more) > 1 else "") + " seeds"
+        lines = [
+            f"Bars and shades: 95 % confidence interval of the mean over {over}{'; one seed: none' * (1 in seeds)}."
+        ]
     printed = points[points["source"] != "ours"]
     if not printed.empty:
         places = ", ".join(sorted({source.removeprefix("paper's ") for source in printed["source"]}))

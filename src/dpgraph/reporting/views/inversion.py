@@ -44,13 +44,18 @@ def inversion_rows(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
         outcome = known.outcome(entry, metric)
         told = entry.cell.inversion  # type: ignore[attr-defined]
         head = described(entry, outcome) | {"value": of_entry(entry, "value")["value"], "attack": told.attack}
-        rows.append(head | {"class_id": MEAN} | _means(entry, outcome, known) | _published_distance(math.nan))
+        rows.append(head | {"class_id": MEAN} | _means(entry, outcome, known) | {"distance_published": math.nan})
         printed = paper_class_values(plan.experiments[entry.paper], entry, metric)
         by_class = known.by_class(entry, BY_CLASS + metric)
         for number in sorted({*map(int, by_class), *printed}):
             values = by_class[number].dropna() if number in by_class else pd.Series(dtype=float)
             own = EntryResult("ok", "", values, metric=metric)
-            rows.append(head | {"class_id": number} | _distance(own) | _published_distance(printed.get(number)))
+            rows.append(
+                head
+                | {"class_id": number}
+                | _distance(own)
+                | {"distance_published": float(printed.get(number, math.nan))}
+            )
     return pd.DataFrame(rows)
 
 
@@ -64,10 +69,6 @@ def _means(entry: Entry, outcome: EntryResult, known: Results) -> dict[str, floa
 def _distance(outcome: EntryResult) -> dict[str, float]:
     summary = outcome.summary()
     return {"distance": summary.mean, **{name: value for name, value in summary.columns.items() if name != "mean"}}
-
-
-def _published_distance(text: str | float | None) -> dict[str, float]:
-    return {"distance_published": math.nan if text is None else float(text)}
 
 
 CLASSES_WITH_COLUMN = 10  # with a column each
@@ -159,7 +160,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     tasks = plan.tasks_of(artefact_id)
     panels = [(task, place) for task in tasks for place in _places(points[points["task"] == task])]
     handles = marks.method_handles(points, looks, line=False)
-    titles = [f"{tasks[task][0].label}, {_title(place)}" for task, place in panels]
+    names = [ORDINALS[min(int(place), len(ORDINALS)) - 1] for _, place in panels]
+    titles = [f"{tasks[task][0].label}, {name} ε of each method" for (task, _), name in zip(panels, names)]
     figure, grid, width = canvas.panelled(titles, handles, plan.suite.demonstration, "class", shown.label)
     for axes, (task, place) in zip(grid, panels, strict=True):
         rows = points[(points["task"] == task) & (points["class_id"] != MEAN) & points["mean"].notna()]
@@ -179,7 +181,3 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
 
 def _places(points: pd.DataFrame) -> list[float]:
     return sorted(points["place"].dropna().unique()) or [1.0]
-
-
-def _title(place: float) -> str:
-    return f"{ORDINALS[min(int(place), len(ORDINALS)) - 1]} ε of each method"

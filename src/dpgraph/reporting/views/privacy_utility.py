@@ -21,14 +21,13 @@ from dpgraph.reporting.artefacts import of_entry, own_point
 from dpgraph.reporting.chance import chance_columns, shown_as
 from dpgraph.reporting.drawing import canvas, lines, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
-from dpgraph.reporting.drawing.epsilon_axis import epsilon_axis
+from dpgraph.reporting.drawing.epsilon_axis import epsilon_axis, is_wide
 from dpgraph.reporting.drawing.palette import dashed, looks_of_methods, looks_of_values
 from dpgraph.reporting.formats import printed_place, significant
 from dpgraph.reporting.paper_values import epsilon_limit, paper_values
 from dpgraph.reporting.quantities import Quantity
 from dpgraph.reporting.results import PRIVACY, Results
 
-RELEASE = "epsilon_release"  # column: epsilon_pr, where the artefact has an axis of it
 ENTRY_COLUMNS = ("paper", "artefact", "task", "task_label", "method", "label", "value", "variant", "epsilon_target")
 POINT_COLUMNS = [
     *ENTRY_COLUMNS[:-1], "source", "epsilon_target", "step", "mean", "std", "ci_low", "ci_high", "n", *PRIVACY,
@@ -42,7 +41,7 @@ def privacy_utility_points(plan: Plan, artefact_id: str, results: pd.DataFrame |
     An artefact along training has a row per evaluation of a private entry, at the epsilons of the steps so far; `step`
     is missing where there is one row per entry. Both epsilons are inf without privacy and missing without a guarantee.
     Shares are in percent. A number that the paper prints several times appears once, at the first method of the
-    artefact that it belongs to. A release axis adds the column `epsilon_release`, chance those of `reporting.chance`.
+    artefact that it belongs to. Chance adds the columns of `reporting.chance`.
     """
     known, artefact, entries = Results.of(results), plan.artefacts[artefact_id], plan.entries_of(artefact_id)
     tested = chance_columns(entries, known, artefact.metric) if artefact.chance else [{}] * len(entries)
@@ -52,25 +51,16 @@ def privacy_utility_points(plan: Plan, artefact_id: str, results: pd.DataFrame |
         rows += [*own, *_paper_points(plan, entry, own[0])]
     more = [name for name in ("reference", "p_chance", "above_chance") if any(name in row for row in rows)]
     points = pd.DataFrame(rows, columns=[*POINT_COLUMNS, *more])
-    if artefact.release_axis is not None:
-        points[RELEASE] = released(points, artefact.release_axis)
     repeated = points[points["source"] != "ours"].duplicated(["task", "value", "eps_published", "mean", "std"])
     return points.drop(index=repeated[repeated].index).reset_index(drop=True)
-
-
-def released(points: pd.DataFrame, axis: ReleaseAxis) -> pd.Series:
-    """Return epsilon_pr of each point in units of the axis, computed from its target; nan for printed numbers."""
-    epsilon = points["epsilon_target"].where(points["source"] == "ours")
-    return (axis.factor * epsilon - axis.training_epsilon).where(points["variant"] != "none", math.inf)
 
 
 def _own_points(plan: Plan, entry: Entry, results: Results) -> list[dict[str, Any]]:
     artefact = plan.artefacts[entry.artefact]
     reference = results.reference(entry, artefact.metric)
-    if artefact.along_training and entry.cell.privacy is not None:
-        reached = results.along_training(entry, artefact.metric)
-        if reached:
-            return [own_point(entry, step, outcome) | reference for step, outcome in reached]
+    along = artefact.along_training and entry.cell.privacy is not None
+    if along and (reached := results.along_training(entry, artefact.metric)):
+        return [own_point(entry, step, outcome) | reference for step, outcome in reached]
     return [own_point(entry, math.nan, results.outcome(entry, artefact.metric)) | reference]
 
 
@@ -90,9 +80,8 @@ def _paper_points(plan: Plan, entry: Entry, own: dict[str, Any]) -> list[dict[st
             "eps_rigorous": math.nan if private else math.inf,
             **{name: own[name] for name in ("relation_published", "scope_published")},
             **dict.fromkeys(("relation_rigorous", "scope_rigorous"), "none"),
-            **dict.fromkeys(("published_unmet", "uncovered"), ""),
+            **dict.fromkeys(("published_unmet", "uncovered", "reason"), ""),
             "status": "printed",
-            "reason": "",
         }
         for value in printed
     ]
@@ -163,20 +152,19 @@ class Spot:
 
 
 def modes_of(plan: Plan, artefact_id: str) -> tuple[str, ...]:
-    """Return the epsilons that have a panel."""
-    return MODES[:1] if plan.artefacts[artefact_id].proved_only else MODES
+    """Return the epsilons that have a panel; what a release costs is claimed."""
+    artefact = plan.artefacts[artefact_id]
+    return MODES[artefact.release_axis is not None : 1 if artefact.proved_only else 2]
 
 
 def method_labels(points: pd.DataFrame, modes: tuple[str, ...] = MODES) -> dict[str, str]:
-    """Return labels by method; that of a private method says which epsilon it lacks, or has as 0."""
+    """Return labels by method; that of a private method says which epsilon it has as 0."""
     labels = {}
     for method, rows in points[points["source"] == "ours"].groupby("method", sort=False):
         text = str(rows["label"].iloc[0])
         good = rows[rows["status"] == "ok"]
         if rows["variant"].iloc[0] != "none" and not good.empty:
             text += max(map(protection.mark, good.to_dict("records")))
-            lacking = [mode for mode in modes if good[f"eps_{mode}"].isna().all()]
-            text += "".join(f"; {MODE_NAMES[mode]}\xa0ε:\xa0none" for mode in lacking)
             text += "".join(f"; {MODE_NAMES[mode]}\xa0ε:\xa00" for mode in modes if (good[f"eps_{mode}"] == 0).all())
         labels[str(method)] = words.label(text)
     return labels
@@ -197,7 +185,8 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     artefact = plan.artefacts[artefact_id]
     modes = modes_of(plan, artefact_id)
     entries, placed = plan.entries_of(artefact_id), drawable(every, modes)
-    chosen = [one.method_id for one in entries] if artefact.sweep else lines.chosen_methods(entries, placed, lines.MOST)
+    swept = len({one.value for one in entries}) > 1  # lines are values, then, and methods have panels
+    chosen = [one.method_id for one in entries] if swept else lines.chosen_methods(entries, placed, lines.MOST)
     points = every[every["method"].isin(chosen)]
     axis, ours = artefact.release_axis, points[points["source"] == "ours"]
     style, shown = Style.from_points(plan, artefact_id, points), shown_as(artefact)
@@ -205,16 +194,14 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     along = bool(points["step"].notna().any())
     runs = points[(points["variant"] != "none") & points["mean"].notna()]
     most = runs.groupby(["task", "method", "value", "epsilon_target"][: 3 + along], dropna=False).size().max()
-    handles = {
-        **style.handles(drawable(points, modes), joined=bool(most >= marks.CURVE)),
-        **marks.reference_handle(points, shown),
-    }
+    seen = pd.concat([drawable(one.points, one.modes) for one in places] or [points[:0]])
+    handles = {**style.handles(seen, joined=bool(most >= marks.CURVE)), **marks.reference_handle(seen, shown)}
+    wide = any(is_wide(*_on_axis(one.points, mode)) for one in places for mode in one.modes)
     figure, grid, width = canvas.panels([max(len(one.modes), 1) for one in places] or [1], handles)
     for axes_of, one in zip(grid, places):
         for axes, mode in zip(axes_of, one.modes):
-            column = f"eps_{mode}" if axis is None else RELEASE
-            _panel(axes, one.points, column, style, shown, width / len(one.modes) - EDGE, mode == one.modes[-1])
-            name = f"{MODE_NAMES[mode]} ε" if axis is None else "claimed ε$_{pr}$"
+            _panel(axes, one.points, mode, style, shown, width / len(one.modes) - EDGE, mode == one.modes[-1], wide)
+            name = f"{MODE_NAMES[mode]} ε" if axis is None else "total claimed ε, of release and training"
             kinds = list(protection.kinds(ours, mode))
             axes.set_xlabel(f"{name}\n{'relations differ' if len(kinds) > 1 else ''.join(kinds)}".rstrip(), fontsize=7)
         canvas.y_label(axes_of[0], shown.label)
@@ -222,7 +209,8 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
         canvas.panel_title(axes_of[0], one.title, plan.suite.demonstration, width)
     if not places:
         canvas.no_results(grid[0][0])
-    about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty), *_about(style, axis, places)]
+    about = [remark, artefact.caption, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
+    about += [*_about(style, axis, places), *_lacking(seen, MODES[: 1 if artefact.proved_only else 2])]
     return Drawn(figure, every, words.described(every, *about, *lines.left_out(placed, chosen), budgets=False))
 
 
@@ -234,10 +222,13 @@ def drawable(points: pd.DataFrame, modes: Sequence[str] = MODES) -> pd.DataFrame
 
 def _about(style: Style, axis: ReleaseAxis | None, places: list[Spot]) -> list[str]:
     lines = [f"{style.label}."] if style.label and not style.values else []
-    if axis is not None:
-        fixed = f"ε_pr is the budget of the release, at a fixed ε_sgd = {significant(axis.training_epsilon)}"
-        after = "" if axis.factor == 1 else f"; both are after the factor q′ = {significant(axis.factor)}"
-        lines.append(f"{fixed}{after}.")
+    if axis is not None and places:
+        totals = np.unique(pd.concat([one.points["epsilon_target"] for one in places]).dropna())
+        stated = _listed(axis.factor * totals)
+        parts = f"ε_sgd = {significant(axis.training_epsilon)}, ε_pr = "
+        parts += _listed(axis.factor * totals - axis.training_epsilon)
+        after = "" if axis.factor == 1 else f" ({stated} after the factor q′ = {significant(axis.factor)})"
+        lines.append(f"Total claimed ε = {_listed(totals)}{after}: {parts}.")
     one_sided = [one.title for one in places if one.modes == [MODES[0]]]
     if axis is None and one_sided and len(one_sided) < len(places):
         lines.append(f"No claimed ε, so no panel of it: {', '.join(one_sided)}.")
@@ -246,12 +237,24 @@ def _about(style: Style, axis: ReleaseAxis | None, places: list[Spot]) -> list[s
         zero = any((one.points["eps_rigorous"] == 0).any() for one in places if one.title in missing)
         why = "No run has a proved ε above 0" if zero else "No run has a proved ε"
         lines.append(f"{why}, so no panel of proved ε: {', '.join(missing)}.")
-    return [*lines, "Marks at one ε stand side by side."]
+    return [*lines, *["Marks at one ε stand side by side."] * bool(places)]
+
+
+def _listed(values: np.ndarray) -> str:
+    return " and ".join(", ".join(map(significant, values)).rsplit(", ", 1))
+
+
+def _lacking(points: pd.DataFrame, modes: Sequence[str]) -> list[str]:
+    """Return a sentence for each epsilon that drawn private methods lack."""
+    private = points[(points["variant"] != "none") & (points["source"] == "ours")]
+    known = private.groupby("label", sort=False)[[f"eps_{mode}" for mode in modes]].count()
+    lacking = {mode: list(known.index[known[f"eps_{mode}"] == 0]) for mode in modes}
+    return [f"No {MODE_NAMES[mode]} ε: {', '.join(labels)}." for mode, labels in lacking.items() if labels]
 
 
 def _places(plan: Plan, artefact_id: str, points: pd.DataFrame, style: Style) -> tuple[list[Spot], list[str]]:
     """Return the places with results, and the titles of those without."""
-    axis = plan.artefacts[artefact_id].release_axis
+    shown = modes_of(plan, artefact_id)
     places, empty = [], []
     for task_id, (task, _) in plan.tasks_of(artefact_id).items():
         of_task = points[points["task"] == task_id]
@@ -263,34 +266,35 @@ def _places(plan: Plan, artefact_id: str, points: pd.DataFrame, style: Style) ->
             ]
         for title, rows in parts:
             private = rows[(rows["variant"] != "none") & rows["mean"].notna()]
-            modes = [
-                mode
-                for mode in modes_of(plan, artefact_id)
-                if (np.isfinite(private[f"eps_{mode}"]) & (private[f"eps_{mode}"] > 0)).any()  # 0 has no place
-            ]
-            modes = modes[:1] and [MODES[1]] if axis is not None else modes
+            # 0 has no place
+            modes = [mode for mode in shown if private[f"eps_{mode}"].between(0, math.inf, "neither").any()]
             if rows["mean"].isna().all():
                 empty.append(title)
             else:
-                places.append(Spot(title, rows, modes or [MODES[0] if axis is None else MODES[1]]))
+                places.append(Spot(title, rows, modes or [shown[0]]))
     return places, empty
 
 
+def _on_axis(points: pd.DataFrame, mode: str) -> tuple[pd.Series, pd.Series]:
+    """Return the targets of a panel, and the epsilons of its points."""
+    private = points[points["variant"] != "none"]
+    return private["epsilon_target"], private.loc[private["mean"].notna(), f"eps_{mode}"]
+
+
 def _panel(
-    axes: Axes, points: pd.DataFrame, column: str, style: Style, shown: Quantity, width: float, last: bool
+    axes: Axes, points: pd.DataFrame, mode: str, style: Style, shown: Quantity, width: float, last: bool, wide: bool
 ) -> None:
+    column = f"eps_{mode}"
     axes.margins(y=0.09)
     marks.reference_line(axes, points, shown)
     drawn = points[points["mean"].notna() & ((points["variant"] == "none") | np.isfinite(points[column]))]
-    private = drawn[drawn["variant"] != "none"]
     ours = drawn[drawn["source"] == "ours"]
     flat = {  # without privacy, or with an epsilon of 0, which is within every budget
         key: rows["variant"].iloc[0] == "none" or bool((rows[column] == 0).all())
         for key, rows in ours.groupby(["method", "value"], sort=False)
     }
     curves = [key for key, is_flat in flat.items() if not is_flat]
-    targets = points.loc[points["variant"] != "none", column if column == RELEASE else "epsilon_target"]
-    gap = epsilon_axis(axes, targets, private[column], width, marks.margin(len(curves)))
+    gap = epsilon_axis(axes, *_on_axis(points, mode), width, marks.margin(len(curves)), wide)
     for key, rows in ours.groupby(["method", "value"], sort=False):
         look = style.look(*map(str, key))
         if flat[key]:
@@ -301,8 +305,7 @@ def _panel(
         side = marks.ALONE if along else marks.Slot(curves.index(key), len(curves), gap)
         for _, run in rows.groupby("epsilon_target", dropna=False) if along else [(None, rows)]:
             run = run.sort_values(column)
-            x = run[column].to_numpy(float)
-            marks.curve(axes, x, run, look, shown, side, size=SMALL if along else marks.SIZE)
+            marks.curve(axes, run[column], run, look, shown, side, size=SMALL if along else marks.SIZE)
     for key, rows in drawn[drawn["source"] != "ours"].groupby(["method", "value"], sort=False):
         look = style.look(*map(str, key))
         std, y = rows["std"].fillna(0.0).to_numpy(float), rows["mean"].to_numpy(float)

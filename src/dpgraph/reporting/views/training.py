@@ -9,9 +9,10 @@ import pandas as pd
 from dpgraph.engine.methods.looks import DASHED
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
-from dpgraph.reporting.artefacts import described, of_entry, own_point
+from dpgraph.reporting.artefacts import described, own_point
 from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
+from dpgraph.reporting.drawing.epsilon_axis import tick
 from dpgraph.reporting.drawing.facets import facets, laid_out, share_y
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.quantities import quantity
@@ -64,7 +65,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
             if told.spline and (fitted := spline(steps, part["mean"].to_numpy(float))) is not None:
                 axes.plot(*fitted, color=SPLINE, linewidth=1.5)
     share_y(chosen, grid)
-    about = [f"Dashes: {quantity(told.second_metric).label}."] if told.second_metric else []
+    about = [told.caption, f"Dashes: {quantity(told.second_metric).label}." if told.second_metric else ""]
     about += [f"Red: a smoothing spline through the means of at least {LEAST} evaluations."] if told.spline else []
     about += [*splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
     return Drawn(figure, points, words.described(points, *about))
@@ -74,23 +75,33 @@ ACCURACY = "accuracy/test"
 
 
 def draw_matched(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
-    """Draw a panel per task; runs of a method are joined in the order of their accuracy."""
-    points = matched_points(plan, artefact_id, results)
-    looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
-    tasks = plan.tasks_of(artefact_id)
-    handles = {**marks.method_handles(points, looks), **marks.reference_handle(points, shown)}
-    titles = [task.label for task, _ in tasks.values()]
-    figure, grid, _ = canvas.panelled(titles, handles, plan.suite.demonstration, "test accuracy (%)", shown.label)
-    for axes, task_id in zip(grid, tasks, strict=True):
-        rows = points[(points["task"] == task_id) & points["mean"].notna() & points["accuracy_mean"].notna()]
-        if rows.empty:
-            canvas.no_results(axes)
-            continue
+    """Draw a panel per task and attack; runs of a method are marks with their target epsilon."""
+    points, told = matched_points(plan, artefact_id, results), plan.artefacts[artefact_id]
+    attack, shown = points["attack"], quantity(told.metric)
+    several = attack.nunique() > 1  # then panels name it, and labels of methods do not
+    names = [name.removesuffix(f", {one}") if several else name for name, one in zip(points["label"], attack)]
+    drawn = points.assign(method=names, label=names)[points["mean"].notna() & points["accuracy_mean"].notna()]
+    of_methods = looks_of_methods(plan.entries_of(artefact_id))
+    looks = {name: of_methods[method] for name, method in reversed([*zip(names, points["method"])])}
+    panels = {
+        f"{task}, {one} attack" if several else str(task): rows
+        for (task, one), rows in drawn.groupby(["task_label", "attack"], sort=False)
+    }
+    handles = {**marks.method_handles(drawn, looks, line=False), **marks.reference_handle(drawn, shown)}
+    figure, grid, _ = canvas.panelled([*panels], handles, plan.suite.demonstration, "test accuracy (%)", shown.label)
+    for axes, rows in zip(grid, panels.values()):
         marks.reference_line(axes, rows, shown)
-        for method, part in rows.groupby("method", sort=False):
-            part = part.sort_values("accuracy_mean")
-            marks.curve(axes, part["accuracy_mean"].to_numpy(float), part, looks[str(method)], shown)
-    return Drawn(figure, points, words.described(points, *splits.fixed(plan, artefact_id)))
+        axes.margins(0.12)
+        for name, part in rows.groupby("method", sort=False):
+            x, y, style = part["accuracy_mean"].to_numpy(float), part["mean"].to_numpy(float), looks[str(name)]
+            marks.curve(axes, x, part, style, shown, ordered=False)
+            ends = [x - part["accuracy_ci_low"], part["accuracy_ci_high"] - x]
+            axes.errorbar(x, y, xerr=np.nan_to_num(ends), fmt="", linestyle="", ecolor=style.colour, elinewidth=0.9)
+            for target, *place in part[["epsilon_target", "accuracy_mean", "mean"]].dropna().to_numpy():
+                axes.annotate(tick(target), place, (4, 4), textcoords="offset points", fontsize=6)
+    canvas.share_y(grid[: canvas.ACROSS if several else 1])
+    numbers = "Numbers at marks: target ε." * bool(drawn["epsilon_target"].any())
+    return Drawn(figure, points, words.described(points, told.caption, numbers, *splits.fixed(plan, artefact_id)))
 
 
 def matched_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> pd.DataFrame:
@@ -98,7 +109,8 @@ def matched_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -
     known, metric, rows = Results.of(results), plan.artefacts[artefact_id].metric, []
     for entry in plan.entries_of(artefact_id):
         outcome, accuracy = known.outcome(entry, metric), known.outcome(entry, ACCURACY).summary()
-        row = described(entry, outcome) | {"value": of_entry(entry, "value")["value"], "source": "ours"}
+        row = described(entry, outcome) | {"value": entry.value or "", "source": "ours"}
+        row["attack"] = getattr(getattr(entry.cell, "inversion", None), "attack", "")
         row |= outcome.summary().columns | {f"accuracy_{name}": value for name, value in accuracy.columns.items()}
         rows.append(row | known.reference(entry, metric))
     return pd.DataFrame(rows)

@@ -232,16 +232,14 @@ def membership_table(made: list[Attack]) -> pd.DataFrame:
     """Return one row per attack: mean and sample std over seeds of each measure, and its bound (nan: none)."""
     rows = []
     for one in made:
-        row = _head(one)
-        row["members"] = one.seeds[0].members if one.seeds else 0
-        row["others"] = one.seeds[0].others if one.seeds else 0
+        sizes = {name: getattr(one.seeds[0], name) if one.seeds else 0 for name in ("members", "others")}
+        row = _head(one) | sizes
         for name, values in measures(one).items():
             row |= over_seeds(name, values)
         row["advantage_by_chance"] = one.chance if one.seeds else math.nan
         limits = bounds(one.bound)
         row |= {f"{name}_bound": limits.get(name, math.nan) for name in measures(one)}
-        row["bound_epsilon"] = math.nan if one.bound is None else one.bound.epsilon
-        row["bound_delta"] = math.nan if one.bound is None else one.bound.delta
+        row |= {f"bound_{name}": getattr(one.bound, name, math.nan) for name in ("epsilon", "delta")}
         rows.append(row)
     return pd.DataFrame(rows)
 
@@ -263,7 +261,5 @@ def bounds(bound: Bound | None) -> dict[str, float]:
     """Return the bounds of the measures by name; empty without a bound."""
     if bound is None:
         return {}
-    at_rates = bound.tpr(np.array(RATES))
-    return {"auc": bound.auc, "advantage": bound.advantage} | {
-        f"tpr_at_{rate:g}": float(value) for rate, value in zip(RATES, at_rates)
-    }
+    at_rates = {f"tpr_at_{rate:g}": float(value) for rate, value in zip(RATES, bound.tpr(np.array(RATES)))}
+    return {"auc": bound.auc, "advantage": bound.advantage} | at_rates

@@ -1,6 +1,7 @@
 """Tables and figures of membership inference: measures of both attacks, ROC curves, and bounds of the proved ε."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,6 @@ from dpgraph.reporting.views.membership.attacks import (
     RATES,
     SCORES,
     Attack,
-    Bound,
     attacks,
     budget_steps,
     membership_points,
@@ -62,8 +62,7 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
         display.EPSILON_REMARK,
         *protection.remarks(table),
     ]
-    title = heading(plan, artefact_id)
-    return MadeTable(table, Table(title, COLUMNS, blocks, notes.texts, remarks, text_columns=2))
+    return MadeTable(table, Table(heading(plan, artefact_id), COLUMNS, blocks, notes.texts, remarks, text_columns=2))
 
 
 def _title(part: pd.DataFrame) -> str:
@@ -102,10 +101,9 @@ def _measure(row: dict, name: str) -> str:
     return f"{formats.mean_std(row[f'{name}_mean'], row[f'{name}_std'], 3)} ({text})"
 
 
-LOWEST = 1e-3  # of both axes
+FEWEST = 10  # others of a seed below the lowest FPR: the TPR at fewer rests on single records
 VISIBLE = 0.95  # TPR that a bound allows at the lowest FPR; a higher one coincides with the upper edge
 MARKS = 20  # points of a curve between two marks
-FORBIDDEN = "#8A8A8A"
 HEIGHT = 2.5  # inches
 
 
@@ -120,8 +118,8 @@ class Panel:
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     """Draw a row per task and target epsilon, a panel per attack.
 
-    Curves are mean TPR over seeds at fixed FPR, from the smallest FPR that the candidates resolve. Rates that the
-    bounds of the panel's runs exclude are shaded.
+    Curves are mean TPR over seeds at fixed FPR, from the FPR of `FEWEST` others on. Rates that the bound of a run of
+    the panel excludes are shaded in its colour.
     """
     made = attacks(plan, artefact_id, results)
     looks = looks_of_methods(plan.entries_of(artefact_id))
@@ -129,8 +127,9 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     handles: dict[str, Artist] = {
         words.label(one.entry.method.label): marks.sample(looks[one.entry.method_id]) for one in made
     }
-    if any(_visible(panel.attacks) for panel in chosen):
-        handles["excluded by proved ε"] = Patch(facecolor=FORBIDDEN, alpha=SHADE, linewidth=0)
+    for one in (one for panel in chosen for one in _visible(panel.attacks)):
+        style = {"facecolor": looks[one.entry.method_id].colour, "alpha": SHADE, "linewidth": 0}
+        handles[words.label(f"excluded for {one.entry.method.label}")] = Patch(**style)
     handles["guessing"] = Line2D([], [], **GUESSING)
     figure, grid, _ = canvas.panelled(
         [panel.title for panel in chosen], handles, plan.suite.demonstration,
@@ -152,12 +151,9 @@ def _chosen(made: list[Attack]) -> list[Panel]:
         of_task = [one for one in made if one.entry.task_id == task]
         targets = sorted({one.entry.target_epsilon for one in of_task if one.entry.target_epsilon is not None})
         for target in (*targets,) or (None,):
+            measured = [one for one in of_task if one.seeds and one.entry.target_epsilon in (None, target)]
             for score, name in SCORES.items():
-                own = [
-                    one
-                    for one in of_task
-                    if one.seeds and one.score == score and one.entry.target_epsilon in (None, target)
-                ]
+                own = [one for one in measured if one.score == score]
                 at = f", ε\xa0=\xa0{significant(target)}" if target is not None and len(targets) > 1 else ""
                 if any(one.entry.target_epsilon == target for one in own):
                     panels.append(Panel(f"{own[0].entry.suite_task.label}{at}: {name}", own))
@@ -168,14 +164,14 @@ def _caption(made: list[Attack], chosen: list[Panel]) -> list[str]:
     seeds = sorted({len(one.seeds) for one in made if one.seeds})
     over = f" over {' or '.join(map(str, seeds))} seeds" if seeds else ""
     rows = described_rows(made)
-    lines = [f"Mean TPR{over} at fixed FPR.", WHAT, *words.methods_budgets(rows), *protection.caption(rows)]
-    limits = dict.fromkeys(name for panel in chosen for name in _visible(panel.attacks))
+    lines = [
+        f"Mean TPR{over} at fixed FPR, from the FPR of {FEWEST} others of a seed on: below it a few records decide.",
+        WHAT, *words.methods_budgets(rows), *_elsewhere(chosen), *protection.caption(rows),
+    ]  # fmt: skip
+    limits = dict.fromkeys(_limit(one) for panel in chosen for one in _visible(panel.attacks))
     if limits:
-        named = "; ".join(limits)
-        lines.append(
-            f"Shaded: excluded by the bounds of proved ε (node-null) {named}; larger ε allow all that is drawn."
-        )
-        lines.append(BOUND)
+        own = f"Shaded in a method’s colour: what its own proved ε (node-null) excludes: {'; '.join(limits)}. "
+        lines += [f"{own}It binds no other method; larger ε allow all that is drawn.", BOUND]
     elif any(one.bound is not None for one in made):
         lines.append("No area is shaded, since the proved ε of all runs allow all that is drawn.")
     missing = dict.fromkeys((one.score, one.reason) for one in made if not one.seeds)
@@ -186,21 +182,31 @@ def _caption(made: list[Attack], chosen: list[Panel]) -> list[str]:
     return lines
 
 
+def _elsewhere(chosen: list[Panel]) -> list[str]:
+    """Return sentences on private methods that have results at some targets only."""
+    runs = [one.entry for panel in chosen for one in panel.attacks if one.entry.target_epsilon is not None]
+    pairs = dict.fromkeys((run.method.label, run.target_epsilon) for run in runs)
+    most = max(Counter(label for label, _ in pairs).values(), default=0)
+    where = {label: [significant(at) for name, at in pairs if name == label] for label, _ in pairs}
+    some = {label: " and ".join(own) for label, own in where.items() if len(own) < most}
+    return [f"{label}: run at ε = {own} only, so without a curve elsewhere." for label, own in some.items()]
+
+
 def _panel(axes: Axes, drawn: list[Attack], looks: Mapping[str, Look]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g} %"))
     axes.grid(True, which="major", axis="both")
-    low = max(LOWEST, min(1 / one.seeds[0].others for one in drawn))
+    low = _lowest(drawn)
     axes.set_xlim(low, 1)
-    axes.set_ylim(low, 1.12)
+    axes.set_ylim(min(low, *(1 / sum(seed.members for seed in one.seeds) for one in drawn)), 1.12)
     axes.plot([low, 1], [low, 1], **GUESSING, zorder=1)
-    for bound in _visible(drawn).values():
-        _forbidden(axes, bound, low)
+    for one in _visible(drawn):
+        _forbidden(axes, one, low, looks[one.entry.method_id].colour)
     for number, one in enumerate(drawn):
         style = looks[one.entry.method_id]
-        kept = one.seeds[0].others * GRID >= 1
+        kept = low <= GRID
         tpr = np.where(one.mean_tpr[kept] > 0, one.mean_tpr[kept], np.nan)
         places = (number * MARKS // len(drawn), MARKS)  # marks of curves that coincide are side by side
         axes.plot(
@@ -209,18 +215,23 @@ def _panel(axes: Axes, drawn: list[Attack], looks: Mapping[str, Look]) -> None:
         )  # fmt: skip
 
 
-def _visible(drawn: list[Attack]) -> dict[str, Bound]:
-    """Return distinct bounds that exclude visible rates, the smallest first, by their proved epsilon."""
-    distinct: dict[str, Bound] = {}
-    for one in drawn:
-        if one.bound is not None and one.bound.tpr(np.array([LOWEST]))[0] < VISIBLE:
-            times = "2 · " if budget_steps(one.entry.cell) == 2 else ""
-            distinct.setdefault(f"{times}{epsilon(one.outcome.guarantee.rigorous.epsilon)}", one.bound)
-    return dict(sorted(distinct.items(), key=lambda item: item[1].epsilon))
+def _lowest(drawn: list[Attack]) -> float:
+    return min(FEWEST / seed.others for one in drawn for seed in one.seeds)
 
 
-def _forbidden(axes: Axes, bound: Bound, low: float) -> None:
+def _visible(drawn: list[Attack]) -> list[Attack]:
+    """Return the attacks whose bound excludes visible rates."""
+    low = np.array([_lowest(drawn)])
+    return [one for one in drawn if one.bound is not None and one.bound.tpr(low)[0] < VISIBLE]
+
+
+def _limit(one: Attack) -> str:
+    times = "2 · " if budget_steps(one.entry.cell) == 2 else ""
+    return f"{one.entry.method.label} {times}{epsilon(one.outcome.guarantee.rigorous.epsilon)}"
+
+
+def _forbidden(axes: Axes, one: Attack, low: float, colour: str) -> None:
     fpr = np.geomspace(low, 1.0, 400)
-    allowed = bound.tpr(fpr)
-    axes.fill_between(fpr, allowed, 1.0, color=FORBIDDEN, alpha=SHADE, linewidth=0, zorder=0)
-    axes.plot(fpr, allowed, color=FORBIDDEN, linewidth=0.8, zorder=1)
+    allowed = one.bound.tpr(fpr)
+    axes.fill_between(fpr, allowed, 1.12, color=colour, alpha=SHADE, linewidth=0, zorder=0)
+    axes.plot(fpr, allowed, color=colour, linewidth=0.8, zorder=1)

@@ -42,6 +42,7 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     swept = {one.task for one in panels if _values(one) > 1}
     chosen = [one for one in panels if _values(one) > 1 or one.task not in swept]
     single = [one.title for one in panels if _values(one) <= 1 and one.task in swept]
+    points = points[points.index.isin([row for one in chosen for row in one.rows.index])]
     ours = points[points["source"] == "ours"]
     sizes = ours[ours["mean"].notna()].groupby(["task", "method", "epsilon_target"], dropna=False).size()
     joined = bool((sizes >= marks.CURVE).any())  # else no method has points enough for a line
@@ -51,9 +52,8 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     for axes, one in zip(grid, chosen):
         _panel(axes, one.rows, looks, shown)
     share_y(chosen, grid)
-    about = [remark, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
-    if single:
-        about.append(f"Not drawn, since one value was run: {', '.join(single)}.")
+    about = [remark, artefact.caption, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
+    about += [f"Not drawn, since one value was run: {', '.join(single)}."] * bool(single)
     return Drawn(figure, every, words.described(every, *about, *lines.left_out(placed, methods)))
 
 

@@ -77,13 +77,13 @@ def sweep_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
     printed = []
     for row, entry in zip(table.to_dict("records"), plan.entries_of(artefact_id)):
         for value in paper_values(plan.experiments[entry.paper], entry, metric):
-            own = {"source": f"paper's {printed_place(value.table)}", "status": "printed", "reason": "", "n": 0}
+            own = {"source": f"paper's {printed_place(value.table)}", "status": "printed", "n": 0}
             own |= {"mean": value.value, "std": math.nan if value.std is None else value.std}
             own |= {"ci_low": math.nan, "ci_high": math.nan}
             if row["variant"] != "none":
                 own["eps_rigorous"] = math.nan  # the paper's run has no proved epsilon
                 own |= dict.fromkeys(("relation_rigorous", "scope_rigorous"), "none")
-            own |= {"published_unmet": "", "uncovered": ""}  # these describe our run
+            own |= dict.fromkeys(("reason", "published_unmet", "uncovered"), "")  # these describe our run
             printed.append({**row, **own})
     paper = pd.DataFrame(printed, columns=table.columns).drop_duplicates(
         ["task", "value", "epsilon_target", "mean", "std"]

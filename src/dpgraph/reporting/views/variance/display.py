@@ -2,13 +2,11 @@
 
 import math
 from textwrap import fill
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from dpgraph.engine.methods.looks import BLUE, ORANGE, Look
@@ -97,7 +95,7 @@ SMALLEST_TEXT = 9  # percent; a smaller bar is too short for its number
 COLOURS = {"split": BLUE, "initialisation": ORANGE, "rest": "#BDBDBD"}
 TEXTS = {"split": "between splits", "initialisation": "between initialisations", "rest": "rest"}
 REMARK = (
-    "Left: a dot for each run, a row for each split, a colour and marker for each initialisation; tick: mean of the "
+    "Left: a mark for each run, a row for each split, a colour and marker for each initialisation; tick: mean of the "
     "split. Right: shares of the variance; rest: batches, noise and interaction; line: 95 % confidence interval of the "
     "share of splits."
 )
@@ -114,7 +112,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     drawn = {task_id: [one for one in runs if one.entry.task_id == task_id] for task_id in tasks}
     drawn = {task: own for task, own in drawn.items() if any(one.components is not None for one in own)}
     heights = [AROUND + BAND * len(own) for own in drawn.values()] or [AROUND + BAND]
-    figure, grid, width = canvas.panels([1] * 2 * len(heights), _handles(looks), heights=heights)
+    handles: dict[str, Artist] = {TEXTS[part]: Patch(facecolor=COLOURS[part], linewidth=0) for part in PARTS}
+    figure, grid, width = canvas.panels([1] * 2 * len(heights), handles if drawn else {}, heights=heights)
     for index, (task_id, own) in enumerate(drawn.items()):
         (dots,), (bars,) = grid[2 * index], grid[2 * index + 1]
         canvas.panel_title(dots, tasks[task_id][0].label, plan.suite.demonstration, width)
@@ -132,27 +131,16 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
         canvas.no_results(grid[0][0])
         grid[1][0].set_axis_off()
     empty = [task.label for task_id, (task, _) in tasks.items() if task_id not in drawn]
-    return Drawn(figure, points, _caption(first, empty))
-
-
-def _caption(first: pd.DataFrame, empty: list[str]) -> list[str]:
-    return [REMARK, *words.not_drawn(empty), *words.guarantees(first)]
-
-
-def _handles(looks: dict[int, Look]) -> dict[str, Artist]:
-    shape: dict[str, Any] = {"linestyle": "", "markeredgecolor": "white", "markeredgewidth": 0.5}
-    handles: dict[str, Artist] = {
-        f"initialisation {name + 1}": Line2D([], [], color=look.colour, marker=look.marker, **shape)
-        for name, look in looks.items()
-    }
-    bars = {TEXTS[part]: Patch(facecolor=COLOURS[part], linewidth=0) for part in PARTS}
-    return handles | bars
+    known = [one.components for own in drawn.values() for one in own if one.components is not None]
+    sizes = dict.fromkeys(f"{one.splits} splits × {one.initialisations} initialisations" for one in known)
+    about = [f"{' or '.join(sizes)}. {REMARK}"] if drawn else []
+    return Drawn(figure, points, [*about, *words.not_drawn(empty), *words.guarantees(first)])
 
 
 def _bands(axes: Axes, own: list[Crossed], named: bool = True) -> None:
     """Set a band for each method, the first one on top."""
     axes.set_ylim(len(own) - 0.5, -0.5)
-    labels = [fill(words.run_label(one.entry.method.label, one.entry.target_epsilon), 24) for one in own]
+    labels = [fill(words.run_label(one.entry.method.label, one.entry.target_epsilon), 20) for one in own]
     axes.set_yticks(range(len(own)), labels if named else [""] * len(own), fontsize=6)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
