@@ -109,7 +109,7 @@ def claims_of_all(out: Path, workflow: Path = WORKFLOW) -> tuple[pd.DataFrame, s
 
 def _draw(plan: Plan, results: pd.DataFrame, folder: Path) -> dict[str, list[str]]:
     """Draw the first figures that have a value, or need none; return their captions."""
-    known, captions = Results.of(results), {}
+    known, captions = Results.of(results), dict[str, list[str]]()
     for name in drawn(plan):
         artefact, entries = plan.artefacts[name], list(plan.entries_of(name))
         valued = not entries or any(len(known.good(one, artefact.metric)) for one in entries)

@@ -28,6 +28,7 @@ from dpgraph.reporting.views.membership.attacks import (
     RATES,
     SCORES,
     Attack,
+    Bound,
     attacks,
     budget_steps,
     membership_points,
@@ -128,8 +129,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
         words.label(one.entry.method.label): marks.sample(looks[one.entry.method_id]) for one in made
     }
     for one in (one for panel in chosen for one in _visible(panel.attacks)):
-        style = {"facecolor": looks[one.entry.method_id].colour, "alpha": SHADE, "linewidth": 0}
-        handles[words.label(f"excluded for {one.entry.method.label}")] = Patch(**style)
+        colour, name = looks[one.entry.method_id].colour, words.label(f"excluded for {one.entry.method.label}")
+        handles[name] = Patch(facecolor=colour, alpha=SHADE, linewidth=0)
     handles["guessing"] = Line2D([], [], **GUESSING)
     figure, grid, _ = canvas.panelled(
         [panel.title for panel in chosen], handles, plan.suite.demonstration,
@@ -170,8 +171,8 @@ def _caption(made: list[Attack], chosen: list[Panel]) -> list[str]:
     ]  # fmt: skip
     limits = dict.fromkeys(_limit(one) for panel in chosen for one in _visible(panel.attacks))
     if limits:
-        own = f"Shaded in a method’s colour: what its own proved ε (node-null) excludes: {'; '.join(limits)}. "
-        lines += [f"{own}It binds no other method; larger ε allow all that is drawn.", BOUND]
+        shaded = f"Shaded in a method’s colour: what its own proved ε (node-null) excludes: {'; '.join(limits)}. "
+        lines += [f"{shaded}It binds no other method; larger ε allow all that is drawn.", BOUND]
     elif any(one.bound is not None for one in made):
         lines.append("No area is shaded, since the proved ε of all runs allow all that is drawn.")
     missing = dict.fromkeys((one.score, one.reason) for one in made if not one.seeds)
@@ -184,8 +185,8 @@ def _caption(made: list[Attack], chosen: list[Panel]) -> list[str]:
 
 def _elsewhere(chosen: list[Panel]) -> list[str]:
     """Return sentences on private methods that have results at some targets only."""
-    runs = [one.entry for panel in chosen for one in panel.attacks if one.entry.target_epsilon is not None]
-    pairs = dict.fromkeys((run.method.label, run.target_epsilon) for run in runs)
+    runs = (one.entry for panel in chosen for one in panel.attacks)
+    pairs = dict.fromkeys((run.method.label, run.target_epsilon) for run in runs if run.target_epsilon is not None)
     most = max(Counter(label for label, _ in pairs).values(), default=0)
     where = {label: [significant(at) for name, at in pairs if name == label] for label, _ in pairs}
     some = {label: " and ".join(own) for label, own in where.items() if len(own) < most}
@@ -203,7 +204,8 @@ def _panel(axes: Axes, drawn: list[Attack], looks: Mapping[str, Look]) -> None:
     axes.set_ylim(min(low, *(1 / sum(seed.members for seed in one.seeds) for one in drawn)), 1.12)
     axes.plot([low, 1], [low, 1], **GUESSING, zorder=1)
     for one in _visible(drawn):
-        _forbidden(axes, one, low, looks[one.entry.method_id].colour)
+        if one.bound is not None:
+            _forbidden(axes, one.bound, low, looks[one.entry.method_id].colour)
     for number, one in enumerate(drawn):
         style = looks[one.entry.method_id]
         kept = low <= GRID
@@ -230,8 +232,8 @@ def _limit(one: Attack) -> str:
     return f"{one.entry.method.label} {times}{epsilon(one.outcome.guarantee.rigorous.epsilon)}"
 
 
-def _forbidden(axes: Axes, one: Attack, low: float, colour: str) -> None:
+def _forbidden(axes: Axes, bound: Bound, low: float, colour: str) -> None:
     fpr = np.geomspace(low, 1.0, 400)
-    allowed = one.bound.tpr(fpr)
+    allowed = bound.tpr(fpr)
     axes.fill_between(fpr, allowed, 1.12, color=colour, alpha=SHADE, linewidth=0, zorder=0)
     axes.plot(fpr, allowed, color=colour, linewidth=0.8, zorder=1)
