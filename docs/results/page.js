@@ -11,6 +11,7 @@ const HEADS = [
   ["shown", "Value (%)", "mean"], ["n", "Seeds"], ["kind", "ε is"], ["paper", "Paper"], ["cell", "Cell, commit"],
 ];
 const NUMERIC = new Set(["eps", "shown", "n"]);
+const bold = (row) => (row.best || row.tied) && !row.below;  // not what reading nothing would do as well
 let order = null;  // [column, descending]
 
 // rows of columns, which are {values}, or {texts, at} where texts repeat
@@ -52,9 +53,9 @@ function draw() {
       let text = String(row[name] ?? "");
       if (name === "eps" && row.uncovered) text += "†";
       cell.className = NUMERIC.has(name) ? "number" : name;
-      if (name === "shown" && (row.best || row.tied)) {
+      if (name === "shown" && bold(row)) {
         cell.append(Object.assign(document.createElement("strong"), {textContent: text}));
-      } else if (name === "cell" && VALUES.cells) {
+      } else if (name === "cell" && VALUES.records) {
         cell.append(Object.assign(document.createElement("a"), {textContent: text, href: `cells/${row.cell}/result.json`}));
       } else cell.textContent = text;
       if (name === "cell") {
@@ -92,7 +93,7 @@ function heads() {
 
 function csv(rows) {
   const names = ["data", "metric", "kind", "epsilon", "relation", "scope", "delta", "label", "method", "paper", "mean", "std",
-    "low", "high", "n", "best", "tied", "uncovered", "cell", "commit"];
+    "low", "high", "n", "best", "tied", "below", "uncovered", "cell", "commit"];
   const quoted = (value) => (/[",\n]/.test(value) ? `"${value.replaceAll('"', '""')}"` : value);
   return [names, ...rows.map((row) => names.map((name) => quoted(String(row[name] ?? ""))))].map((line) => line.join(",")).join("\n");
 }
@@ -103,7 +104,7 @@ const ESCAPES = {"\\": "\\textbackslash{}", "&": "\\&", "%": "\\%", "$": "\\$", 
 
 function latex(rows) {
   const safe = (text) => String(text).replace(/[\\&%$#_{}~^±∞ε†–−≤<>]/g, (character) => ESCAPES[character]);
-  const number = (row) => (row.best || row.tied ? `\\textbf{${safe(row.shown)}}` : safe(row.shown));
+  const number = (row) => (bold(row) ? `\\textbf{${safe(row.shown)}}` : safe(row.shown));
   const lines = rows.map((row) => [safe(row.topic), safe(row.eps), safe(row.promise || row.kind), safe(row.label), number(row), row.n].join(" & "));
   return ["% needs booktabs", "\\begin{tabular}{lrllrr}", "\\toprule",
     "Data & $\\varepsilon$ & Relation; scope & Method & Value (\\%) & Seeds \\\\", "\\midrule",
