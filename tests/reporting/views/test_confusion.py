@@ -111,5 +111,5 @@ def test_figure_is_the_same_on_every_run_and_says_what_is_missing(run, tmp_path)
     }
     write_figure(plan, "igamberdiev/confusion", frame, tmp_path / "c")
     write_table(plan, "igamberdiev/confused", frame, tmp_path / "none")
-    assert "not run" in (tmp_path / "none.md").read_text()
+    assert "Not run: no predictions" in (tmp_path / "none.md").read_text()
     assert confusion_points(confusions(plan, "igamberdiev/confusion", None))["status"].tolist() == ["not run"] * 2
