@@ -25,7 +25,7 @@ from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 from dpgraph.privacy.relation import PredictionInput
 from dpgraph.reporting.guarantee import Promise, RunGuarantee
-from dpgraph.reporting.ranking import promise
+from dpgraph.reporting.ranking import implies, promise
 from dpgraph.reporting.results import EntryResult
 
 Lists = list[set[int]]
@@ -305,8 +305,8 @@ def cell(privacy: dict[str, Any]) -> Any:
     )  # fmt: skip
 
 
-def test_a_cell_has_its_epsilon_and_no_ranking_with_scope_joint() -> None:
-    """Rankings hold one relation, one scope: a variant of the same relation and budget is another."""
+def test_a_cell_has_its_epsilon_and_does_not_compete_with_scope_joint() -> None:
+    """In a ranking of strangers the variant of scope joint competes, as the stronger one; not the other way round."""
     privacy = CELL_CAPPED
     outcomes = []
     for variant in (privacy["variant"], privacy["variant"].removesuffix("-strangers")):
@@ -316,7 +316,9 @@ def test_a_cell_has_its_epsilon_and_no_ranking_with_scope_joint() -> None:
             EntryResult("ok", "", pd.Series([0.5]), RunGuarantee(rigorous=Promise.recorded(stated), delta=stated.delta))
         )
     keys = [promise(one) for one in outcomes]
-    assert keys[0][:2] == keys[1][:2]
-    assert [key[2] for key in keys] == ["strangers", "joint"]
+    assert keys[0][0] == keys[1][0]
+    assert [key[1] for key in keys] == ["strangers", "joint"]
+    assert implies(keys[1], keys[0])
+    assert not implies(keys[0], keys[1])
     look = spec("dp-votes").look
     assert look(cell(privacy)) != look(cell({**privacy, "variant": privacy["variant"].removesuffix("-strangers")}))
