@@ -11,7 +11,6 @@ import pytest
 from dpgraph.core.errors import UserError
 from dpgraph.reporting.guarantee import COLUMN, PLACES, Promise, RunGuarantee, packed
 from dpgraph.reporting.results import Results, read_results, summarise
-from dpgraph.reporting.shipping import write_rows
 from tests.reporting.conftest import WORKFLOW
 
 
@@ -110,7 +109,7 @@ def test_no_file_and_no_parquet(tmp_path):
 
 def test_rows_with_flat_columns_and_with_the_struct_are_one_frame(tmp_path):
     flat, struct = WORKFLOW.parent / "docs/results/variance/rows.parquet", tmp_path / "rows.parquet"
-    write_rows(flat, struct)
+    pq.write_table(packed(pq.read_table(flat)), struct)
     names = pq.read_schema(struct).names
     assert COLUMN in names
     assert not set(PLACES).intersection(names)
