@@ -264,10 +264,10 @@ def test_which_method_by_promise(tmp_path):
 
 def test_a_stronger_promise_of_any_suite_competes_in_the_guide(tmp_path):
     kept(tmp_path, "one", [("cora", "A", "node-null", 1.0, 50.0, 5, True, False)])
-    kept(tmp_path, "two", [("cora", "B", "node-remove", 1.0, 60.0, 5, True, False)])
+    kept(tmp_path, "two", [("cora", "B", "graph", 1.0, 60.0, 5, True, False)])
     kept(tmp_path, "three", [("cora", "C", "training-node", 1.0, 70.0, 5, True, False)])
     data = pd.read_csv(StringIO(guide_data(tmp_path))).set_index("relation")
-    assert data["label"].to_dict() == {"node-null": "B", "node-remove": "B", "training-node": "C"}
+    assert data["label"].to_dict() == {"node-null": "B", "graph": "B", "training-node": "C"}
 
 
 def test_the_guide_counts_on_how_many_data_sets_a_method_is_best(tmp_path):

@@ -29,9 +29,8 @@ Key = tuple[Any, ...]  # what two results must share to compete, then the promis
 PROMISE = ("relation", "scope", "delta")
 # the relations that imply one, and scopes each of which covers what those before it do (docs/privacy/index.md)
 STRONGER: dict[str, tuple[str, ...]] = {
-    Relation.NODE_NULL: (Relation.NODE_REMOVE, Relation.GRAPH),
     Relation.RECORD_REMOVE: (Relation.RECORD_REPLACE,),
-    **dict.fromkeys((Relation.NODE_REMOVE, Relation.EDGE), (Relation.GRAPH,)),
+    **dict.fromkeys((Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE), (Relation.GRAPH,)),
 }
 SCOPES = [Scope.PARAMETERS, Scope.STRANGERS, Scope.JOINT, Scope.ALL_OUTPUTS]
 REMARK = (
@@ -121,9 +120,9 @@ def promise(outcome: EntryResult) -> Key:
 def implies(strong: Key, weak: Key) -> bool:
     """Return whether a guarantee with the first promise has the second one, at the same epsilon.
 
-    >>> implies(("node-remove", "joint", 1e-6), ("node-null", "parameters", 1e-5))
+    >>> implies(("graph", "joint", 1e-6), ("node-null", "parameters", 1e-5))
     True
-    >>> implies(("training-node", "joint", 1e-6), ("node-null", "joint", 1e-6))
+    >>> implies(("node-remove", "joint", 1e-6), ("node-null", "joint", 1e-6))
     False
     """
     relation = strong[0] == weak[0] or strong[0] in STRONGER.get(weak[0], ())
