@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from dpgraph.config.cell import Cell
 from dpgraph.config.claim_tests import Computed, NotTested, OtherTest, Points, SimpleTest
+from dpgraph.config.expansion import flat
 from dpgraph.config.frozen import Finite
 
 
@@ -32,9 +33,14 @@ class OwnResults(Finite):
     mechanisms: tuple[str, ...] = Field(min_length=1)
     """method, or method/variant for a private one, as the package calls them: dp-gnn/published; * matches any
     characters"""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Of its networks, by path, where a cell has them: {training.teacher_convolutions: 7}"""
 
     def covers(self, cell: Cell) -> bool:
-        """Return whether both the data and the mechanism of a cell are the paper's own."""
+        """Return whether the data, the mechanism and the network of a cell are the paper's own."""
+        told = flat(cell.model_dump(mode="json"))
+        if any(told.get(path, value) != value for path, value in self.settings.items()):
+            return False
         task = cell.task.model_dump(mode="json")
         variant = "" if cell.privacy is None else f"/{cell.privacy.variant}"
         return any(part.items() <= task.items() for part in self.data) and any(

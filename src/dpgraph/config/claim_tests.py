@@ -243,7 +243,6 @@ class Computed(PartTest):
         "bound-of-theorem-3",
         "bounds-elsewhere",
         "constant-sensitivity",
-        "standard-grows-with-the-batch",
         "paired-negatives-are-rarely-true",
         "printed-budgets-of-classes",
     ]

@@ -29,7 +29,8 @@ def test_shares_of_true_negatives_come_from_table_2():
     assert "mag-usa 8.0e-05" in found.evidence
 
 
-def test_without_replacement_the_change_does_not_grow():
-    found = CLAIMS["standard-grows-with-the-batch"]()
-    assert found.verdict == "reproduced"
-    assert "negative of at most 1 tuple" in found.evidence
+def test_bounds_that_presume_a_false_proposition_decide_nothing():
+    found = CLAIMS["bounds-elsewhere"]()
+    assert found.verdict == "premise fails"
+    assert "Proposition 4.1" in found.reason
+    assert found.evidence.startswith("11 settings that stand in")

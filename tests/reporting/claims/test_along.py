@@ -81,6 +81,7 @@ def test_all_three_parts_of_z5_decide(plan, rows_of, as_frame, left, shares, ver
                 rows.append(row | told | {"metric": "disagreements/labelled", "value": images + wiggle})
                 rows.append(row | told | {"metric": "wrong_disagreements/labelled", "value": share + wiggle})
     paper = plan.experiments["zhang-ch3"]
-    only = paper.model_copy(update={"claims": {"Z5": paper.claims["Z5"]}})
+    own = paper.own.model_copy(update={"settings": {}})  # small teachers are no substitutes here
+    only = paper.model_copy(update={"own": own, "claims": {"Z5": paper.claims["Z5"]}})
     table = claims_table(dataclasses.replace(plan, experiments={"zhang-ch3": only}), as_frame(rows))
     assert table["verdict"].tolist() == [verdict], table["evidence"].tolist()

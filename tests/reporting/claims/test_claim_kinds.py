@@ -70,7 +70,7 @@ def test_monotone(verdict):
     row = verdict(BATCHES, RISING)
     assert row["verdict"] == "reproduced"
     assert re.search(r"ogbn-arxiv, dp-gcn, full minus 2500: \+1[01]\.\d\d points", row["evidence"])
-    assert re.search(r"smallest step of 2: 10000 to full: \+[01]\.\d\d points", row["evidence"])
+    assert re.search(r"weakest of 2 steps: 10000 to full: \+[01]\.\d\d points", row["evidence"])
     assert row["comparisons"] == 2
     assert row["n"] == 5
     assert (

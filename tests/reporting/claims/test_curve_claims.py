@@ -79,7 +79,7 @@ def test_rising_and_falling(verdict):
     row = verdict(over("monotone", direction="falling", tolerance=1), FALLING)
     assert row["verdict"] == "reproduced"
     assert re.search(r"Cora, sgd, 10 minus 100: \+(9|10)\.\d\d points", row["evidence"])
-    assert "smallest step of 3: 100 to 90" in row["evidence"]
+    assert "weakest of 3 steps: 100 to 90" in row["evidence"]
     assert row["comparisons"] == 2
     bump = FALLING | {"90": 0.58}
     assert verdict(over("monotone", direction="falling", tolerance=1), bump)["verdict"] == "contradicted"

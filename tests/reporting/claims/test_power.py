@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -75,6 +77,14 @@ def test_the_effect_is_the_printed_one_where_it_agrees(margin: float, printed: f
     found = strength([((part(5, 2.0, margin, printed),),)])
     assert found is not None
     assert found.power == pytest.approx(analytic(5, effect / 2), abs=SLACK)
+
+
+def test_a_number_without_unit_has_no_effect_of_one() -> None:
+    of_unit = dataclasses.replace(part(5, 2.0).contrast, unit="")
+    found = strength([((Above(of_unit, 0.0),),)])
+    assert found is not None
+    assert np.isnan(found.power)
+    assert strength([((Above(of_unit, 0.0, asserted=2.0),),)]).power == pytest.approx(analytic(5, 1.0), abs=SLACK)
 
 
 def test_all_comparisons_must_hold() -> None:

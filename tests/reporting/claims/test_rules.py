@@ -117,6 +117,10 @@ def test_a_premise_comes_first_and_says_its_numbers():
         assert verdict == "premise fails"
         assert reason == "premise, the graph helps: the graph helps was seen"
     assert judged([part("a", FALSE), part("p", SURE, premise=True)])[0] == "contradicted"
+    # without power a premise that is not shown is open, unless it is refuted
+    for weak in ({"power": 0.1}, {"n": 4}):
+        assert judged([part("a", FALSE), part("p", OPEN | weak, premise=True)])[0] == "inconclusive"
+    assert judged([part("a", SURE), part("p", FALSE | {"power": 0.1}, premise=True)])[0] == "premise fails"
     # what was not run is not shown
     verdict, reason, _ = judged([part("a", SURE), part("p", {}, missing="no rows", premise=True)])
     assert (verdict, reason) == ("not run", "premise, p: no rows")
@@ -174,6 +178,9 @@ def test_what_is_not_named_is_a_substitute(paper_plan):
     assert not own.covers(cell_like(paper_plan, dataset="citeseer", split="train-rest"))
     assert not OwnResults(data=OWN.data, mechanisms=(cell.method,)).covers(cell)  # without privacy
     assert not OwnResults(data=OWN.data, mechanisms=(f"{cell.method}/other",)).covers(cell)
+    width = cell.model.width
+    for settings, covered in (({"model.width": width, "training.none": 7}, True), ({"model.width": width + 1}, False)):
+        assert own.model_copy(update={"settings": settings}).covers(cell) == covered
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def occurrence_bound(graphs: int = 24, nodes: int = 400) -> Verdict:
             trees = own
             for hops in (1, 2):
                 trees = own + entry if hops == 1 else trees + entry @ entry
-                largest = int(np.asarray((trees > 0).sum(axis=0)).max())
+                largest = int(np.asarray(trees.sum(axis=0)).max())  # twice in one tree counts twice
                 share = largest / sum(max_degree**i for i in range(hops + 1))
                 cases += 1
                 if share > worst:
@@ -81,17 +81,19 @@ def tighter_than_group_privacy() -> Verdict:
                     )
                     ratios.append(3.0**doublings * single / theorem)
     all_ratios = np.concatenate(ratios)
-    tighter = int((all_ratios > 1).sum())
+    tighter = int((all_ratios > MUCH).sum())
     return computed(
         tighter == len(all_ratios),
         f"one step's RDP in {len(all_ratios)} cases (N = 1,000 and 90,941, K from 2 to 10, r = 1 and 2, noise "
         f"multiplier λ from 0.5 to 4, orders 2 to 8): group privacy gives {_times(all_ratios.min())} to "
-        f"{_times(all_ratios.max())} times Theorem 1's value, and Theorem 1 is the smaller in {tighter}. "
+        f"{_times(all_ratios.max())} times Theorem 1's value, more than {MUCH:g} "
+        f"times in {tighter} (groups are rounded up to a power of 2). "
         f"Theorem 1 is evaluated as printed; whether its premises hold is another question.",
         len(all_ratios),
     )
 
 
+MUCH = 2.0  # times: what we read the paper's "much weaker" as
 CLAIMS = {"occurrence-bound": occurrence_bound, "tighter-than-group-privacy": tighter_than_group_privacy}
 
 

@@ -15,8 +15,8 @@ only the overlap of a comparison's alternatives is simulated; the largest of man
 *Power*: of each comparison one alternative is true, the one that is found most often, and no other counts. Each of its
 contrasts has its effect: the paper's printed difference where the paper prints one that agrees with the claim (on other
 data than the paper's, the mean over the paper's); 0 where the claim is that two things differ by less than a margin and
-the paper prints no larger difference; the size that the statement names, where the paper prints none; else 1 point
-above the margin.
+the paper prints no larger difference; the size that the claim `asserts`, where the paper prints none; else 1 point
+(edge, image) above the margin; of a number without unit no effect is known then.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -69,9 +69,9 @@ def contrast(terms: Iterable[tuple[float, str, pd.Series]]) -> Contrast:
 
     Terms of one name are one sample: their weights add up, and cancel.
 
-    A seed stands for a split and an initialisation that all cells have in common, so its values are correlated: the
-    test is Student's on the n sums of one seed each, with n - 1 degrees of freedom. Where the cells' seeds are not the
-    same (one failed), samples are taken as independent: Welch's test, with Satterthwaite's degrees of freedom.
+    A seed stands for a split and an initialisation that cells have in common, so its values are correlated: cells with
+    the same seeds count by each seed's own sum. Sums of unlike seeds (graphs with 16 and with 32) are taken as
+    independent: Welch's test, with Satterthwaite's degrees of freedom; of one kind of seeds it is Student's.
     """
     weights: dict[str, float] = {}
     samples: dict[str, pd.Series] = {}
@@ -84,18 +84,16 @@ def contrast(terms: Iterable[tuple[float, str, pd.Series]]) -> Contrast:
     n = min((len(values) for _, values in parts), default=0)
     if n < 2:
         return Contrast(estimate, np.nan, np.nan, n)
-    seeds = [samples[name].index for name, weight in weights.items() if weight]
-    if all(own.equals(seeds[0]) for own in seeds):
-        each = np.array(sum(weight * values for weight, values in parts))
-        square, degrees = each.var(ddof=1) / n, n - 1.0
-        residuals = each - each.mean()
-    else:
-        # seeds that cells do not have in common: their residuals in the order of the seeds, as if they had
-        residuals = np.array(sum(weight * (values - values.mean())[:n] for weight, values in parts))
-        squares = np.array([weight**2 * values.var(ddof=1) / len(values) for weight, values in parts])
-        square = squares.sum()
-        freedom = np.array([len(values) - 1 for _, values in parts])
-        degrees = float(square**2 / (squares**2 / freedom).sum()) if square else np.inf
+    sums: dict[tuple, np.ndarray] = {}  # by the seeds they are of
+    for (_, values), name in zip(parts, (name for name, weight in weights.items() if weight), strict=True):
+        seeds = tuple(samples[name].index)
+        sums[seeds] = sums.get(seeds, 0.0) + weights[name] * values
+    # residuals of unlike seeds in the order of the seeds, as if they were the same
+    residuals = np.array(sum((each - each.mean())[:n] for each in sums.values()))
+    squares = np.array([each.var(ddof=1) / len(each) for each in sums.values()])
+    square = squares.sum()
+    freedom = np.array([len(each) - 1 for each in sums.values()])
+    degrees = float(square**2 / (squares**2 / freedom).sum()) if square else np.inf
     # Rounding of equal values leaves a variance of about (1e-16)^2, not zero.
     largest = max(abs(weight) * float(np.abs(values).max()) for weight, values in parts)
     if square <= (1e-12 * max(1.0, largest)) ** 2:
@@ -112,7 +110,7 @@ class EffectFrom(StrEnum):
 
     PRINTED = "the paper's printed difference"
     PRINTED_ELSEWHERE = "the paper's printed difference, mean over its own data sets"
-    ASSERTED = "the difference that the statement names"
+    ASSERTED = "the difference that was expected"
     UNIT = f"{EFFECT:g} point above the margin: the paper prints none that agrees"
     EQUAL = "no difference, as claimed"
 
@@ -135,7 +133,7 @@ class Above:
                 return float(self.asserted or 0.0)
             case EffectFrom.PRINTED | EffectFrom.PRINTED_ELSEWHERE:
                 return float(self.contrast.printed or 0.0)
-        return self.margin + EFFECT
+        return self.margin + EFFECT if self.contrast.unit else np.nan
 
     @property
     def source(self) -> EffectFrom:
@@ -165,7 +163,7 @@ def strength(comparisons: Sequence[Ways]) -> Strength | None:
     if not comparisons:
         return None
     parts = [part for ways in comparisons for way in ways for part in way]
-    if not parts or any(len(part.contrast.residuals) < 2 for part in parts):
+    if not parts or any(len(part.contrast.residuals) < 2 or np.isnan(part.effect) for part in parts):
         return Strength(np.nan, np.nan)
     n = min(len(part.contrast.residuals) for part in parts)
     residuals = np.stack([part.contrast.residuals[:n] for part in parts])  # (P, n)

@@ -60,10 +60,12 @@ class PartResult:
         )
 
     def holds(self) -> tuple[str, str]:
-        """Return the verdict on a premise: shown at 5 %, or it fails; a premise that was not run is not shown."""
-        if self.missing or not self.tested:
-            return (PREMISE_FAILS, self.reason) if self.p_for >= LEVEL else (NOT_RUN, self.missing or self.reason)
-        return (REPRODUCED, self.reason) if self.p_for < LEVEL else (PREMISE_FAILS, self.reason)
+        """Return the verdict on a premise: shown; fails where refuted, or not shown with enough power; or open."""
+        if self.p_for < LEVEL and self.tested and not self.missing:
+            return REPRODUCED, self.reason
+        if self.p_for >= LEVEL and self.n >= FEWEST and (self.power >= ENOUGH or self.p_against < LEVEL):
+            return PREMISE_FAILS, self.reason
+        return (NOT_RUN if self.missing or not self.tested else INCONCLUSIVE), self.missing or self.reason
 
     def decided(self, adjusted: float) -> tuple[str, str]:
         """Return the verdict on a part and its reason, given `p_against` after Holm's correction."""
@@ -92,7 +94,8 @@ def judged(results: Sequence[PartResult]) -> tuple[str, str, tuple[PartResult, .
     adjusted = holm(np.array([one.p_against if one.tested else 1.0 for one in parts]))
     parts = [_with(one, one.decided(p)) for one, p in zip(parts, adjusted.tolist(), strict=True)]
     found = (*premises, *parts)
-    for verdict, some in ((PREMISE_FAILS, premises), (NOT_RUN, premises), (CONTRADICTED, parts), (NOT_RUN, parts)):
+    for verdict, some in ((PREMISE_FAILS, premises), (NOT_RUN, premises), (INCONCLUSIVE, premises),
+                          (CONTRADICTED, parts), (NOT_RUN, parts)):  # fmt: skip
         first = next((one for one in some if one.verdict == verdict), None)
         if first is not None:
             return verdict, f"premise, {_said(first)}" if first.premise else _said(first), found

@@ -17,6 +17,7 @@ from dpgraph.reporting.claims.parts import (
     DATA_HERE,
     DATA_MISSING,
     NOT_RUN,
+    PREMISE_FAILS,
     REPRODUCED,
     UNDERPOWERED,
     PartResult,
@@ -52,9 +53,11 @@ def not_run(why: str) -> Verdict:
     return Verdict(NOT_RUN, "", "", reason=why, parts=(PartResult("", missing=why),))
 
 
-def computed(holds: bool, evidence: str, n: int) -> Verdict:
+def computed(holds: bool, evidence: str, n: int, false_premise: str = "") -> Verdict:
     """Return the verdict on a claim that needs no training; `n`: numbers that were recomputed."""
     verdict, reason = REPRODUCED if holds else CONTRADICTED, evidence.partition(". ")[0]
+    if false_premise:
+        verdict, reason = PREMISE_FAILS, f"premise, {false_premise}; what was computed: {reason}"
     parts = (PartResult("", verdict, reason, comparisons=n),)
     return Verdict(
         verdict, "computed, without training", evidence, n, mechanism="accounting", reason=reason, parts=parts
@@ -112,16 +115,17 @@ def picked(where: str, value: Contrast, p: tuple[float, float], ways: Ways, marg
 
 
 def all_hold(parts: Sequence[Comparison]) -> Comparison:
-    """Return the comparison that every part holds, shown by the one with the smallest estimate.
+    """Return the comparison that every part holds, shown by the part that refutes it, else by the smallest.
 
     Holds at a level if each part does (intersection-union); refuted if one part is, after Bonferroni's correction.
     """
-    least = min(parts, key=lambda part: part.estimate - part.margin)
+    refutes = min(parts, key=lambda part: part.p_below)
+    p_below = min(1.0, len(parts) * refutes.p_below)
     return replace(
-        least,
+        refutes if p_below < LEVEL else min(parts, key=lambda part: part.estimate - part.margin),
         n=min(part.n for part in parts),
         p_above=max(part.p_above for part in parts),
-        p_below=min(1.0, len(parts) * min(part.p_below for part in parts)),
+        p_below=p_below,
         ways=(tuple(one for part in parts for way in part.ways for one in way),),
     )
 

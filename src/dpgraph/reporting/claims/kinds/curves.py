@@ -141,7 +141,7 @@ def _monotone(where: str, points: Points, test: Monotone) -> list[Comparison]:
     low, high = values[0], values[-1]
     parts = [compared(f"{where}, {high} minus {low}", _minus(points, high, low), test.by)]
     if test.tolerance is not None:
-        name = f"{where}, smallest step of {len(values) - 1}"
+        name = f"{where}, weakest of {len(values) - 1} steps"
         steps = [
             compared(f"{name}: {one} to {two}", _minus(points, two, one), -test.tolerance)
             for one, two in pairwise(values)
