@@ -374,8 +374,8 @@ def test_no_claim_rests_on_constructed_data_but_the_one_that_names_them(claim, t
     assert row["scope"] == "on arxiv-text-half (constructed)"
     shown = splits.remarks(plan, "daigavane/table1")
     assert shown[-1] == (
-        "No evidence for or against a claim of a paper: arxiv-text-half (constructed) (every second node is without "
-        "features)."
+        "No evidence for or against a claim of a paper: arxiv-text-half (constructed), where every second node is "
+        "without features."
     )
     assert splits.fixed(plan, "daigavane/table1")[-1] == shown[-1]
 
