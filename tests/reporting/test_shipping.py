@@ -322,7 +322,7 @@ def test_galleries_of_digits_are_kept_and_those_of_persons_are_not(tmp_path):
     assert [name for name, lines in captions.items() if shipping.KEPT in lines] == ["zhang-ch4/fig4.4"]
     told = " ".join(captions["zhang-ch4/fig4.4"])
     for text in (
-        "least L2, to a training image of its class; lower is a better attack",
+        "L2 from reconstruction to nearest training image of its class; lower is a better attack",
         "the first seed",
         "record-remove",
     ):

@@ -66,15 +66,15 @@ class Sweep(Finite):
 
 
 class ReleaseAxis(Finite):
-    """An axis of epsilon_pr, what the release of PageRank rows may cost, at a fixed epsilon_sgd (Zhang, section 5.4.1).
+    """An axis of the total claimed epsilon: epsilon_pr of released PageRank rows plus a fixed epsilon_sgd of training.
 
-    x = factor epsilon - training_epsilon, epsilon the published one, epsilon_pr + epsilon_sgd. Methods without a
-    release train with all of epsilon, and are where the others have as much.
+    Zhang's section 5.4.1 has epsilon_pr = factor epsilon - training_epsilon on its axis; captions name it. Methods
+    without a release train with all of epsilon, and are where the others have as much.
     """
 
     training_epsilon: Annotated[float, Field(gt=0)] = Field(description="epsilon_sgd, in units of the axis")
     factor: Annotated[float, Field(gt=0, le=1)] = 1.0
-    """q', where the axis shows epsilon after the thesis' multiplication by it"""
+    """q', by which the thesis multiplies epsilon; the axis shows epsilon before that"""
 
 
 class Search(Finite):
@@ -170,7 +170,7 @@ class Artefact(Finite):
     """privacy-utility: a private run gives a point at each of its evaluations, with the epsilon of the steps so far,
     instead of one at its end"""
     release_axis: ReleaseAxis | None = None
-    """privacy-utility: the x axis is epsilon_pr, in place of both epsilons"""
+    """privacy-utility: the x axis is the total claimed epsilon, of release and training, in place of both epsilons"""
     proved_only: bool = Field(default=False, description="privacy-utility: over the proved epsilon alone")
     chance: bool = False
     """accuracy, sweep, privacy-utility: chance level (share of the largest class of the test nodes) and whether each

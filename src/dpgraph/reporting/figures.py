@@ -43,8 +43,12 @@ def draw_figure(plan: Plan, artefact_id: str, given: Any, stem: Path, *suffixes:
     draw = function_of(artefact_id, artefact_of(plan, artefact_id, "figure").view, "figure")
     with canvas.house_style(artefact_id):
         drawn: Drawn = draw(plan, artefact_id, given)
+        canvas.name_empty(drawn.figure, ", ".join(task.label for task, _ in plan.tasks_of(artefact_id).values()))
         canvas.save_all(drawn.figure, stem, *suffixes)
-    labels = described_labels(abouts(plan, artefact_id, drawn.points))
+    shown = drawn.points
+    if "status" in shown:  # methods without a mark need no explanation
+        shown = shown[shown["status"].isin(("ok", "printed")) & shown["method"].isin(drawn.methods or shown["method"])]
+    labels = described_labels(abouts(plan, artefact_id, shown))
     return drawn._replace(caption=[*drawn.caption, *labels, *how_to_run(plan, artefact_id, given)])
 
 

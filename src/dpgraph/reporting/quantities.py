@@ -25,21 +25,18 @@ class Quantity:
 
 
 OTHERS = {
-    "degree_rmse": Quantity(
-        "RMSE of the degree (edges)", "edges", "edges", 1.0, 0.0, math.inf,
-        "degree_rmse_constant", "predicting the mean degree",
-    ),
+    "degree_rmse": Quantity("RMSE of the degree (edges)", "edges", "edges", 1.0, 0.0, math.inf,
+                            "degree_rmse_constant", "predicting the mean degree"),
     "degree_rmse_constant": Quantity("RMSE of the mean degree (edges)", "edges", "edges", 1.0, 0.0, math.inf),
-    "disagreements": Quantity("images disagreed on", "images", "images", 1.0, 0.0, math.inf),
+    "disagreements": Quantity("images that two discriminators disagree on", "images", "images", 1.0, 0.0, math.inf),
     "training_accuracy_1": Quantity("training accuracy, on released labels (%)"),
     "training_accuracy_2": Quantity("training accuracy of the second discriminator (%)"),
     "wrong_disagreements": Quantity("wrong labels among disagreements (%)"),
-    "inversion_l2": Quantity(
-        "MIA distance, least L2", "", "", 1.0, 0.0, math.inf, "inversion_blank_l2", "a black image"
-    ),
-    "inversion_blank_l2": Quantity("least L2 of a black image", "", "", 1.0, 0.0, math.inf),
+    "inversion_l2": Quantity("L2 from reconstruction to nearest training image", "", "", 1.0, 0.0, math.inf,
+                             "inversion_blank_l2", "a black image"),
+    "inversion_blank_l2": Quantity("L2 from a black image to nearest training image", "", "", 1.0, 0.0, math.inf),
     "inversion_recognised": Quantity("reconstructions nearest to an image of their own class (%)"),
-    "inversion_ssim": Quantity("MIA distance, least 1 − SSIM", "", "", 1.0, 0.0, 2.0),
+    "inversion_ssim": Quantity("1 − SSIM of reconstruction and nearest training image", "", "", 1.0, 0.0, 2.0),
     "membership_auc": Quantity("membership by losses, AUC (%)"),
     "presence_epsilon": Quantity("ε that others’ predictions show, at least", "", "", 1.0, 0.0, math.inf),
     "silhouette": Quantity("mean silhouette by class", "", "", 1.0, -1.0, 1.0),

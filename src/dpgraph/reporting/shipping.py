@@ -250,9 +250,9 @@ def _caption_of_gallery(plan: Plan, name: str, results: pd.DataFrame | None) -> 
     return [
         "First row: a training image of each class. Other rows: what an attack reconstructs from one network each, "
         "that of the first seed; other seeds are not shown.",
-        f"Below an image: {quantity(metric).label}, to a training image of its class; {better} is a better attack.",
+        f"Below an image: {quantity(metric).label} of its class; {better} is a better attack.",
         *words.guarantees(rows.assign(source="ours"), budgets=False),
-        *described_labels(abouts(plan, name, rows)),
+        *described_labels(abouts(plan, name, rows[rows["status"] == "ok"])),
     ]
 
 

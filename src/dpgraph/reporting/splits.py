@@ -47,7 +47,7 @@ def fixed(plan: Plan, artefact_id: str) -> list[str]:
 def constructed(plan: Plan, artefact_id: str) -> list[str]:
     """Return a remark on tasks whose data were made for a purpose, which decides how methods compare."""
     why = {suite.label: suite.constructed for suite, _ in plan.tasks_of(artefact_id).values() if suite.constructed}
-    named = "; ".join(f"{label} ({text})" for label, text in why.items())
+    named = "; ".join(f"{label}, where {text}" for label, text in why.items())
     return [f"No evidence for or against a claim of a paper: {named}."] if named else []
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from dpgraph.config.claim import AllOf
-from dpgraph.config.claim_tests import Computed, NotTested, SimpleTest
+from dpgraph.config.claim_tests import Computed, NotTested, SimpleTest, uses
 from dpgraph.config.config import Config
 from dpgraph.config.suite import SuiteTask
 from dpgraph.core.errors import UserError
@@ -374,8 +374,8 @@ def test_no_claim_rests_on_constructed_data_but_the_one_that_names_them(claim, t
     assert row["scope"] == "on arxiv-text-half (constructed)"
     shown = splits.remarks(plan, "daigavane/table1")
     assert shown[-1] == (
-        "No evidence for or against a claim of a paper: arxiv-text-half (constructed) (every second node is without "
-        "features)."
+        "No evidence for or against a claim of a paper: arxiv-text-half (constructed), where every second node is "
+        "without features."
     )
     assert splits.fixed(plan, "daigavane/table1")[-1] == shown[-1]
 
@@ -398,14 +398,20 @@ def test_the_same_id_in_two_experiment_files_is_refused(paper_plan):
         plan.claims()
 
 
-def test_what_would_decide_each_claim_is_said(paper_plan, claim):
-    for _, one in paper_plan.claims().values():
-        assert all(in_words(one)) != isinstance(one.test, NotTested)
+def test_what_would_decide_each_claim_is_said_with_the_labels_of_tables(paper_plan, claim):
+    for paper, one in paper_plan.claims().values():
+        labels = {name: row.label for name, row in paper_plan.experiments[paper].methods.items()}
+        said = in_words(one, labels)
+        assert all(said) != isinstance(one.test, NotTested)
+        used = {name for part in one.parts for _, methods in uses(part) for name in methods}
+        left = used.intersection(re.findall(r"[\w-]+", " ".join(said)))
+        assert not {name for name in left if name not in " ".join(labels.values())}
     claims = {name: one for name, (_, one) in paper_plan.claims().items()}
-    assert in_words(claims["D2"])[0].startswith(
-        "dp-gcn-1-sgd-published is more than 4 points above mlp, on ogbn-arxiv, ogbn-products; dp-gcn-1-sgd-published"
+    labels = {name: row.label for name, row in paper_plan.experiments["daigavane"].methods.items()}
+    assert in_words(claims["D2"], labels)[0].startswith(
+        "DP-GCN-1 SGD (paper) is more than 4 points above MLP, on ogbn-arxiv, ogbn-products; DP-GCN-1"
     )
-    assert in_words(claims["D14"])[1] == (
+    assert in_words(claims["D14"], {})[1] == (
         "gcn-1 is below one of dp-gcn-1-published, dp-gcn-1-sgd-published, on one data set"
     )
     row = claim(paper_plan, "D1", {"dp-gcn-1-published": 0.70, "mlp": 0.60, "dp-mlp-published": 0.55})

@@ -97,6 +97,9 @@ def test_missing_points_and_no_results_at_all(plan, results, tmp_path):
     assert (points["status"] == "not run").sum() == len(left_out) > 0
     empty = write_figure(plan, "daigavane/fig2", None, tmp_path / "none")
     assert set(pd.read_csv(empty[3])["status"]) == {"not run"}
+    assert "<!-- no results: " in (tmp_path / "none.svg").read_text()
+    abouts = [method.about for method in plan.experiments["daigavane"].methods.values() if method.about]
+    assert not [text for text in abouts if text in (tmp_path / "none.txt").read_text()]
 
 
 def test_methods_of_a_figure_differ_with_and_without_colour(plan, paper_plan, splits_plan):

@@ -24,8 +24,8 @@ def plan() -> Plan:
 
 def test_curves_are_those_of_the_bounds(plan: Plan) -> None:
     points = bounds_points(plan, "huang/fig2")
-    assert list(points["settings"].unique()) == ["σ = 0.5", "σ = 1"]
-    one = points[points["settings"] == "σ = 1"]
+    assert list(points["settings"].unique()) == ["noise σ = 0.5", "noise σ = 1"]
+    one = points[points["settings"] == "noise σ = 1"]
     rdp, epsilon = (one[one["quantity"] == name] for name in ("rdp", "epsilon"))
     gauss = rdp[rdp["bound"] == GAUSSIAN]
     assert gauss["value"].to_numpy() == pytest.approx(gauss["x"].to_numpy() / 2)  # alpha / (2 sigma^2)
@@ -41,18 +41,20 @@ def test_curves_are_those_of_the_bounds(plan: Plan) -> None:
 
 def test_a_figure_has_two_panels_for_each_setting(plan: Plan, tmp_path: Path) -> None:
     artefact = plan.artefacts["huang/fig2"]
-    only = artefact.model_copy(update={"bounds": {"σ = 1": artefact.bounds["σ = 1"]}})
+    only = artefact.model_copy(update={"bounds": {"noise σ = 1": artefact.bounds["noise σ = 1"]}})
     experiment = plan.experiments["huang"]
     changed = experiment.model_copy(update={"artefacts": {**experiment.artefacts, "fig2": only}})
     one = dataclasses.replace(plan, experiments={**plan.experiments, "huang": changed})
     files = write_figure(one, "huang/fig2", None, tmp_path / "fig2")
     assert {path.suffix for path in files} >= {".pdf", ".svg", ".png"}
     text = (tmp_path / "fig2.svg").read_text()
-    assert "Proposition 4.1 is false" in (tmp_path / "fig2.txt").read_text()
+    caption = (tmp_path / "fig2.txt").read_text()
+    assert "Proposition 4.1 is false" in caption
+    assert artefact.caption in caption
     for expected in (
-        "order α",
-        "RDP of one step",
-        "σ = 1",
+        "Rényi order α",
+        "Rényi divergence",
+        "noise σ = 1",
         "adaptive clipping (Theorem 3)",
     ):
         assert expected in text or expected.replace(" ", "") in text.replace(" ", "")

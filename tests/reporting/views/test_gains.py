@@ -105,7 +105,7 @@ def test_every_graph_has_its_number_where_it_is(
     figure, caption = drawn(votes_plan, given, tmp_path, monkeypatch)
     points = gain_points(votes_plan, NAME, given)
     panels = panels_of(figure)
-    assert [one.get_title(loc="left") for one in panels] == ["ε\xa0=\xa01", "ε\xa0=\xa04"]
+    assert [one.get_title(loc="left") for one in panels] == [f"ε\xa0=\xa0{at}: gain in points" for at in (1, 4)]
     for axes, target in zip(panels, (1, 4), strict=True):
         rows = points[(points.method == "votes") & (points.epsilon_target == target)]
         wanted = {
@@ -131,7 +131,9 @@ def test_every_graph_has_its_number_where_it_is(
 
 def test_without_results_the_figure_says_so(votes_plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figure, caption = drawn(votes_plan, None, tmp_path, monkeypatch)
-    assert [text.get_text() for axes in figure.axes for text in axes.texts] == ["no results"]
+    assert [text.get_text() for axes in figure.axes for text in axes.texts] == [
+        "no results: mean degree 4, homophily .85, …"
+    ]
     assert "No panel" in caption
 
 

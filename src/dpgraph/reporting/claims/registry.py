@@ -1,12 +1,13 @@
 """Kinds of tests, found as modules of `claims/kinds`, and claims that families compute, by name."""
 
 import importlib
-from collections.abc import Callable, Iterable
-from functools import cache
+import re
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 
 from dpgraph.config.claim import Claim
-from dpgraph.config.claim_tests import Computed, PartTest
+from dpgraph.config.claim_tests import Computed, PartTest, uses
 from dpgraph.core.errors import invalid
 from dpgraph.families.registry import declared
 from dpgraph.reporting.claims.comparing import ClaimKind
@@ -38,19 +39,18 @@ def computed_verdict(name: str) -> Verdict:
     return COMPUTED[name]()
 
 
-def in_words(claim: Claim) -> tuple[str, str]:
+def in_words(claim: Claim, labels: Mapping[str, str]) -> tuple[str, str]:
     """Return what would reproduce a claim (every part must hold) and what would contradict it (one counterexample).
 
-    Both are empty for a claim without a test.
+    Both are empty for a claim without a test. Methods have their `labels`, quoted where these have commas.
     """
     if isinstance(claim.test, Computed):
         every = "every recomputed number agrees with the statement (no sample, so no level)"
         return every, "one recomputed number does not"
     kinds = [(kind_of(part), part) for part in claim.parts]
-    return _joined(kind.holds(part) for kind, part in kinds), _joined(
-        (kind.fails(part) for kind, part in kinds), "; or "
-    )
-
-
-def _joined(sentences: Iterable[str], by: str = "; ") -> str:
-    return by.join(dict.fromkeys(sentences))
+    names = "|".join({re.escape(name) for part in claim.parts for _, methods in uses(part) for name in methods})
+    quoted = {name: f"“{label}”" if "," in label else label for name, label in labels.items()}
+    label = partial(re.sub, rf"(?<![\w-])({names})(?![\w-])", lambda found: quoted.get(found[0], found[0]))
+    holds = dict.fromkeys(kind.holds(part) for kind, part in kinds)
+    fails = dict.fromkeys(kind.fails(part) for kind, part in kinds)
+    return label("; ".join(holds)), label("; or ".join(fails))

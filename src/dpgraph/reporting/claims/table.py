@@ -68,7 +68,8 @@ def claims_table(plan: Plan, results: pd.DataFrame | None) -> pd.DataFrame:
         claimed: dict[str, Any] = {
             column: getattr(claim, column) for column in ("sentence", "statement", "source", "own_numbers")
         }
-        claimed |= dict(zip(("would_reproduce", "would_contradict"), in_words(claim), strict=True))
+        labels = {name: row.label for name, row in plan.experiments[paper].methods.items()}
+        claimed |= dict(zip(("would_reproduce", "would_contradict"), in_words(claim, labels), strict=True))
         claimed |= {"level": LEVEL if claim.parts else math.nan}
         found = vars(result) | {"parts": parts_as_text(result.parts)}
         rows.append({"paper": paper, "claim": name, **claimed, **found, "suite": plan.suite.name})

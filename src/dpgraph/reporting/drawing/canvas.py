@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, shorten
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -35,11 +35,12 @@ logging.getLogger("fontTools").setLevel(logging.WARNING)  # it reports every tab
 
 
 class Drawn(NamedTuple):
-    """A figure, its points, and its caption, one or two sentences in each line."""
+    """A figure, its points, its caption (one or two sentences a line), and the methods that it draws (None: all)."""
 
     figure: Figure
     points: pd.DataFrame
     caption: list[str]
+    methods: Sequence[str] | None = None
 
 
 @contextmanager
@@ -123,7 +124,7 @@ def panelled(
 ) -> tuple[Figure, list[Axes], float]:
     """Return a figure with a labelled panel for each title, and the width of a place in inches.
 
-    Without titles the one panel says that there are no results. The other arguments are those of `panels`.
+    Without titles there is one empty panel. The other arguments are those of `panels`.
     """
     figure, places, width = panels([1] * max(len(titles), 1), handles, across, height, below=below)
     grid = [axes for (axes,) in places]
@@ -131,8 +132,6 @@ def panelled(
         panel_title(axes, title, demonstration, width)
         axes.set_xlabel(x)
         y_label(axes, y)
-    if not titles:
-        no_results(grid[0])
     return figure, grid, width
 
 
@@ -162,8 +161,10 @@ def y_label(axes: Axes, text: str) -> None:
     axes.set_ylabel(fill(text, max(int(letters), 12)))
 
 
-def no_results(axes: Axes) -> None:
-    """Write into a panel that there are no results."""
-    axes.text(0.5, 0.5, "no results", transform=axes.transAxes, ha="center", va="center", color=GREY)
-    axes.set_xticks([], [])
-    axes.set_yticks([])
+def name_empty(figure: Figure, names: str) -> None:
+    """Write in place of each panel without data what has no results: its title, or `names` where it has none."""
+    for axes in figure.axes:
+        if axes.axison and not axes.has_data() and not axes.texts:
+            text = shorten(f"no results: {axes.get_title(loc='left') or names}", 44, placeholder=" …")
+            axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", va="center", color=GREY)
+            axes.set_axis_off()

@@ -41,7 +41,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
                 own = rows[(rows["bound"] == bound) & np.isfinite(rows["value"])]
                 axes.plot(own["x"], own["value"], **look)
             _axes(axes, quantity, bounds.DELTA)
-    return Drawn(figure, points, [f"{bounds.PREMISE}. {bounds.WHERE}."])
+    about = filter(None, [plan.artefacts[artefact_id].caption])
+    return Drawn(figure, points, [f"{bounds.PREMISE}. {bounds.WHERE}.", *about])
 
 
 def _bounds() -> Any:
@@ -52,12 +53,12 @@ def _bounds() -> Any:
 def _axes(axes: Axes, quantity: str, delta: float) -> None:
     axes.set_yscale("log")
     if quantity == RDP:
-        axes.set_xlabel("order α")
-        axes.set_ylabel("RDP of one step")
+        axes.set_xlabel("Rényi order α")
+        canvas.y_label(axes, "Rényi divergence of one step")
         return
     axes.set_xscale("log")
-    axes.set_xlabel(f"steps (δ = {deltas([delta])[0]})")
-    axes.set_ylabel("ε")
+    axes.set_xlabel("steps")
+    canvas.y_label(axes, f"ε at δ = {deltas([delta])[0]}")
 
 
 def bounds_points(plan: Plan, artefact_id: str) -> pd.DataFrame:

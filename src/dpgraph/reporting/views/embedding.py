@@ -80,8 +80,6 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
         task = f"{one.entry.suite_task.label}: " if several else ""
         name = task + one.entry.method.label + (", demonstration" if plan.suite.demonstration else "")
         _panel(axes, one, classes, fill(name, max(int(width * LETTERS), 12)))
-    if not shown:
-        canvas.no_results(places[0][0])
     return Drawn(figure, embedding_points(made), _caption(made))
 
 

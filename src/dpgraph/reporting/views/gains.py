@@ -63,7 +63,7 @@ def _place(facts: dict[str, Any]) -> dict[str, float]:
 
 # by the sign that the whole interval has
 LOOKS = {1: Look(BLUE, "o", "-"), -1: Look(VERMILION, "v", "-"), 0: Look(GREY, "s", "-")}
-TEXTS = {1: "more accurate", -1: "less accurate", 0: "no significant gain"}
+TEXTS = {1: "more accurate", -1: "less accurate", 0: "no significant difference"}
 MARGIN = 0.16  # share of the axis outside the outermost graphs, where numbers are
 UNDER, ABOVE = 0.1, 0.2  # of homophily
 OFFSET = (0.0, 4.5)  # points of 1/72 inch between a mark and its number
@@ -75,18 +75,16 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     points = gain_points(plan, artefact_id, results)
     artefact = plan.artefacts[artefact_id]
     own = points[points["method"] != artefact.reference]
-    panels = list(own.groupby(["label", "epsilon_target"], sort=False, dropna=False))
-    shown = [(_title(own, label, target), rows) for (label, target), rows in panels if _drawn(rows).any()]
-    empty = [_title(own, label, target) for (label, target), rows in panels if not _drawn(rows).any()]
-    handles: dict[str, Artist] = {
-        TEXTS[sign]: marks.sample(LOOKS[sign], line=False)
-        for sign in LOOKS
-        if any(sign in set(_signs(rows[_drawn(rows)])) for _, rows in shown)
-    }
-    titles = [title for title, _ in shown]
-    figure, grid, _ = canvas.panelled(titles, handles, plan.suite.demonstration, "mean degree", "homophily")
-    for axes, (_, rows) in zip(grid, shown):
-        _panel(axes, rows[_drawn(rows)])
+    by_panel = own[_drawn(own)].groupby(["label", "epsilon_target"], sort=False, dropna=False)
+    shown = {_title(own, *panel): rows for panel, rows in by_panel}
+    empty = [title for one in zip(own["label"], own["epsilon_target"]) if (title := _title(own, *one)) not in shown]
+    signs = {sign for rows in shown.values() for sign in _signs(rows)}
+    handles: dict[str, Artist] = {TEXTS[sign]: marks.sample(LOOKS[sign], line=False) for sign in LOOKS if sign in signs}
+    titles = [f"{title}: gain in points" for title in shown]
+    x, y = "mean degree (neighbours of a node)", "homophily (share of edges that join equal labels)"
+    figure, grid, _ = canvas.panelled(titles, handles, plan.suite.demonstration, x, y)
+    for axes, rows in zip(grid, shown.values()):
+        _panel(axes, rows)
     return Drawn(figure, points, _caption(plan, artefact_id, points, empty))
 
 

@@ -109,7 +109,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     columns = max([len(first) for _, _, first, _ in blocks] + [4])
     shown = quantity(plan.artefacts[artefact_id].metric)
     about = [
-        f"Below an image: {shown.label} to a training image of its class, as in the first row.",
+        f"Below an image: {shown.label} of its class; the first row has examples.",
         *words.guarantees(described_rows(made).assign(source="ours"), budgets=False),
     ]
     place = Gallery(columns, len(blocks) + len(made), len(blocks))

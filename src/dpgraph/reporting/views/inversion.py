@@ -67,8 +67,7 @@ def _means(entry: Entry, outcome: EntryResult, known: Results) -> dict[str, floa
 
 
 def _distance(outcome: EntryResult) -> dict[str, float]:
-    summary = outcome.summary()
-    return {"distance": summary.mean, **{name: value for name, value in summary.columns.items() if name != "mean"}}
+    return {"distance" if name == "mean" else name: value for name, value in outcome.summary().columns.items()}
 
 
 CLASSES_WITH_COLUMN = 10  # with a column each
@@ -166,8 +165,6 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     for axes, (task, place) in zip(grid, panels, strict=True):
         rows = points[(points["task"] == task) & (points["class_id"] != MEAN) & points["mean"].notna()]
         rows = rows[rows["place"].isna() | (rows["place"] == place)]
-        if rows.empty:
-            canvas.no_results(axes)
         classes = min(rows["class_id"].nunique(), CLASSES_ON_AXIS)
         methods = list(dict.fromkeys(rows["method"]))
         for method, part in rows.groupby("method", sort=False):
@@ -176,7 +173,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
             x = part["class_id"].to_numpy(float)
             marks.curve(axes, x, part, looks[str(method)], shown, side, ordered=False)
     means = points[points["class_id"] == MEAN]
-    return Drawn(figure, points.drop(columns="place"), words.described(means, *splits.fixed(plan, artefact_id)))
+    about = words.described(means, MEANING[0], *splits.fixed(plan, artefact_id))
+    return Drawn(figure, points.drop(columns="place"), about)
 
 
 def _places(points: pd.DataFrame) -> list[float]:

@@ -207,11 +207,9 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
         canvas.y_label(axes_of[0], shown.label)
         canvas.share_y(axes_of)
         canvas.panel_title(axes_of[0], one.title, plan.suite.demonstration, width)
-    if not places:
-        canvas.no_results(grid[0][0])
     about = [remark, artefact.caption, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
     about += [*_about(style, axis, places), *_lacking(seen, MODES[: 1 if artefact.proved_only else 2])]
-    return Drawn(figure, every, words.described(every, *about, *lines.left_out(placed, chosen), budgets=False))
+    return Drawn(figure, every, words.described(points, *about, *lines.left_out(placed, chosen), budgets=False), chosen)
 
 
 def drawable(points: pd.DataFrame, modes: Sequence[str] = MODES) -> pd.DataFrame:

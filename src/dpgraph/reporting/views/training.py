@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from dpgraph.engine.methods.looks import DASHED
+from dpgraph.engine.methods.looks import DASHED, GREY, Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
 from dpgraph.reporting.artefacts import described, own_point
@@ -57,7 +57,11 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     told = plan.artefacts[artefact_id]
     looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(told.metric)
     chosen, empty = facets(plan, artefact_id, points)
-    figure, grid = laid_out(chosen, marks.method_handles(points, looks), plan.suite.demonstration, "steps", shown.label)
+    others = {"smoothing spline": Look(SPLINE, "", "-")} if told.spline else {}
+    others |= {quantity(told.second_metric).label: Look(GREY, "", DASHED)} if told.second_metric else {}
+    handles = marks.method_handles(points, looks)
+    handles |= {name: marks.sample(look) for name, look in others.items() if handles}
+    figure, grid = laid_out(chosen, handles, plan.suite.demonstration, "steps", shown.label)
     for axes, one in zip(grid, chosen):
         for (method, metric), part in one.rows[one.rows["mean"].notna()].groupby(["method", "metric"], sort=False):
             style, steps = looks[str(method)], part["step"].to_numpy(float)
@@ -65,9 +69,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
             if told.spline and (fitted := spline(steps, part["mean"].to_numpy(float))) is not None:
                 axes.plot(*fitted, color=SPLINE, linewidth=1.5)
     share_y(chosen, grid)
-    about = [told.caption, f"Dashes: {quantity(told.second_metric).label}." if told.second_metric else ""]
-    about += [f"Red: a smoothing spline through the means of at least {LEAST} evaluations."] if told.spline else []
-    about += [*splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
+    about = [told.caption, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
     return Drawn(figure, points, words.described(points, *about))
 
 

@@ -237,7 +237,7 @@ def _where(test: WeightedSum, against: bool = False) -> str:
 
 def _sum_holds(test: WeightedSum) -> str:
     terms = " ".join(
-        f"{_sign(term)} {abs(term.times):g} {term.method}"
+        f"{_sign(term)} {abs(term.times):g} {term.method}".replace(" 1 ", " ", 1)
         + "".join(f" ({text})" for text in (term.value, term.task) if text)
         + (f" at ε = {term.epsilon:g}" if term.epsilon is not None else "")
         for term in test.terms

@@ -77,7 +77,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     many = shown["rank"].max() > FEW
     handles = marks.method_handles(shown, looks, line=False)
     across = 1 if many else canvas.ACROSS
-    x, y = "class by frequency; below: training nodes", "test accuracy (%)"
+    x, y = "class, most frequent first; below: its training nodes", "test accuracy (%)"
     figure, grid, width = canvas.panelled(
         list(labels.values()), handles, plan.suite.demonstration, x, y, across, HEIGHT, bool(many)
     )

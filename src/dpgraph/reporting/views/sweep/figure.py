@@ -54,7 +54,8 @@ def drawn_from(plan: Plan, artefact_id: str, every: pd.DataFrame, remark: str = 
     share_y(chosen, grid)
     about = [remark, artefact.caption, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
     about += [f"Not drawn, since one value was run: {', '.join(single)}."] * bool(single)
-    return Drawn(figure, every, words.described(every, *about, *lines.left_out(placed, methods)))
+    kept = every[every["method"].isin(methods)]
+    return Drawn(figure, every, words.described(kept, *about, *lines.left_out(placed, methods)), methods)
 
 
 def _values(one: Facet) -> int:

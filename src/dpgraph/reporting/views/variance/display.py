@@ -128,7 +128,6 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
         _bands(bars, own, named=False)
         bars.set_xlim(0, 100)
     if not drawn:
-        canvas.no_results(grid[0][0])
         grid[1][0].set_axis_off()
     empty = [task.label for task_id, (task, _) in tasks.items() if task_id not in drawn]
     known = [one.components for own in drawn.values() for one in own if one.components is not None]
