@@ -295,7 +295,10 @@ def test_each_part_is_taken_from_the_suite_with_most_power(paper_plan):
     found = overview({"D3": (experiment, claim)}, {"weak": weak, "strong": strong}).iloc[0]
     assert found["verdict"] == "reproduced"
     assert found["power"] == "0.90 (5 seeds); 0.90 (5 seeds)"
-    # a premise that fails where a part is taken from
+    # a premise that is open where a part is taken from, then one that fails there
+    other = table(a=part(first, SURE, power=0.95), p=part(premise, OPEN | {"power": 0.1}, premise=True))
+    found = overview({"D3": (experiment, claim)}, {"other": other, "strong": strong}).iloc[0]
+    assert found["verdict"] == "inconclusive"
     other = table(a=part(first, SURE, power=0.95), p=part(premise, OPEN, premise=True))
     found = overview({"D3": (experiment, claim)}, {"other": other, "strong": strong}).iloc[0]
     assert found["verdict"] == "premise fails"

@@ -24,6 +24,7 @@ from dpgraph.reporting.claims.parts import (
     DEPENDS,
     ENOUGH,
     FEWEST,
+    INCONCLUSIVE,
     NOT_RUN,
     PREMISE_FAILS,
     REPRODUCED,
@@ -188,7 +189,8 @@ def _decided(
     for premise in dict.fromkeys(one.part for one in claim.premises):
         found = [one for suite in (used or of_suites) for one in of_suites[suite]
                  if one.premise and one.part == premise and one.reading == reading]  # fmt: skip
-        order = (PREMISE_FAILS, NOT_RUN, REPRODUCED) if used else (REPRODUCED, PREMISE_FAILS, NOT_RUN)
+        order = (PREMISE_FAILS, NOT_RUN, INCONCLUSIVE, REPRODUCED)
+        order = order if used else (REPRODUCED, PREMISE_FAILS, INCONCLUSIVE, NOT_RUN)
         worst = min(found, key=lambda one: order.index(one.holds()[0]), default=None)
         parts.append(worst or PartResult(premise, missing=NOWHERE, premise=True))
     verdict, reason, told = judged([replace(one, reading=reading) for one in parts])
