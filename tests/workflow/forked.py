@@ -72,6 +72,8 @@ while sys.stdin not in select.select([listener, sys.stdin], [], [])[0]:  # it is
     os.environ.update(environment)
     named = [one for one in environment.get("PYTHONPATH", "").split(os.pathsep) if one]
     sys.path, sys.executable, sys.argv = [folder, *named, *folders], python, ["", *arguments]
+    if not hasattr(sys.modules.get(name), "__path__"):
+        sys.modules.pop(name, None)  # it is run, not imported
     try:
         runpy.run_module(name, run_name="__main__", alter_sys=True)
         status = 0
