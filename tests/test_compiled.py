@@ -61,10 +61,10 @@ def kept(folder: Path) -> list[str]:
 
 
 def test_machine_code_is_kept_and_an_edited_source_or_a_broken_file_is_compiled(loops, tmp_path):
-    """First by processes that compile at once: one finds what another wrote, or compiles it, too."""
+    """First by two processes that compile at once: one finds what the other wrote, or compiles it, too."""
     cache = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-    outputs = [process.communicate() for process in [loops.start(**cache) for _ in range(3)]]
-    assert [out.split()[0] for out, _ in outputs] == ["10"] * 3, outputs
+    outputs = [process.communicate() for process in [loops.start(**cache) for _ in range(2)]]
+    assert [out.split()[0] for out, _ in outputs] == ["10"] * 2, outputs
     assert kept(tmp_path) == [".nbc", ".nbi"]
     assert loops(**cache) == ["10", "1"]
     (tmp_path / "loops.py").write_text(LOOP.replace("+= value", "-= value"))

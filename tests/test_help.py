@@ -22,8 +22,10 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.fixture(autouse=True)
 def wide(monkeypatch):
     monkeypatch.setenv("COLUMNS", "1000")  # a word that is broken at its hyphen is another word
-    for name in ("STEPS", "VOTES", "REMOVED"):  # audits of a card take seconds: tests/own_graph/test_audited.py
+    # audits of a card take seconds: tests/own_graph/test_audited.py
+    for name in ("STEPS", "VOTES", "MEAN", "READERS", "REMOVED", "CANARIES"):
         monkeypatch.setattr(f"dpgraph.own_graph.audited.{name}", (("lists", 4),))
+    monkeypatch.setattr("dpgraph.own_graph.audited.DRAWS", 4)
 
 
 def example(name):

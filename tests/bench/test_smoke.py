@@ -47,9 +47,11 @@ def test_the_last_line_of_a_command_is_without_colours():
 
 def test_a_command_that_takes_too_long_ends_with_its_children(monkeypatch, tmp_path):
     monkeypatch.setattr(smoke, "LONGEST", 2)
-    late = tmp_path / "late"
-    script = f"import subprocess, time; subprocess.Popen('sleep 3; touch {late}', shell=True); time.sleep(60)"
+    beat = tmp_path / "beat"
+    beating = f"while sleep 0.1; do date +%N > {beat}; done"
+    script = f"import subprocess, time; subprocess.Popen({beating!r}, shell=True); time.sleep(60)"
     with pytest.raises(subprocess.TimeoutExpired):
         smoke._last_line("-c", script)
-    time.sleep(3.5)
-    assert not late.exists()
+    last = beat.read_text()
+    time.sleep(0.5)
+    assert beat.read_text() == last

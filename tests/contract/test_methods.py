@@ -11,6 +11,7 @@ from dpgraph.config.cell import Cell
 from dpgraph.core.errors import UserError
 from dpgraph.data.adjacency import transpose
 from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
+from dpgraph.engine.methods import assembly
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.lots.mechanism import UnclippedLots
 from dpgraph.families.registry import method, spec
@@ -77,33 +78,53 @@ def run(graph, name, seed=0, device=CPU, observe=lambda step, logits: {"step": s
     return outcome, calibration
 
 
+class Counted:
+    """A step that notes how many records it read."""
+
+    def __init__(self, step, read):
+        self._step, self._read = step, read
+
+    def __call__(self):
+        self._read.append(self._step())
+        return self._read[-1]
+
+    def __getattr__(self, name):
+        return getattr(self._step, name)
+
+
 FIRST = {}
 
 
-def first_run(toy, name):
-    """The outcome of the cell as it is, and the steps and outputs that were observed; run once for all tests."""
-    if name not in FIRST:
-        seen = []
+def first_run(toy, name, seed=0):
+    """The outcome of the cell as it is, the steps and outputs that were observed, and how many records each step read.
+
+    Run once for all tests. No global generator is used. Only steps of private methods are counted.
+    """
+    if (name, seed) not in FIRST:
+        seen, read, train = [], [], assembly.train
 
         def observe(step, logits):
             seen.append((step, logits.copy()))
             return {"step": step}
 
-        FIRST[name] = run(toy, name, observe=observe)[0], seen
-    return FIRST[name]
+        def counted(title, network, optimizer, step, *others):
+            return train(title, network, optimizer, Counted(step, read), *others)
+
+        torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
+        with pytest.MonkeyPatch.context() as patched:
+            if spec(CELLS[name].method).private:
+                patched.setattr(assembly, "train", counted)
+            outcome = run(toy, name, seed=seed, observe=observe)[0]
+        assert torch.equal(torch_state, torch.get_rng_state())
+        assert np.array_equal(numpy_state, np.random.get_state()[1])  # noqa: NPY002
+        FIRST[name, seed] = outcome, seen, read
+    return FIRST[name, seed]
 
 
 @every_cell
 def test_same_seed_same_result_and_other_seed_another(toy, name):
-    """And no global generator is used.
-
-    Of a private cell `test_what_ran_is_what_was_accounted_for` runs the same seed again.
-    """
-    first, _ = first_run(toy, name)
-    torch_state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    other, _ = run(toy, name, seed=1)
-    assert torch.equal(torch_state, torch.get_rng_state())
-    assert np.array_equal(numpy_state, np.random.get_state()[1])  # noqa: NPY002
+    """Of a private cell `test_what_ran_is_what_was_accounted_for` runs the same seed again."""
+    first, other = (first_run(toy, name, seed)[0] for seed in (0, 1))
     if not spec(CELLS[name].method).private:
         assert np.array_equal(first.logits, run(toy, name)[0].logits)
     assert np.array_equal(first.logits, other.logits) == spec(CELLS[name].method).deterministic
@@ -296,7 +317,7 @@ def run_steps(job):
 
 @every_cell
 def test_observations_come_at_the_asked_points(toy, name):
-    outcome, seen = first_run(toy, name)
+    outcome, seen, _ = first_run(toy, name)
     assert [step for step, _ in seen] == [2, 4, 6]
     assert np.array_equal(seen[-1][1], outcome.logits)
     assert [row["step"] for row in outcome.observations] == [2, 4, 6]

@@ -98,7 +98,8 @@ def ends_of(parameter: Parameter) -> tuple[Any, ...]:
         return (*parameter.choices, True, False, 7, "", None)
     edges = [edge for edge in (parameter.above, parameter.least, parameter.most) if edge is not None]
     finite = [edge for edge in edges if math.isfinite(edge)]
-    return (*EXTREMES, *finite, *(edge * (1 + 1e-9) + 1e-320 for edge in finite), "x", None)
+    found = (*EXTREMES, *finite, *(edge * (1 + 1e-9) + 1e-320 for edge in finite), "x", None)
+    return tuple({repr(one): one for one in found}.values())
 
 
 @pytest.mark.parametrize("key", ACCOUNTANTS, ids="-".join)

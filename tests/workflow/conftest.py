@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import atexit
 import fcntl
-import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
 from dpgraph.planning.cost import FILE as MEASURED
+from tests.workflow.forked import python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,72 +49,6 @@ papers:
 """
 
 
-SERVER = """
-import json, os, signal, sys
-import snakemake.cli, numpy, pandas, pydantic, yaml
-
-snakemake.cli.get_argument_parser()  # loads the plugins
-for line in sys.stdin:
-    order = json.loads(line)
-    pid = os.fork()
-    if pid:
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-        continue
-    signal.alarm(1800)
-    os.chdir(order["folder"])
-    os.environ.clear()
-    os.environ.update(order["environment"])
-    for name, target in (("nothing", 0), ("stdout", 1), ("stderr", 2)):
-        opened = os.open(order[name], os.O_RDONLY if target == 0 else os.O_WRONLY)
-        os.dup2(opened, target)
-        os.close(opened)
-    sys.path[0] = order["folder"]
-    sys.argv = ["snakemake", *order["arguments"]]
-    snakemake.cli.main()
-    sys.exit()
-"""
-
-
-class Server:
-    """Runs `snakemake` in processes that need not import it: they are forked from one that has imported it.
-
-    That one has imported nothing of dpgraph, which the Snakefile takes from its own folder.
-    """
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def run(self, arguments: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """As `python -m snakemake` in `folder`; it is killed after 1800 s."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        with TemporaryDirectory() as written:
-            files = {name: Path(written, name) for name in ("stdout", "stderr")}
-            for path in files.values():
-                path.touch()
-            order = {"arguments": arguments, "folder": str(folder), "environment": environment, "nothing": os.devnull}
-            self.process.stdin.write(json.dumps(order | {name: str(path) for name, path in files.items()}) + "\n")
-            self.process.stdin.flush()
-            status = int(self.process.stdout.readline())
-            said = {name: path.read_text() for name, path in files.items()}
-        return subprocess.CompletedProcess(["snakemake", *arguments], status, **said)
-
-    def end(self) -> None:
-        for stream in (self.process.stdin, self.process.stdout):
-            if stream is not None:
-                stream.close()
-        self.process.wait(60)
-
-
-@cache
-def _server() -> Server:
-    found = Server()
-    atexit.register(found.end)
-    return found
-
-
 @dataclass(frozen=True)
 class Copy:
     """The workflow's folder and a way to run Snakemake in it."""
@@ -133,10 +63,14 @@ class Copy:
         targets: tuple[str, ...] = (),
         **environment: str,
     ) -> subprocess.CompletedProcess[str]:
-        return _server().run(
-            ["--cores", "2", *options, "--config", f"suite={suite}", *config, "--", *targets],
-            self.folder,
-            {**os.environ, "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1", **environment},
+        arguments = ["--cores", "2", *options, "--config", f"suite={suite}", *config, "--", *targets]
+        return subprocess.run(
+            [python(), "-m", "snakemake", *arguments],
+            cwd=self.folder,
+            env={**os.environ, "DPGRAPH_MIRROR": "", "OMP_NUM_THREADS": "1", **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
         )
 
     def jobs(self, *options: str, suite: str = "tiny", targets: tuple[str, ...] = ()) -> dict[str, int]:

@@ -4,12 +4,12 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.workflow import forked
 from tests.workflow.conftest import ROOT
 
 PAGE = (ROOT / "docs/how-to/add-a-method.md").read_text()
@@ -41,7 +41,7 @@ def add_methods(folder: Path) -> None:
 
 def python(folder: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, capture_output=True, text=True,
+        [forked.python(), *arguments], cwd=cwd, capture_output=True, text=True,
         env={"PYTHONPATH": f"{folder / 'src'}:{ROOT}", "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"},
     )  # fmt: skip
 

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from dpgraph.data.store import save_graph
 from tests.contract.cells import cell as toy_cell
 from tests.contract.cells import pagerank_cell, split_cell
 from tests.contract.conftest import toy_graph
+from tests.workflow.forked import python
 
 STEPS = 40
 CELLS = {
@@ -88,61 +88,15 @@ def resumed_at(out: Path) -> list[int]:
     return [seed["notes"]["resumed_at"] for seed in json.loads((out / "result.json").read_text())["seeds"]]
 
 
-NURSERY = """
-import json, os, signal, sys
-import torch._dynamo  # which the first optimiser of a process imports
-from dpgraph.__main__ import interrupt
-from dpgraph.cli import main
-from dpgraph.families.registry import method, specs
-from dpgraph.pipeline import execute, stages
-from dpgraph.engine.training.checkpoint import Checkpoint
-
-for name in specs():
-    method(name)
-save, replace = Checkpoint.save, os.replace
-
-def kill():
-    os.kill(os.getpid(), signal.SIGKILL)
-
-def killing_save(*arguments):
-    save(*arguments)
-    order["saves"] -= 1
-    if not order["saves"]:
-        kill()
-
-def killing_replace(source, target):
-    if str(target).endswith(order["before"]):
-        kill()
-    replace(source, target)
-
-for line in sys.stdin:
-    order = json.loads(line)
-    if "wait" in order:
-        print(os.waitstatus_to_exitcode(os.waitpid(order["wait"], 0)[1]), flush=True)
-        continue
-    pid = os.fork()
-    if pid:
-        print(pid, flush=True)
-        continue
-    sys.stdout = sys.stderr = open(order["log"], "w", buffering=1)
-    signal.signal(signal.SIGTERM, interrupt)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    if "saves" in order:
-        Checkpoint.save = killing_save
-    if "before" in order:
-        os.replace = killing_replace
-    os._exit(main(order["arguments"]))
-"""
-
-
 class Nursery:
     """Starts processes of `python -m dpgraph` that need no second to import torch: it has done so, and forks."""
 
     def __init__(self, logs: Path) -> None:
         environment = {**os.environ, "DPGRAPH_CHECKPOINT_SECONDS": "0", "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", NURSERY],
+            [python(), "-m", "tests.workflow.nursery"],
             env=environment,
+            cwd=Path(__file__).resolve().parents[2],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -20,6 +20,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from dpgraph.core.progress import last_line
 from snakemake_logger_plugin_dpgraph import LogHandler
 from snakemake_logger_plugin_dpgraph.jobs import ENOUGH, Jobs
+from tests.workflow.forked import python
 
 SNAKEFILE = """
 rule all:
@@ -338,7 +339,7 @@ def test_last_line(tmp_path):
 
 
 def snakemake(folder, *options):
-    return [sys.executable, "-m", "snakemake", "--cores", "1", "--logger", "dpgraph", "-k", *options], folder
+    return [python(), "-m", "snakemake", "--cores", "1", "--logger", "dpgraph", "-k", *options], folder
 
 
 def test_a_run_in_a_log(tmp_path):

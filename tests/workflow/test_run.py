@@ -21,6 +21,7 @@ from dpgraph.cli.snakemake import NAMED
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import locked
 from dpgraph.pipeline import interruptible
+from tests.workflow.forked import python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,7 +31,7 @@ def environment() -> dict[str, str]:
 
 
 def dpgraph(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dpgraph", *arguments]
+    command = [python(), "-m", "dpgraph", *arguments]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment())
 
 
