@@ -20,6 +20,11 @@ class Quantity:
     reference_label: str = ""
 
     @property
+    def point(self) -> float:
+        """Return a hundredth of the range, as a point of percent is; 1 where there is no largest value."""
+        return min(1.0, (self.high - self.low) / 100)
+
+    @property
     def more_is_better(self) -> bool:
         return self.unit == "%"
 
@@ -38,7 +43,7 @@ OTHERS = {
     "inversion_recognised": Quantity("reconstructions nearest to an image of their own class (%)"),
     "inversion_ssim": Quantity("1 − SSIM of reconstruction and nearest training image", "", "", 1.0, 0.0, 2.0),
     "membership_auc": Quantity("membership by losses, AUC (%)"),
-    "presence_epsilon": Quantity("ε that others’ predictions show, at least", "", "in ε", 1.0, 0.0, math.inf),
+    "presence_epsilon": Quantity("ε that others’ predictions show, at least", "", "", 1.0, 0.0, math.inf),
     "silhouette": Quantity("mean silhouette by class", "", "", 1.0, -1.0, 1.0),
 }  # fmt: skip
 

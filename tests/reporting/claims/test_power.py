@@ -11,6 +11,7 @@ from scipy.stats import nct, t
 
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.contrasts import LEVEL, Above, Strength, contrast, strength, together
+from dpgraph.reporting.quantities import quantity
 
 SLACK = 0.02  # of 4,000 draws
 
@@ -79,12 +80,13 @@ def test_the_effect_is_the_printed_one_where_it_agrees(margin: float, printed: f
     assert found.power == pytest.approx(analytic(5, effect / 2), abs=SLACK)
 
 
-def test_a_number_without_unit_has_no_effect_of_one() -> None:
-    of_unit = dataclasses.replace(part(5, 2.0).contrast, unit="")
-    found = strength([((Above(of_unit, 0.0),),)])
-    assert found is not None
-    assert np.isnan(found.power)
-    assert strength([((Above(of_unit, 0.0, asserted=2.0),),)]).power == pytest.approx(analytic(5, 1.0), abs=SLACK)
+@pytest.mark.parametrize(
+    ("metric", "point"), [("accuracy/test", 1), ("silhouette/train", 0.02), ("degree_rmse/train", 1)]
+)
+def test_the_effect_is_a_hundredth_of_the_range(metric: str, point: float) -> None:
+    of = dataclasses.replace(part(5, 0.02).contrast, point=quantity(metric).point)
+    assert Above(of, 0.5).effect == 0.5 + point
+    assert strength([((Above(of, 0.0),),)]).power == pytest.approx(analytic(5, point / 0.02), abs=SLACK)
 
 
 def test_all_comparisons_must_hold() -> None:

@@ -128,7 +128,7 @@ def test_the_table_says_what_a_distance_does_not(plan, frame, tmp_path):
 def test_curves_are_drawn_with_results_and_without(plan, frame, name, tmp_path):
     for given in (frame, None):
         write_figure(plan, f"zhang-ch4/{name}", given, tmp_path / name)
-        assert (tmp_path / f"{name}.png").stat().st_size > 4000
+        assert (tmp_path / f"{name}.png").stat().st_size > 2000
 
 
 def test_matched_points_have_both_coordinates(plan, frame):

@@ -14,11 +14,6 @@ PAPER = "huang2025-relational-entity-dp"
 STEPS = 1000
 
 
-def _settings() -> list[dict[str, Any]]:
-    varied = [{**bounds.DEFAULTS, name: value} for name, values in bounds.VARIED.items() for value in values]
-    return [bounds.DEFAULTS, *(one for one in varied if one != bounds.DEFAULTS)]
-
-
 def _compared(settings: list[dict[str, Any]]) -> Verdict:
     lower, cases, worst, composed, ratios = 0, 0, 0.0, 0, []
     for at in settings:
@@ -37,8 +32,7 @@ def _compared(settings: list[dict[str, Any]]) -> Verdict:
         f"epsilon is below both in {composed} of {len(settings)}, by factors {min(ratios):.3g} to {max(ratios):.3g}. "
         f"{bounds.WHERE}"
     )
-    holds = lower == cases and composed == len(settings)
-    return computed(holds, text, cases + len(settings), bounds.PREMISE)
+    return computed((lower, composed) == (cases, len(settings)), text, cases + len(settings), bounds.PREMISE)
 
 
 def bound_of_theorem_3() -> Verdict:
@@ -48,7 +42,8 @@ def bound_of_theorem_3() -> Verdict:
 
 def bounds_elsewhere() -> Verdict:
     """Check H10, Figures 4 and 5: the same order of the bounds when one parameter varies."""
-    return _compared(_settings())
+    varied = [{**bounds.DEFAULTS, name: value} for name, values in bounds.VARIED.items() for value in values]
+    return _compared([bounds.DEFAULTS, *(one for one in varied if one != bounds.DEFAULTS)])
 
 
 def constant_sensitivity(own: int = 5, negatives: int = 4) -> Verdict:

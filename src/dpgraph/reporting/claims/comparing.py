@@ -108,6 +108,7 @@ def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:
     return replace(
         value,
         unit=terms[0][1][1].quantity.difference,
+        point=terms[0][1][1].quantity.point,
         printed=printed,
         difference=abs(sum(weight for weight, _ in terms)) < 1e-3,  # weights are written with few digits
         printed_elsewhere=printed is not None and all(entry.suite_task.published is None for entry in entries),

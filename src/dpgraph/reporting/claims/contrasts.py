@@ -15,8 +15,8 @@ only the overlap of a comparison's alternatives is simulated; the largest of man
 *Power*: of each comparison one alternative is true, the one that is found most often, and no other counts. Each of its
 contrasts has its effect: the paper's printed difference where the paper prints one that agrees with the claim (on other
 data than the paper's, the mean over the paper's); 0 where the claim is that two things differ by less than a margin and
-the paper prints no larger difference; the size that the claim `asserts`, where the paper prints none; else 1 point
-(edge, image) above the margin; of a number without unit no effect is known then.
+the paper prints no larger difference; the size that the claim `asserts`, where the paper prints none; else a hundredth
+of the range above the margin, which is 1 point, or 1 of what has no largest value.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,6 +42,7 @@ class Contrast:
     degrees: float
     n: int  # seeds of the smallest sample
     unit: str = "points"
+    point: float = 1.0  # the effect where none is known: a hundredth of the range
     residuals: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False)  # (n,) each seed's sum, centred
     printed: float | None = None  # what the paper's own numbers give for it, the mean over data sets that print all
     printed_elsewhere: bool = False  # on the paper's data sets, which are not those that are compared
@@ -78,16 +79,15 @@ def contrast(terms: Iterable[tuple[float, str, pd.Series]]) -> Contrast:
     for weight, name, values in terms:
         weights[name] = weights.get(name, 0.0) + weight
         samples[name] = values
-    # (weight, values) of each sample: plain arrays, since a claim may have hundreds of contrasts
-    parts = [(weight, samples[name].to_numpy(float)) for name, weight in weights.items() if weight]
-    estimate = float(sum(weight * (values.mean() if len(values) else np.nan) for weight, values in parts))
-    n = min((len(values) for _, values in parts), default=0)
+    # (weight, values, seeds) of each sample: plain arrays, since a claim may have hundreds of contrasts
+    parts = [(w, samples[name].to_numpy(float), tuple(samples[name].index)) for name, w in weights.items() if w]
+    estimate = float(sum(weight * (values.mean() if len(values) else np.nan) for weight, values, _ in parts))
+    n = min((len(values) for _, values, _ in parts), default=0)
     if n < 2:
         return Contrast(estimate, np.nan, np.nan, n)
     sums: dict[tuple, np.ndarray] = {}  # by the seeds they are of
-    for (_, values), name in zip(parts, (name for name, weight in weights.items() if weight), strict=True):
-        seeds = tuple(samples[name].index)
-        sums[seeds] = sums.get(seeds, 0.0) + weights[name] * values
+    for weight, values, seeds in parts:
+        sums[seeds] = sums.get(seeds, 0.0) + weight * values
     # residuals of unlike seeds in the order of the seeds, as if they were the same
     residuals = np.array(sum((each - each.mean())[:n] for each in sums.values()))
     squares = np.array([each.var(ddof=1) / len(each) for each in sums.values()])
@@ -95,14 +95,13 @@ def contrast(terms: Iterable[tuple[float, str, pd.Series]]) -> Contrast:
     freedom = np.array([len(each) - 1 for each in sums.values()])
     degrees = float(square**2 / (squares**2 / freedom).sum()) if square else np.inf
     # Rounding of equal values leaves a variance of about (1e-16)^2, not zero.
-    largest = max(abs(weight) * float(np.abs(values).max()) for weight, values in parts)
+    largest = max(abs(weight) * float(np.abs(values).max()) for weight, values, _ in parts)
     if square <= (1e-12 * max(1.0, largest)) ** 2:
         return Contrast(estimate, 0.0, np.inf, n, residuals=np.zeros(n))
     return Contrast(estimate, float(np.sqrt(square)), degrees, n, residuals=residuals)
 
 
 DRAWS, CHUNK = 4000, 500  # and how many at once
-EFFECT = 1.0  # points, where the paper prints none
 
 
 class EffectFrom(StrEnum):
@@ -111,7 +110,7 @@ class EffectFrom(StrEnum):
     PRINTED = "the paper's printed difference"
     PRINTED_ELSEWHERE = "the paper's printed difference, mean over its own data sets"
     ASSERTED = "the difference that was expected"
-    UNIT = f"{EFFECT:g} point above the margin: the paper prints none that agrees"
+    UNIT = "a hundredth of the range above the margin: the paper prints none that agrees"
     EQUAL = "no difference, as claimed"
 
 
@@ -133,7 +132,7 @@ class Above:
                 return float(self.asserted or 0.0)
             case EffectFrom.PRINTED | EffectFrom.PRINTED_ELSEWHERE:
                 return float(self.contrast.printed or 0.0)
-        return self.margin + EFFECT if self.contrast.unit else np.nan
+        return self.margin + self.contrast.point
 
     @property
     def source(self) -> EffectFrom:
@@ -163,7 +162,7 @@ def strength(comparisons: Sequence[Ways]) -> Strength | None:
     if not comparisons:
         return None
     parts = [part for ways in comparisons for way in ways for part in way]
-    if not parts or any(len(part.contrast.residuals) < 2 or np.isnan(part.effect) for part in parts):
+    if not parts or any(len(part.contrast.residuals) < 2 for part in parts):
         return Strength(np.nan, np.nan)
     n = min(len(part.contrast.residuals) for part in parts)
     residuals = np.stack([part.contrast.residuals[:n] for part in parts])  # (P, n)

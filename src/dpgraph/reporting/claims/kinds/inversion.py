@@ -75,8 +75,8 @@ def compare_at_equal_accuracy(
         for level in np.linspace(low, high, LEVELS):
             value = contrast([(1.0, "higher", above.value_at(level)), (-1.0, "lower", below.value_at(level))])
             where = f"{label}, {test.higher} − {method} at {level:.1f} % accuracy"
-            unit = above.places[0][1].quantity.difference
-            comparisons.made.append(compared(where, replace(value, unit=unit), 0.0))
+            of = above.places[0][1].quantity
+            comparisons.made.append(compared(where, replace(value, unit=of.difference, point=of.point), 0.0))
 
 
 class SeedCurves:
