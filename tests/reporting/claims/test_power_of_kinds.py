@@ -22,7 +22,7 @@ N, DRAWS, STD = 8, 300, 1.0
 FEW = 80  # draws of a decision that takes long
 Means = Mapping[str, float]
 TASK = SimpleNamespace(published=None, label="a")
-POINT = SimpleNamespace(scale=1.0, difference="points")
+POINT = SimpleNamespace(scale=1.0, difference="points", point=1.0)
 
 
 def places(means: Means, noise: np.ndarray) -> dict[str, Any]:
