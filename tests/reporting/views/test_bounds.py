@@ -49,7 +49,7 @@ def test_a_figure_has_two_panels_for_each_setting(plan: Plan, tmp_path: Path) ->
     assert {path.suffix for path in files} >= {".pdf", ".svg", ".png"}
     text = (tmp_path / "fig2.svg").read_text()
     caption = (tmp_path / "fig2.txt").read_text()
-    assert "Proposition 4.1 is false" in caption
+    assert "Proposition 4.1, which the bound of adaptive clipping presumes, is false" in caption
     assert artefact.caption in caption
     for expected in (
         "Rényi order α",
