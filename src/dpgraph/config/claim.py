@@ -34,7 +34,7 @@ class OwnResults(Finite):
     """method, or method/variant for a private one, as the package calls them: dp-gnn/published; * matches any
     characters"""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """Of its networks, by path, where a cell has them: {training.teacher_convolutions: 7}"""
+    """Settings of its networks by path, where a cell has them: {training.teacher_convolutions: 7}"""
 
     def covers(self, cell: Cell) -> bool:
         """Return whether the data, the mechanism and the network of a cell are the paper's own."""

@@ -13,6 +13,8 @@ from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN
 from dpgraph.reporting.claims.verdicts import Verdict, computed
 
+MUCH = 2.0  # times: what we read the paper's "much weaker" as
+
 
 def occurrence_bound(graphs: int = 24, nodes: int = 400) -> Verdict:
     """Check Lemma 1: a node occurs in at most N(K, r) = sum of K^i, i = 0..r, training subgraphs.
@@ -93,7 +95,6 @@ def tighter_than_group_privacy() -> Verdict:
     )
 
 
-MUCH = 2.0  # times: what we read the paper's "much weaker" as
 CLAIMS = {"occurrence-bound": occurrence_bound, "tighter-than-group-privacy": tighter_than_group_privacy}
 
 
