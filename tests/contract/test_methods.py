@@ -373,7 +373,7 @@ def test_cpu_and_gpu_agree(toy, name, monkeypatch):
     Private runs, whose noise the device draws, and students, whose made images it draws, are compared in shape only;
     networks with dropout, whose masks it draws, without dropout.
     """
-    if getattr(CELLS[name].model, "dropout", 0):
+    if getattr(getattr(CELLS[name], "model", None), "dropout", 0):
         monkeypatch.setitem(CELLS, name, changed(name, model={"dropout": 0.0}))
     cpu, gpu = run(toy, name)[0], run(toy, name, device=torch.device("cuda"))[0]
     assert gpu.logits.shape == cpu.logits.shape

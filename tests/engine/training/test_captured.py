@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from dpgraph.engine.sampling.ego import pack_ego_trees
 from dpgraph.engine.sampling.slots import SlotClasses, fill_slots, fixed_size_batches, poisson_masks, random_numbers
 from dpgraph.engine.training.captured import dispatch
 from dpgraph.engine.training.captured import program as programs
+from dpgraph.engine.training.captured import replay
 from dpgraph.engine.training.captured.dispatch import why_not_captured
 from dpgraph.engine.training.captured.slot_batch import Level
 from dpgraph.engine.training.captured.step import CapturedStep
@@ -47,6 +49,7 @@ class OnDevice(TorchDispatchMode):
     """Records every call and the shapes of what it gives; refuses calls that read a number or make a shape of one."""
 
     READS = ("_local_scalar_dense", "item", "nonzero", "masked_select", "unique", "is_nonzero", "equal")
+    READS += ("lift_fresh",)  # a number of the host, as assigned to a place
 
     def __init__(self):
         super().__init__()
@@ -178,6 +181,22 @@ def test_sums_are_those_of_the_step_it_stands_for(graph, make_network, case, ter
         for summed in (step.sum_slots, lambda number=number: step.sum_without_slots(number)):
             summed()
             torch.testing.assert_close(step.flat, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+@pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
+def test_compiled_sums_are_those_of_the_program(graph, make_network, kind, hops, monkeypatch):
+    """Recorded in the first step, on batches of later ones; without the passes of Inductor, which take long."""
+    monkeypatch.setenv("DPGRAPH_COMPILED_STEPS", "1")
+    monkeypatch.setattr(programs, "compiled", partial(replay.compiled, backend="aot_eager"))
+    monkeypatch.setattr(programs, "compiled_philox", lambda: draws.philox)
+    monkeypatch.setattr(programs, "COMPILED_ON", {"cpu"})
+    step = captured(step_of(graph, make_network(hops, architecture=kind), ("own", "neighbours")))
+    assert step.is_compiled
+    for number in range(3):
+        fill(step, number)
+        step.summed()
+        torch.testing.assert_close(step.flat, sums_of(step, number), rtol=1e-10, atol=1e-12)
 
 
 def test_a_step_is_clip_noise_divide_and_update(graph, make_network):

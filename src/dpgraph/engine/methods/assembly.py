@@ -56,13 +56,14 @@ def on_device(job: Job, step: Step, key: Callable[[], Key] | None = None) -> tup
         key: Opens the stream of the batches of a private step; others draw those of the step.
 
     Returns:
-        The step that runs, and for the record `captured`, or why it is not.
+        The step that runs, and for the record `captured`, `captured and compiled`, or why it is not captured.
     """
     if job.device.type not in DEVICES:
         return step, {}
     if reason := why_not_captured(step):
         return step, {"step": f"not captured: {reason}"}
-    return captured(step, key), {"step": "captured"}
+    program = captured(step, key)
+    return program, {"step": "captured and compiled" if program.is_compiled else "captured"}
 
 
 def set_up(job: Job, build: Callable[[Job, int, torch.Generator | None], Any] | None = None) -> Bench:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from dpgraph.engine.models.segments import PaddedRuns, Segments, reduce
+from dpgraph.engine.models.slot_segments import SlotSegments, joined
 
 CHUNK_ENTRIES_CPU = 2048  # entries whose gathered keys stay in a core's cache
 CHUNK_ENTRIES_CUDA = 1 << 18
@@ -83,6 +84,41 @@ class EntryAttention:
             _by_head(self.queries, scores[order], owners, ptr),
             _by_head(out, weights[order], owners, ptr),
         )
+
+
+@dataclass(frozen=True)
+class SlotAttention:
+    """`EntryAttention` of roots in slots, element by element: heads are too narrow for a GPU's products of matrices."""
+
+    queries: Tensor
+    keys: Tensor
+    values: Tensor
+    read: list[tuple[PaddedRuns, Tensor]]  # the rows of slots of one width, and their weights (b, w, H)
+
+    @classmethod
+    def attend(
+        cls, queries: Tensor, keys: Tensor, values: Tensor, segments: SlotSegments
+    ) -> tuple[Tensor, SlotAttention]:
+        """Return the heads (slots, H, d), and the object that gives their gradients."""
+        read, heads = list[tuple[PaddedRuns, Tensor]](), []
+        for block in segments.runs():
+            scores = (block.take(keys) * queries[block.runs].unsqueeze(1)).sum(3)
+            weights = scores.masked_fill_(block.missing.unsqueeze(2), float("-inf")).softmax(1)  # type: ignore[union-attr]
+            heads.append((block.take(values) * weights.unsqueeze(3)).sum(1))
+            read.append((block, weights))
+        return joined(heads), cls(queries, keys, values, read)
+
+    def pull(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the gradients of queries, keys and values from the gradients of the heads; 0 for padding."""
+        parts = []
+        for block, weights in self.read:
+            queries, above = self.queries[block.runs].unsqueeze(1), out[block.runs].unsqueeze(1)
+            drawn = (block.take(self.values) * above).sum(3)
+            scores = (weights * (drawn - (weights * drawn).sum(1, keepdim=True))).unsqueeze(3)
+            of_queries = (block.take(self.keys) * scores).sum(1)
+            parts.append((of_queries, (queries * scores).flatten(0, 1), (above * weights.unsqueeze(3)).flatten(0, 1)))
+        of_queries, of_keys, of_values = map(joined, zip(*parts, strict=True))
+        return of_queries, of_keys, of_values
 
 
 class _Attend(torch.autograd.Function):

@@ -96,9 +96,9 @@ class CallRows:
 
     def finite_rows(self, finite: Tensor) -> tuple[Tensor, Tensor]:
         """Return inputs and gradients with lost roots overwritten, because 0 times infinity is not 0."""
-        lost = ~self.per_row(finite)
-        inputs = self.inputs if self.finite else self.inputs.masked_fill(lost, 0)
-        return inputs, self.gradients.masked_fill(lost, 0)
+        kept, zero = self.per_row(finite), self.gradients.new_zeros(())
+        inputs = self.inputs if self.finite else torch.where(kept, self.inputs, zero)
+        return inputs, torch.where(kept, self.gradients, zero)
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,17 @@ class CapturedTrees(CapturedProgram):
         drawn = HostBatches(step.sampler, step.batches)
         self.source = TreeSource(step.trees, drawn, step.labels, step.features.dtype)
         super().__init__(step.optimizer, [self.source], [] if dropped is None else [dropped], ahead_steps)
-        self.records = TreeRecords(step.features)
+        self.records, self.sums_alone = TreeRecords(step.features), dropped is None
 
     def skips(self, size: int) -> bool:
         return not size
 
     def program(self) -> None:
+        self.summed()
+        with torch.no_grad():
+            self.update()
+
+    def sum_slots(self) -> None:
         batch, step = self.source.batch, self.step
         if step.fused:
             with torch.no_grad():
@@ -40,7 +45,6 @@ class CapturedTrees(CapturedProgram):
             self._write(torch.autograd.grad(losses.sum(), self.parameters))
         with torch.no_grad():
             self.flat.div_(batch.finite.sum())
-            self.update()
 
     def run_without_slots(self, step: int) -> None:
         own, positions = self.step, self.source.positions(step)

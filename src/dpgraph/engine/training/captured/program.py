@@ -7,7 +7,7 @@ because it has no slot.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -22,16 +22,19 @@ from dpgraph.engine.sampling.ego import EgoTrees
 from dpgraph.engine.sampling.slots import (
     DrawnSlots,
     SlotClasses,
+    compiled_philox,
     fill_slots,
     fixed_size_batches,
+    philox,
     poisson_masks,
     random_numbers,
     slot_classes,
 )
-from dpgraph.engine.training.captured.replay import Replay
+from dpgraph.engine.training.captured.replay import Replay, compiled, compiles
 from dpgraph.engine.training.captured.slot_batch import SlotBatch, SlotTrees
 
 AHEAD = 64  # steps whose batches are drawn at once: one wait for the device in so many steps
+COMPILED_ON = {"cuda"}  # on a CPU loops of numba, which the compiler does not see, take part
 MOST_DRAWN = 1 << 24  # numbers of one draw
 
 
@@ -60,7 +63,8 @@ class DeviceBatches:
 
     def masks(self, first: int, steps: int, like: Tensor) -> Tensor:
         sampler = self.sampler
-        numbers = random_numbers(sampler.num_roots, self.key.value, first, steps, self.stream, like)
+        generate = compiled_philox() if compiles() and steps > 1 else philox
+        numbers = random_numbers(sampler.num_roots, self.key.value, first, steps, self.stream, like, generate)
         if isinstance(sampler, PoissonSampler):
             return poisson_masks(numbers, sampler.rate)
         if not isinstance(sampler, FixedSizeSampler):
@@ -191,6 +195,8 @@ class CapturedProgram:
     without reading a number back: SGD, and Adam with `capturable`.
     """
 
+    sums_alone = False  # True where `sum_slots` is part of the program, and reads no generator
+
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
@@ -212,6 +218,20 @@ class CapturedProgram:
     def program(self) -> None:
         """Run one step on the current batches: all of it on the device, every shape the same each time."""
         raise NotImplementedError
+
+    def sum_slots(self) -> None:
+        """Write the sums of the current batches to `flat`."""
+        raise NotImplementedError
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the sums are compiled: on a GPU, where programs are, and where the sums read no generator."""
+        return self.sums_alone and self.device.type in COMPILED_ON and compiles()
+
+    @cached_property
+    def summed(self) -> Callable[[], None]:
+        """`sum_slots`, as it runs."""
+        return compiled(self.sum_slots) if self.is_compiled else self.sum_slots
 
     def run_without_slots(self, step: int) -> None:
         """Run a step whose batch does not fit."""

@@ -1,15 +1,33 @@
 """Programs of fixed shapes that a CUDA device captures once and replays (`torch.cuda.CUDAGraph`).
 
 A replayed step is a few calls of the driver. On a CPU the same program runs call by call, which is how it is tested.
+With `DPGRAPH_COMPILED_STEPS=1` in the environment, PyTorch's compiler first joins the element-wise calls of a program.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+
+def compiles() -> bool:
+    """Return whether programs are compiled before they are captured."""
+    return os.environ.get("DPGRAPH_COMPILED_STEPS") == "1"
+
+
+def compiled(part: Callable[[], None], backend: str = "inductor") -> Callable[[], None]:
+    """Return a part of a program as PyTorch compiles it, equal up to rounding.
+
+    The part has fixed shapes, reads no generator, and may be run once more: so its calls are recorded.
+    """
+    with torch.no_grad():
+        recorded = make_fx(lambda: part())()  # a bound method would be recorded with its object
+    return torch.no_grad()(torch.compile(recorded, fullgraph=True, dynamic=False, backend=backend))  # type: ignore[no-any-return]
 
 
 class Replay:

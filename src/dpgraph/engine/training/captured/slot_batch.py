@@ -151,7 +151,7 @@ class SlotBatch:
         within = (entries - (ends - lengths).index_select(0, reader)).masked_fill_(padding.index_select(0, reader), 0)
         read = trees.columns[1].index_select(0, first.index_select(0, reader) + within)  # type: ignore[union-attr]
         starts = torch.nn.functional.pad(ends, (1, 0))
-        starts[-1] = len(entries)
+        starts[-1].fill_(len(entries))  # an assignment would copy from the host
         columns = read + below.first.index_select(0, rows.owner.index_select(0, reader))
         return Segments(starts, columns, below.num_rows)
 

@@ -38,6 +38,8 @@ class TreeRecords:
 class CapturedStep(CapturedProgram):
     """The program of a private step."""
 
+    sums_alone = True
+
     def __init__(self, step: PrivateStep, key: Key, ahead_steps: int = AHEAD) -> None:
         """Lay out the trees of every term in slots."""
         self.step, features = step, step.features
@@ -66,7 +68,7 @@ class CapturedStep(CapturedProgram):
         self.step.noise.numbers += self.flat.numel()
 
     def program(self) -> None:
-        self.sum_slots()
+        self.summed()
         self.release()
 
     def run_without_slots(self, step: int) -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dpgraph.engine.models.attention import EntryAttention
+from dpgraph.engine.models.attention import EntryAttention, SlotAttention
 from dpgraph.engine.models.dense import HeadLinear
 from dpgraph.engine.models.message_passing import GatLayer, GcnLayer, GinLayer
 from dpgraph.engine.models.segments import Segments
+from dpgraph.engine.models.slot_segments import SlotSegments
 from dpgraph.engine.training.fused.attention import StateAttention
 from dpgraph.engine.training.fused.layers import Calls, Pull, dense, per_row
 from dpgraph.engine.training.fused.passes import activation_of
@@ -63,7 +64,7 @@ def attention(
     own, activation = segments.own(rows), activation_of(layer.activation)
     if segments.alone:
         heads, pull_heads = _alone(layer, own, segments, sizes, calls)
-    elif not segments.own_rows:
+    elif not segments.own_rows or isinstance(segments, SlotSegments):
         heads, pull_heads = _by_entry(layer, rows, own, segments, sizes, below, calls)
     else:
         heads, pull_heads = _by_state(layer, rows, own, segments, sizes, calls)
@@ -94,7 +95,8 @@ def _by_entry(
     keys, pull_key = _on_states(layer.key, rows, below, calls)
     values, pull_value = _on_states(layer.value, rows, below, calls)
     scale = queries.shape[2] ** -0.5
-    heads, read = EntryAttention.attend(queries * scale, keys, values, segments)
+    attention = SlotAttention if isinstance(segments, SlotSegments) else EntryAttention
+    heads, read = attention.attend(queries * scale, keys, values, segments)
 
     def pull(gradient: Tensor) -> Tensor:
         of_queries, of_keys, of_values = read.pull(gradient)
