@@ -24,9 +24,7 @@ the same in any slots.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -47,8 +45,8 @@ CLASS_ROWS = 4096  # rows that take as long as the calls of one class more
 UNLIKELY = 1e-4  # probability that the roots beyond one width do not fit: then the step runs without slots
 
 
-def philox(counter: Words, key: Tensor) -> Words:
-    """Return four words of 32 bits for each counter of four words, all int64 in [0, 2^32); `key` () has 64 bits.
+def philox(counter: Words, key: int) -> Words:
+    """Return four words of 32 bits for each counter of four words, all int64 in [0, 2^32); `key` has 64 bits.
 
     A product of two words wraps in int64; its upper and lower halves are still those of the unsigned product.
     """
@@ -61,21 +59,7 @@ def philox(counter: Words, key: Tensor) -> Words:
     return a, b, c, d
 
 
-@cache
-def compiled_philox() -> Callable[[Words, Tensor], Words]:
-    """Return `philox` as PyTorch compiles it: one pass over the counters."""
-    return torch.compile(philox, fullgraph=True, dynamic=False)  # type: ignore[no-any-return]
-
-
-def random_numbers(
-    num_roots: int,
-    key: int,
-    first: int,
-    steps: int,
-    stream: int,
-    like: Tensor,
-    generate: Callable[[Words, Tensor], Words] = philox,
-) -> Tensor:
+def random_numbers(num_roots: int, key: int, first: int, steps: int, stream: int, like: Tensor) -> Tensor:
     """Return numbers (steps, num_roots) of 62 bits for the steps `first`, `first` + 1, ... and every root.
 
     `stream` tells apart the terms of a step, which draw independently; the result is on the device of `like`.
@@ -84,8 +68,7 @@ def random_numbers(
         raise invalid("step", first, "an integer from 0 to 2^32")
     pairs = torch.arange((num_roots + 1) // 2, device=like.device).expand(steps, -1)
     step = torch.arange(first, first + steps, device=like.device).unsqueeze(1).expand_as(pairs)
-    signed = torch.tensor(key - ((key >> 63) << 64), device=like.device)
-    words = generate((pairs, step, torch.full_like(pairs, stream), torch.zeros_like(pairs)), signed)
+    words = philox((pairs, step, torch.full_like(pairs, stream), torch.zeros_like(pairs)), key)
     left, right = (words[i].bitwise_left_shift(BITS - 32) | (words[i + 1] >> (64 - BITS)) for i in (0, 2))
     return torch.stack([left, right], 2).flatten(1)[:, :num_roots]
 

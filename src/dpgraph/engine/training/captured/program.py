@@ -22,10 +22,8 @@ from dpgraph.engine.sampling.ego import EgoTrees
 from dpgraph.engine.sampling.slots import (
     DrawnSlots,
     SlotClasses,
-    compiled_philox,
     fill_slots,
     fixed_size_batches,
-    philox,
     poisson_masks,
     random_numbers,
     slot_classes,
@@ -35,6 +33,7 @@ from dpgraph.engine.training.captured.slot_batch import SlotBatch, SlotTrees
 
 AHEAD = 64  # steps whose batches are drawn at once: one wait for the device in so many steps
 COMPILED_ON = {"cuda"}  # on a CPU loops of numba, which the compiler does not see, take part
+EARLY = 8  # after so many of them the next ones are drawn, which a GPU is given while it has other work
 MOST_DRAWN = 1 << 24  # numbers of one draw
 
 
@@ -63,8 +62,7 @@ class DeviceBatches:
 
     def masks(self, first: int, steps: int, like: Tensor) -> Tensor:
         sampler = self.sampler
-        generate = compiled_philox() if compiles() and steps > 1 else philox
-        numbers = random_numbers(sampler.num_roots, self.key.value, first, steps, self.stream, like, generate)
+        numbers = random_numbers(sampler.num_roots, self.key.value, first, steps, self.stream, like)
         if isinstance(sampler, PoissonSampler):
             return poisson_masks(numbers, sampler.rate)
         if not isinstance(sampler, FixedSizeSampler):
@@ -177,14 +175,23 @@ class PositionSource:
         return DrawnSlots(rows, over, torch.full_like(over, size, dtype=torch.int64))
 
 
-@dataclass
 class Ahead:
-    """The batches of the steps from `first` on."""
+    """The batches (of each source) of the steps from `first` on."""
 
-    first: int
-    drawn: list[DrawnSlots]  # of each source
-    fits: list[bool]
-    sizes: list[int]
+    def __init__(self, first: int, drawn: list[DrawnSlots]) -> None:
+        self.first, self.drawn = first, drawn
+        known = torch.stack([torch.stack([one.overflow.long(), one.sizes]) for one in drawn]).sum(0)
+        self._known, self._there = known.to("cpu", non_blocking=True), None
+        if known.is_cuda:
+            self._there = torch.cuda.Event()
+            self._there.record()
+
+    @cached_property
+    def known(self) -> list[list[int]]:
+        """How many sources of each step do not fit, and its roots: the one wait for the device."""
+        if self._there is not None:
+            self._there.synchronize()
+        return self._known.tolist()  # type: ignore[no-any-return]
 
 
 class CapturedProgram:
@@ -213,6 +220,7 @@ class CapturedProgram:
         self.overflows = 0  # steps of this process that ran without slots
         self._next: int | None = None
         self._ahead: Ahead | None = None
+        self._coming: Ahead | None = None
         self.replay = Replay(self.device, generators)
 
     def program(self) -> None:
@@ -268,7 +276,7 @@ class CapturedProgram:
 
     def start_at(self, step: int) -> None:
         """Continue after so many finished steps."""
-        self._next, self._ahead = step, None
+        self._next, self._ahead, self._coming = step, None, None
 
     def __call__(self) -> int:
         """Run the next step; return the number of its roots."""
@@ -276,26 +284,26 @@ class CapturedProgram:
             raise TypeError("a captured step has to be told where it starts: call start_at first")
         self.check()
         ahead = self._ahead
-        if ahead is None or self._next >= ahead.first + len(ahead.fits):
-            self._ahead = ahead = self._drawn(self._next)
+        if ahead is None or self._next >= ahead.first + self.ahead_steps:
+            self._ahead = ahead = self._coming or self._drawn(self._next)
+            self._coming = None
         index = self._next - ahead.first
-        size = ahead.sizes[index]
+        overflow, size = (of_steps[index] for of_steps in ahead.known)
         self.count(self._next)
-        if not ahead.fits[index]:
+        if overflow:
             self.overflows += 1
             self.run_without_slots(self._next)
         elif not self.skips(size):
             for source, drawn in zip(self.sources, ahead.drawn, strict=True):
                 source.row.copy_(drawn.ranks[index])
             self._run()
+        if index == EARLY and all(isinstance(source.batches, DeviceBatches) for source in self.sources):
+            self._coming = self._drawn(ahead.first + self.ahead_steps)
         self._next += 1
         return size
 
     def _drawn(self, first: int) -> Ahead:
-        drawn = [source.ahead(first, self.ahead_steps) for source in self.sources]
-        known = torch.stack([torch.stack([one.overflow.long(), one.sizes]) for one in drawn]).sum(0)
-        overflow, sizes = known.tolist()  # the one wait for the device
-        return Ahead(first, drawn, [not over for over in overflow], sizes)
+        return Ahead(first, [source.ahead(first, self.ahead_steps) for source in self.sources])
 
     def _run(self) -> None:
         if not self.replay.run(self.program):

@@ -6,6 +6,7 @@ With `DPGRAPH_COMPILED_STEPS=1` in the environment, PyTorch's compiler first joi
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
@@ -20,14 +21,17 @@ def compiles() -> bool:
     return os.environ.get("DPGRAPH_COMPILED_STEPS") == "1"
 
 
-def compiled(part: Callable[[], None], backend: str = "inductor") -> Callable[[], None]:
-    """Return a part of a program as PyTorch compiles it, equal up to rounding.
+@torch.no_grad()
+def compiled(part: Callable[[], None], compiler: Callable[..., Any] | None = None) -> Callable[[], None]:
+    """Return a part of a program as PyTorch's compiler gives it, equal up to rounding.
 
-    The part has fixed shapes, reads no generator, and may be run once more: so its calls are recorded.
+    The part has fixed shapes, reads no generator, and may be run once more: so its calls are recorded. Inductor takes
+    these, not their Python code, and keeps what it makes in the user's cache folder.
     """
-    with torch.no_grad():
-        recorded = make_fx(lambda: part())()  # a bound method would be recorded with its object
-    return torch.no_grad()(torch.compile(recorded, fullgraph=True, dynamic=False, backend=backend))  # type: ignore[no-any-return]
+    import torch._inductor
+
+    recorded = make_fx(lambda: part())()  # a bound method would be recorded with its object
+    return torch.no_grad()((compiler or torch._inductor.compile)(recorded, []))  # type: ignore[no-any-return]
 
 
 class Replay:
@@ -57,11 +61,24 @@ class Replay:
         for generator in self.generators:
             graph.register_generator_state(generator)
         self._pool = self._pool or torch.cuda.graph_pool_handle()  # all results that last are outside of it
-        with torch.cuda.graph(graph, pool=self._pool):
+        with _nothing_collected(), torch.cuda.graph(graph, pool=self._pool):
             program()
         self._graphs[key] = graph
         graph.replay()
         return True
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Keep Python's collector from an older program: the driver ends a capture in which it frees a graph."""
+    gc.collect()
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 @contextmanager
