@@ -193,7 +193,9 @@ def test_compiled_sums_are_those_of_the_program(graph, make_network, kind, hops,
     assert step.is_compiled
     for number in range(3):
         fill(step, number)
-        step.summed()
+        step.summed  # noqa: B018
+        with OnDevice():  # what a host computes once is not among the recorded calls
+            step.summed()
         torch.testing.assert_close(step.flat, sums_of(step, number), rtol=1e-10, atol=1e-12)
 
 

@@ -68,7 +68,7 @@ class EntryAttention:
     def attend(cls, queries: Tensor, keys: Tensor, values: Tensor, segments: Segments) -> tuple[Tensor, EntryAttention]:
         """Return the heads (n, H, d), and the object that gives their gradients."""
         weights = _softmax(_dot(queries, segments.owners, keys, segments.entries), segments)
-        result = _by_head(values, weights, segments.entries, segments.ptr)
+        result = _by_head(values, weights, segments.entries, segments.ptr, segments.spare)
         return result, cls(queries, keys, values, segments, weights)
 
     def pull(self, out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -80,9 +80,9 @@ class EntryAttention:
         ptr, order = segments.readers
         owners = segments.owners[order]
         return (
-            _by_head(self.keys, scores, segments.entries, segments.ptr),
-            _by_head(self.queries, scores[order], owners, ptr),
-            _by_head(out, weights[order], owners, ptr),
+            _by_head(self.keys, scores, segments.entries, segments.ptr, segments.spare),
+            _by_head(self.queries, scores[order], owners, ptr, segments.spare),
+            _by_head(out, weights[order], owners, ptr, segments.spare),
         )
 
 
@@ -148,18 +148,18 @@ def _dot(left: Tensor, left_index: Tensor, right: Tensor, right_index: Tensor) -
     return result
 
 
-def _by_head(rows: Tensor, weights: Tensor, index: Tensor, ptr: Tensor) -> Tensor:
+def _by_head(rows: Tensor, weights: Tensor, index: Tensor, ptr: Tensor, spare: int) -> Tensor:
     """Return (n, H, d): `reduce` of each head of rows (N, H, d) with its own weights (m, H)."""
     result = rows.new_empty(len(ptr) - 1, *rows.shape[1:])
     for head in range(rows.shape[1]):
-        part = reduce(rows[:, head].contiguous(), index, ptr, weights=weights[:, head].contiguous())
+        part = reduce(rows[:, head].contiguous(), index, ptr, weights=weights[:, head].contiguous(), spare=spare)
         result[:, head] = part
     return result
 
 
 def _total(values: Tensor, segments: Segments) -> Tensor:
     """Return the (n, H) sums of values (m, H) over segments."""
-    return reduce(values, torch.arange(len(values), device=values.device), segments.ptr)
+    return reduce(values, torch.arange(len(values), device=values.device), segments.ptr, spare=segments.spare)
 
 
 def _softmax(scores: Tensor, segments: Segments) -> Tensor:

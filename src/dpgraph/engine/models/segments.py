@@ -21,6 +21,7 @@ from dpgraph.engine.sampling.ego import EgoBatch, Hop, upload
 WIDTH_GROWTH = 1.125  # padded blocks of unequal runs waste at most this factor
 FEW_BLOCKS = 16  # so many cost less than gathering rows
 PADDED_ROWS = 512  # of a block
+SPARE = 16  # entries of a range of no segment
 FEW_ROWS = 4096  # as many as padding makes them: one padded block costs less than several
 
 
@@ -40,6 +41,7 @@ class Segments:
     num_rows: int
     lengths: np.ndarray | None = None  # (n,) rows of each segment on the host: known for whole runs of rows only
     index: Tensor | None = None  # (num_rows,) row i is rows[index[i]] of what `own`, `sum` and `mean` are given
+    spare: int = 0  # ranges that `reduce` needs for entries behind the last segment
 
     @classmethod
     def of_level(cls, batch: EgoBatch | SegmentedBatch, level: int, index: Tensor | None = None) -> Segments:
@@ -91,7 +93,7 @@ class Segments:
         """Return sums or means of rows, with a backward pass where one may come."""
         if torch.is_grad_enabled():
             return _Reduce.apply(rows, self, mode)  # type: ignore[no-any-return]
-        return reduce(rows, self.entries, self.ptr, mode)
+        return reduce(rows, self.entries, self.ptr, mode, spare=self.spare)
 
     def _reduced(self, rows: Tensor, index: Tensor, mode: str) -> Tensor:
         """Return sums or means over indexed rows, without copies of rows and without a backward pass."""
@@ -108,13 +110,13 @@ class Segments:
         if self.columns is None:
             return torch.repeat_interleave(gradient, self.ptr.diff(), dim=0, output_size=self.num_rows)
         ptr, order = self.readers
-        return reduce(gradient, self.owners[order], ptr)
+        return reduce(gradient, self.owners[order], ptr, spare=self.spare)
 
     def divided(self, values: Tensor) -> Tensor:
         """Divide (n, d) by the number of rows of each segment, in place."""
         if self.width is not None:
             return values if self.width == 1 else values.div_(self.width)
-        return values.div_(self.ptr.diff().unsqueeze(1))
+        return values.div_(self.ptr.diff().unsqueeze(1).to(values.dtype))
 
     def add_own(self, spread: Tensor, own: Tensor) -> Tensor:
         """Return the result of `spread` plus `own` (n, d) for each segment's own row; may overwrite the first."""
@@ -171,9 +173,14 @@ class Segments:
     @cached_property
     def readers(self) -> tuple[Tensor, Tensor]:
         """Transposed lists: the entries of row j are `order[ptr[j] : ptr[j + 1]]`, as (ptr (num_rows + 1,), order)."""
-        ascending, order = torch.sort(self.entries, stable=True)
-        rows = torch.arange(self.num_rows + 1, dtype=ascending.dtype, device=ascending.device)
-        return torch.searchsorted(ascending, rows), order
+        return transposed(self.entries, self.num_rows)
+
+
+def transposed(columns: Tensor, num_rows: int) -> tuple[Tensor, Tensor]:
+    """Return where each of the rows stands among the columns (m,), as `Segments.readers`; those beyond are no row."""
+    ascending, order = torch.sort(columns, stable=True)
+    rows = torch.arange(num_rows + 1, dtype=ascending.dtype, device=ascending.device)
+    return torch.searchsorted(ascending, rows), order
 
 
 class _Reduce(torch.autograd.Function):
@@ -182,7 +189,7 @@ class _Reduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx: torch.autograd.function.FunctionCtx, rows: Tensor, segments: Segments, mode: str) -> Tensor:
         ctx.segments, ctx.mode = segments, mode  # type: ignore[attr-defined]
-        return reduce(rows, segments.entries, segments.ptr, mode)
+        return reduce(rows, segments.entries, segments.ptr, mode, spare=segments.spare)
 
     @staticmethod
     def backward(ctx: torch.autograd.function.FunctionCtx, *gradients: Tensor) -> tuple[Tensor, None, None]:
@@ -192,14 +199,21 @@ class _Reduce(torch.autograd.Function):
         return segments.spread(share), None, None
 
 
-def reduce(rows: Tensor, index: Tensor, ptr: Tensor, mode: str = "sum", weights: Tensor | None = None) -> Tensor:
+def reduce(
+    rows: Tensor, index: Tensor, ptr: Tensor, mode: str = "sum", weights: Tensor | None = None, spare: int = 0
+) -> Tensor:
     """Return the (n, d) sums or means of rows[index[e]], times weights[e], over the entries e of each range of `ptr`.
 
-    `rows` is (N, d), `ptr` (n + 1,).
+    `rows` is (N, d), `ptr` (n + 1,). PyTorch puts entries behind the last range into it; with `spare` there are so many
+    ranges more for them, each of at most `SPARE` entries: a GPU reads the entries of a range one after the other.
     """
+    ranges = len(ptr) - 1
+    if spare:
+        further = torch.arange(SPARE, SPARE * (spare + 1), SPARE, dtype=ptr.dtype, device=ptr.device)
+        ptr = torch.cat([ptr, (ptr[-1] + further).clamp_max_(len(index))])
     return nn.functional.embedding_bag(
         index, rows, ptr.to(index.dtype), mode=mode, include_last_offset=True, per_sample_weights=weights
-    )
+    )[:ranges]
 
 
 @dataclass(frozen=True)

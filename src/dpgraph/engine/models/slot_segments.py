@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.engine.models.segments import PaddedRuns, equal_runs
+from dpgraph.engine.models.segments import PaddedRuns, Segments, equal_runs, transposed
 
 
 class SlotRows:
@@ -121,6 +121,18 @@ class SlotSegments:
     def add_own(self, spread: Tensor, own: Tensor) -> Tensor:
         """Return the result of `spread` plus `own` (slots, d) for each root's own row; may overwrite the first."""
         return spread.index_add_(0, self.rows.first, own)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlotLists(Segments):
+    """The lists of rows in slots. Entries behind the last list are in none, and read some row."""
+
+    owners: Tensor  # type: ignore[assignment]  # (m,) the list of each entry
+    unused: Tensor  # (m,) True for the entries behind the last list
+
+    @cached_property
+    def readers(self) -> tuple[Tensor, Tensor]:
+        return transposed(self.entries.masked_fill(self.unused, self.num_rows), self.num_rows)
 
 
 class AloneSegments:

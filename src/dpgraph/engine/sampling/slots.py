@@ -12,13 +12,13 @@ for independent numbers.
 **Slots.** A slot of class c takes a tree of at most `widths[c]` rows. Roots beyond a class's slots go to the next wider
 class; a batch that does not fit in the widest either is reported, never cut: its step runs without fixed shapes.
 
-**How many slots.** Widths halve from the largest tree down, whatever the lists' bounds are: K bounds how often a node
+**How many slots.** Widths follow the sizes that trees have, whatever the lists' bounds are: K bounds how often a node
 occurs, not how large a tree is. Of the n(w) roots whose trees have more than w rows, at most T(w) are in a batch, but
 with probability `UNLIKELY` (a quantile of the binomial law). Slots of all classes beyond width w add up to T(w), hence
 class c has T(w_(c-1)) - T(w_c) of its own: with the wider ones that smaller trees may use, that is enough. Hubs that
-are hardly ever drawn have none. A class that would save few rows is left out, as each costs calls of its own. So the
-number of slots depends on the graph, which changes memory and time of a step, and no result: a batch and its sum are
-the same in any slots.
+are hardly ever drawn have none. The classes have the fewest rows in all, each of them counted as `CLASS_ROWS` more for
+its own calls. So the number of slots depends on the graph, which changes memory and time of a step, and no result: a
+batch and its sum are the same in any slots.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ WORD = 0xFFFFFFFF
 BITS = 62  # of the number that decides about a root: an int64 that is not negative
 
 Words = tuple[Tensor, Tensor, Tensor, Tensor]
-CLASS_ROWS = 4096  # rows that take as long as the calls of one class more
+CLASS_ROWS = 2048  # rows that take as long as the calls of one class more
+MOST_WIDTHS = 64  # that classes are chosen from
 UNLIKELY = 1e-4  # probability that the roots beyond one width do not fit: then the step runs without slots
 
 
@@ -127,20 +128,22 @@ def slot_classes(sizes: np.ndarray, rate: float, most: int) -> SlotClasses:
         rate: q, or m / N for batches of fixed size.
         most: Largest batch: N, or m.
     """
-    widths = [int(sizes[-1])]
-    while widths[0] > sizes[0]:
-        widths.insert(0, widths[0] // 2)
-    beyond = len(sizes) - np.searchsorted(sizes, [0, *widths[:-1]], side="right")
+    grid = np.geomspace(sizes[0], sizes[-1], MOST_WIDTHS).round().astype(int)
+    widths = [0, *np.unique(sizes[np.searchsorted(sizes, grid, side="right") - 1]).tolist()]
+    beyond = len(sizes) - np.searchsorted(sizes, widths, side="right")
     needed = [min(most, most_drawn(int(count), rate)) for count in beyond]
     needed[0] = max(1, needed[0])
-    kept: list[tuple[int, int]] = []
-    left = 0  # slots of narrower classes that were left out
-    for place, (width, own) in enumerate(zip(widths, (a - b for a, b in pairwise((*needed, 0))), strict=True)):
-        left += own
-        if left and (place == len(widths) - 1 or left * (widths[place + 1] - width) >= CLASS_ROWS):
-            kept.append((width, left))
-            left = 0
-    return SlotClasses(tuple(width for width, _ in kept), tuple(count for _, count in kept))
+    best: list[tuple[int, tuple[int, ...]]] = [(0, (0,))]  # rows of trees up to each width, and places of the classes
+    for last in range(1, needed.index(0) + 1):
+        best.append(
+            min(
+                (rows + (needed[before] - needed[last]) * widths[last] + CLASS_ROWS, (*places, last))
+                for before, (rows, places) in enumerate(best)
+            )
+        )
+    _, chosen = best[-1]
+    counts = (needed[before] - needed[last] for before, last in pairwise(chosen))
+    return SlotClasses(tuple(widths[place] for place in chosen[1:]), tuple(counts))
 
 
 def most_drawn(num_roots: int, rate: float) -> int:

@@ -25,11 +25,12 @@ def compiles() -> bool:
 def compiled(part: Callable[[], None], compiler: Callable[..., Any] | None = None) -> Callable[[], None]:
     """Return a part of a program as PyTorch's compiler gives it, equal up to rounding.
 
-    The part has fixed shapes, reads no generator, and may be run once more: so its calls are recorded. Inductor takes
-    these, not their Python code, and keeps what it makes in the user's cache folder.
+    The part has fixed shapes, reads no generator, and may be run more than once: first to compute what it keeps, then
+    to record its calls. Inductor takes these, not their Python code; what it makes stays in the user's cache folder.
     """
     import torch._inductor
 
+    part()
     recorded = make_fx(lambda: part())()  # a bound method would be recorded with its object
     return torch.no_grad()((compiler or torch._inductor.compile)(recorded, []))  # type: ignore[no-any-return]
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.engine.models.segments import Segments
-from dpgraph.engine.models.slot_segments import AloneSegments, SlotRows, SlotSegments
+from dpgraph.engine.models.segments import SPARE, Segments
+from dpgraph.engine.models.slot_segments import AloneSegments, SlotLists, SlotRows, SlotSegments
 from dpgraph.engine.sampling.ego import EgoTrees
 from dpgraph.engine.sampling.slots import SlotClasses
 
@@ -54,8 +54,6 @@ class SlotTrees:
         largest = [_largest(np.diff(ptr), trees, classes) for ptr in trees.row_ptr[:-1]]
         widths = [*largest, classes.widths] if trees.hops else [classes.widths]
         lists = trees.hops == 2 and classes.widths[-1] > 1
-        if lists:  # the last row of level 1 takes the entries that no other one has: it is of no tree
-            widths[1] = (*widths[1][:-1], widths[1][-1] + 1)
         self.rows = [SlotRows(classes.counts, width, trees.device) for width in widths]
         self.entries = torch.arange(self._most_entries(widths[1]) if lists else 0, device=trees.device)
 
@@ -147,13 +145,15 @@ class SlotBatch:
         first, padding = ptr.index_select(0, found.places), rows.column >= found.lengths
         lengths = (ptr.index_select(0, found.places + 1) - first).masked_fill_(padding, 1)
         ends = lengths.cumsum(0)
-        reader = torch.searchsorted(ends, entries, right=True).clamp_max_(rows.num_rows - 1)
-        within = (entries - (ends - lengths).index_select(0, reader)).masked_fill_(padding.index_select(0, reader), 0)
-        read = trees.columns[1].index_select(0, first.index_select(0, reader) + within)  # type: ignore[union-attr]
+        unused = entries >= ends[-1]
+        owners = torch.searchsorted(ends, entries, right=True).clamp_max_(rows.num_rows - 1)
+        within = entries - (ends - lengths).index_select(0, owners)
+        within.masked_fill_(padding.index_select(0, owners) | unused, 0)
+        read = trees.columns[1].index_select(0, first.index_select(0, owners) + within)  # type: ignore[union-attr]
+        columns = read + below.first.index_select(0, rows.owner.index_select(0, owners))
         starts = torch.nn.functional.pad(ends, (1, 0))
-        starts[-1].fill_(len(entries))  # an assignment would copy from the host
-        columns = read + below.first.index_select(0, rows.owner.index_select(0, reader))
-        return Segments(starts, columns, below.num_rows)
+        spare = -(-(len(entries) - rows.num_rows) // SPARE)
+        return SlotLists(starts, columns, below.num_rows, spare=spare, owners=owners, unused=unused)
 
 
 @dataclass(frozen=True)
