@@ -34,13 +34,15 @@ TESTS = (
     "tests/families/tuples/test_steps.py",
 )
 SELECTED = "gpu or cuda or device"
-SETTINGS = steps.SETTINGS[:3]  # MLP, and GCN of one and of two hops
+SETTINGS = (*steps.SETTINGS[:3], steps.SETTINGS[5])  # MLP, GCN of one and of two hops, GAT
+PEERS = [peer for peer in peers.PEERS if "vmap" not in peer.name and "hooks" not in peer.name]  # those take long
 LONGEST = 240  # seconds of a part
 
 
 def test_lines(device: str, folder: Path) -> Iterator[Line]:
     """Yield pytest's last line on the tests that need a device."""
-    yield "compared with the CPU", _last_line("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", SELECTED, *TESTS)
+    side_by_side = ("-n", str(min(os.cpu_count() or 1, 8)), "-p", "no:cacheprovider")
+    yield "compared with the CPU", _last_line("-m", "pytest", "-q", *side_by_side, "-k", SELECTED, *TESTS)
 
 
 def step_lines(device: str, folder: Path, nodes: int = NODES) -> Iterator[Line]:
@@ -53,10 +55,10 @@ def step_lines(device: str, folder: Path, nodes: int = NODES) -> Iterator[Line]:
 def peer_lines(device: str, folder: Path, problems: Problems | None = None) -> Iterator[Line]:
     """Yield the milliseconds of clipped sums by each peer, and their ratio to dpgraph's."""
     peers_jax.use(device)
-    cases = [replace(setting, batch_size=min(setting.batch_size, 10_000)) for setting in SETTINGS[:2]]
-    for row in peers.bench(folder / "peers.csv", cases, problems=problems or Problems(device=device)):
+    cases = [replace(setting, batch_size=min(setting.batch_size, 10_000)) for setting in SETTINGS]
+    for row in peers.bench(folder / "peers.csv", cases, peers=PEERS, problems=problems or Problems(device=device)):
         found = f"{1e3 * float(row['seconds']):.3g} ms, {row['ratio']} of dpgraph" if row["seconds"] else row["note"]
-        yield f"{row['architecture'] or 'any'}: {row['peer']}", found
+        yield f"{row['architecture'] or 'any'}, r = {row['hops']}: {row['peer']}", found
 
 
 def suite_lines(device: str, folder: Path) -> Iterator[Line]:
@@ -85,9 +87,10 @@ def _last_line(*command: str) -> str:
     return last
 
 
-def smoke(device: str, parts: Mapping[str, Callable[[str, Path], Iterable[Line]]]) -> tuple[str, bool]:
-    """Return a table in Markdown, and whether every part ended well; one that fails keeps no other from running."""
+def smoke(device: str, parts: Mapping[str, Callable[[str, Path], Iterable[Line]]], out: Path) -> bool:
+    """Write a table in Markdown after each part, and return whether all end well; one that fails stops no other."""
     rows, well = list[tuple[str, ...]](), True
+    chip = torch.cuda.get_device_name() if device == "cuda" else processor()
     for name, part in parts.items():
         begun = time.monotonic()
         with TemporaryDirectory() as folder:
@@ -99,8 +102,9 @@ def smoke(device: str, parts: Mapping[str, Callable[[str, Path], Iterable[Line]]
                 )
                 well = False
         rows.append((name, "seconds in all", f"{time.monotonic() - begun:.0f}"))
-    chip = torch.cuda.get_device_name() if device == "cuda" else processor()
-    return f"{chip}, PyTorch {torch.__version__}\n\n{tabulate(rows, ('part', 'what', 'found'), 'pipe')}\n", well
+        table = tabulate(rows, ("part", "what", "found"), "pipe")
+        write_text(out, f"{chip}, PyTorch {torch.__version__}\n\n{table}\n")
+    return well
 
 
 def main(*, out: Path, device: Literal["cpu", "cuda"] = "cuda") -> int:
@@ -110,9 +114,8 @@ def main(*, out: Path, device: Literal["cpu", "cuda"] = "cuda") -> int:
         out: Markdown file.
         device: cpu shows that the script runs, in more time.
     """
-    text, well = smoke(device, PARTS)
-    write_text(out, text)
-    print(text)
+    well = smoke(device, PARTS, out)
+    print(out.read_text())
     return int(not well)
 
 

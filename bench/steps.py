@@ -30,12 +30,15 @@ from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSamp
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.engine.sampling.ego import EgoBatch, pack_ego_trees
 from dpgraph.engine.training.captured.dispatch import why_not_captured
+from dpgraph.engine.training.captured.plain import CapturedTrees
+from dpgraph.engine.training.captured.program import AHEAD, CapturedProgram
 from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.clipping import RootLosses, neighbour_losses, root_losses
 from dpgraph.engine.training.ghost import Recorder
 from dpgraph.engine.training.loop import keep_freed_memory
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.optimizers import make_optimizer
+from dpgraph.engine.training.precision import products_in
 from dpgraph.engine.training.steps import ClippedTerm, PlainStep, PrivateStep, Step
 from dpgraph.problems.node_classification.prepare import build
 
@@ -63,7 +66,8 @@ COLUMNS = (
     *("architecture", "hops", "max_degree", "batch_size", "decoder_layers", "step", "device", "threads", "repeats"),
     *("wall_ms", "cpu_ms", "ratio", "of_autograd", "peak_mib", "note"),
 )
-CAPTURED = "private captured"
+Precision = Literal["float32", "tf32"]
+CAPTURED = " captured"  # of a step's name: its program of fixed shapes, and how it runs
 NOT_CAPTURED = "not captured: no CUDA device; call by call"
 AUTOGRAD = " by autograd"  # of a step's name: the same one, with recorded rows instead of closed forms
 
@@ -82,8 +86,8 @@ def bench(
     clipped sum; `residual` with two batches, g_self and g_full - g_self; and each of them by autograd. `ratio` is
     against `plain`, `of_autograd` against the same step by autograd: of CPU times on a CPU, which other processes
     disturb least, else of wall times. `peak_mib` is the most memory that one step holds beyond what it starts with.
-    `private captured` is the step of fixed shapes with Poisson batches of the same mean size: captured and replayed on
-    a GPU, on a CPU call by call, as `note` says.
+    Those `captured` are programs of fixed shapes, the private one with Poisson batches of the same mean size: captured
+    and replayed on a GPU, there also compiled and in tf32; on a CPU call by call, as `note` says.
     """
     keep_freed_memory()
     graph = synthetic_graph(nodes) if folder is None else load_graph(folder)
@@ -115,12 +119,14 @@ def interleaved(steps: Mapping[str, Step], device: torch.device, repeats: int) -
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
     for repeat in range(repeats + 1):
         for name, step in steps.items():
+            calls = AHEAD if CAPTURED in name and device.type == "cuda" else 1  # with one draw of all their batches
             wall, cpu = time.perf_counter(), time.process_time()
-            step()
+            for _ in range(calls):
+                step()
             if device.type == "cuda":
                 torch.cuda.synchronize(device)
             if repeat:
-                times[name].append((time.perf_counter() - wall, time.process_time() - cpu))
+                times[name].append(((time.perf_counter() - wall) / calls, (time.process_time() - cpu) / calls))
     return times
 
 
@@ -146,14 +152,14 @@ def _measure(graph: Graph, device: torch.device, repeats: int, setting: StepSett
             "ratio": round(medians[name][kind] / medians["plain"][kind], 3),
             "of_autograd": round(medians[name][kind] / medians[_by_autograd(name)][kind], 3),
             "peak_mib": round(peak_bytes(step, device) / 2**20, 1),
-            "note": NOT_CAPTURED if name == CAPTURED and device.type == "cpu" else "",
+            "note": NOT_CAPTURED if CAPTURED in name and device.type == "cpu" else "",
         }
         for name, step in steps.items()
     ]
 
 
 def _by_autograd(name: str) -> str:
-    return name.removesuffix(AUTOGRAD).removesuffix(" captured") + AUTOGRAD
+    return name.split()[0] + AUTOGRAD
 
 
 def make_steps(
@@ -199,12 +205,28 @@ def make_steps(
             second = ClippedTerm(trees, draws("second"), 0.1, neighbours)
             steps[f"residual{name}"] = private(ClippedTerm(alone, draws(), 1.0, root), second)
     poisson = Draws(PoissonSampler(len(roots), size / len(roots)), numpy_generator("bench", "unused"))
-    fixed = private(ClippedTerm(trees, poisson, 1.0), capturable=True)
-    if why_not_captured(fixed) is None:
-        captured = CapturedStep(fixed, Key(seed))
-        captured.start_at(0)
-        steps[CAPTURED] = captured
+    hows: dict[str, tuple[bool, Precision]] = {"": (False, "float32")}
+    if device.type == "cuda":
+        hows |= {" in tf32": (False, "tf32"), ", compiled": (True, "float32"), ", compiled, in tf32": (True, "tf32")}
+    if why_not_captured(private(ClippedTerm(trees, poisson, 1.0), capturable=True)) is None:
+        plain = CapturedTrees(PlainStep(*trained(True), trees, features, labels, sampler, batches))
+        steps[f"plain{CAPTURED}"] = _program(plain, False, "float32")
+        for how, chosen in hows.items():
+            own = CapturedStep(private(ClippedTerm(trees, poisson, 1.0), capturable=True), Key(seed))
+            steps[f"private{CAPTURED}{how}"] = _program(own, *chosen)
     return steps
+
+
+def _program(program: CapturedProgram, compiled: bool, precision: Precision) -> Step:
+    """Return the steps of a program from its first one on."""
+    program.compiles = compiled
+    program.start_at(0)
+
+    def step() -> int:
+        with products_in(precision):
+            return program()
+
+    return step
 
 
 def _unknown(losses: RootLosses) -> RootLosses:

@@ -217,6 +217,7 @@ class CapturedProgram:
         self.device = self.parameters[0].device
         most = max(source.batches.sampler.num_roots for source in sources)
         self.ahead_steps = max(1, min(ahead_steps, MOST_DRAWN // most))
+        self.compiles = compiles()
         self.overflows = 0  # steps of this process that ran without slots
         self._next: int | None = None
         self._ahead: Ahead | None = None
@@ -234,7 +235,7 @@ class CapturedProgram:
     @property
     def is_compiled(self) -> bool:
         """Whether the sums are compiled: on a GPU, where programs are, and where the sums read no generator."""
-        return self.sums_alone and self.device.type in COMPILED_ON and compiles()
+        return self.sums_alone and self.device.type in COMPILED_ON and self.compiles
 
     @cached_property
     def summed(self) -> Callable[[], None]:
