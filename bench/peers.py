@@ -70,6 +70,7 @@ class Peer:
 
 PEERS = (
     Peer(OURS, OURS, lambda problem: problem.sums),
+    Peer(f"{OURS}, compiled", OURS, PeersProblem.compiled),
     Peer("opacus ghost", "opacus", peers_torch.opacus_ghost),
     Peer("opacus hooks", "opacus", peers_torch.opacus_hooks),
     Peer("torch vmap", "torch", peers_torch.torch_vmap),

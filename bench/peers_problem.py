@@ -12,13 +12,18 @@ from torch import Tensor
 
 from bench.steps import FEATURES, StepSetting, synthetic_graph
 from dpgraph.config.cell import Model
-from dpgraph.core.randomness import numpy_generator, torch_generator
+from dpgraph.core.randomness import Key, numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.engine.models.network import Network
+from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, pack_ego_trees
+from dpgraph.engine.training.captured.dispatch import is_small
+from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.clipping import clipped_gradient_sum
 from dpgraph.engine.training.fused.inputs import TreeInputs
+from dpgraph.engine.training.noise import GaussianNoise
+from dpgraph.engine.training.steps import ClippedTerm, PrivateStep
 
 NODES = 40_000
 UNCLIPPED = 1e15  # a clip norm that no gradient reaches
@@ -51,6 +56,31 @@ class PeersProblem:
         """Return this package's sum_v min(1, C / n_v) grad_v for each parameter, in the network's order."""
         arguments = (self.network, self.trees, self.positions, self.features, self.labels)
         return clipped_gradient_sum(*arguments, limit or self.limit, inputs=self._inputs).sums
+
+    def compiled(self) -> Gradients:
+        """Return the sums of a compiled program. Raises RuntimeError for a batch too large for one on a CPU."""
+        sampler = FixedSizeSampler(self.trees.num_roots, len(self.positions))
+        term = ClippedTerm(self.trees, Draws(sampler, numpy_generator("bench peers", "unused")), self.limit)
+        optimizer = torch.optim.SGD(self.network.parameters(), lr=1.0)
+        noise = GaussianNoise(1.0, torch_generator("bench peers", "unused"))
+        step = PrivateStep(self.network, optimizer, self.features, self.labels, (term,), noise, 1.0)
+        if self.device.type == "cpu" and not is_small(step):
+            raise RuntimeError("only small batches are compiled on a CPU")
+        program = CapturedStep(step, Key(0))
+        program.compiles = True
+        masks = torch.zeros(1, sampler.num_roots, dtype=torch.bool, device=self.device)
+        masks[0, torch.from_numpy(self.positions).to(self.device)] = True
+        (source,) = program.slots
+        drawn = source.filled(masks)
+        if drawn.overflow.item():
+            raise RuntimeError("the batch does not fit in the slots")
+        source.row.copy_(drawn.ranks[0])
+
+        def sums() -> list[Tensor]:
+            program.summed()
+            return list(program.sums.values())
+
+        return sums
 
     @cached_property
     def _inputs(self) -> TreeInputs:

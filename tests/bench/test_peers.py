@@ -13,10 +13,17 @@ import torch
 from bench import peers, peers_jax, peers_torch
 from bench.peers import ARCHITECTURES, CASES, COLUMNS, PEERS, Peer, bench, difference, table
 from bench.peers_problem import UNCLIPPED, Problems, padded
+from dpgraph.engine.training.captured import program
 from dpgraph.engine.training.clipping import clipped_gradient_sum
+from tests.engine.training.test_captured import RECORDED
 
 SMALL = replace(ARCHITECTURES[1], batch_size=12)
 OURS, PLAIN = PEERS[0], PEERS[-1]
+
+
+@pytest.fixture(autouse=True)
+def _recorded(monkeypatch):
+    monkeypatch.setattr(program, "compiled", RECORDED)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import torch
 from dpgraph.engine.sampling.batches import PoissonSampler
 from dpgraph.engine.training import clipping, closed_rows
 from dpgraph.engine.training.captured import dispatch as captured_steps
+from dpgraph.engine.training.captured import program as programs
 from dpgraph.engine.training.captured.replay import Replay
 from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.checkpoint import Checkpoint
@@ -19,7 +20,7 @@ from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.procedure import NotAsAccounted
 from tests.contract.cells import CELLS
 from tests.contract.conftest import toy_graph
-from tests.engine.training.test_captured import MOVES, OnDevice, _moved
+from tests.engine.training.test_captured import MOVES, RECORDED, OnDevice, _moved
 
 PRIVATE = (
     "dp-mlp-0-rigorous", "dp-mlp-0-published", "dp-gnn-1-rigorous", "dp-gnn-1-rigorous-gin", "dp-gnn-1-rigorous-gat",
@@ -68,6 +69,19 @@ def look(step, logits):
 
 def run(job, observe=look):
     return method(job.cell.method).run(job, observe)
+
+
+@pytest.mark.parametrize("name", ["dp-gnn-1-rigorous", "dp-residual-1-rigorous"])
+def test_a_cpu_compiles_small_batches_on_request(name, monkeypatch):
+    monkeypatch.setenv("DPGRAPH_COMPILED_STEPS", "1")
+    monkeypatch.setattr(programs, "compiled", RECORDED)
+    (job,) = jobs_of(name)
+    outcome = run(job)
+    assert outcome.notes["step"] == "compiled"
+    if job.prepared is not None:
+        job.prepared.check(outcome.resumed_at)
+    monkeypatch.setattr(captured_steps, "WORTH", 1)
+    assert "step" not in run(jobs_of(name)[0]).notes
 
 
 @pytest.mark.parametrize("name", [*PRIVATE, *OTHERS])

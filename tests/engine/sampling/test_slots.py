@@ -147,21 +147,21 @@ def test_enough_slots_for_the_trees_that_there_are(sizes, rate, class_rows, fixe
     """Beyond each width no fewer slots than roots that a batch may hold; hubs that are hardly drawn have none."""
     batch = max(1, int(rate * len(sizes)))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(slots, "CLASS_ROWS", class_rows)
-        classes = slot_classes(np.array(sizes), rate, batch if fixed else len(sizes))
+        patched.setattr(slots, "CLASS_ROWS", {"cpu": class_rows})
+        classes = slot_classes(np.array(sizes), rate, batch if fixed else len(sizes), "cpu")
     assert most_drawn(sum(size > classes.widths[-1] for size in sizes), rate) == 0
     for index in range(len(classes.widths)):
         below = classes.widths[index - 1] if index else 0
         there = sum(size > below for size in sizes)
         assert sum(classes.counts[index:]) >= min(most_drawn(there, rate), batch if fixed else there)
     assert classes.slots <= (batch if fixed else len(sizes))
-    assert slot_classes(np.array(sizes), 1e-9, len(sizes)).slots == 1
+    assert slot_classes(np.array(sizes), 1e-9, len(sizes), "cpu").slots == 1
 
 
 def test_hubs_have_few_slots():
     """Slots follow the sizes that there are: one tree of 5,317 rows does not widen 10,000 slots."""
     sizes = np.sort(np.r_[np.random.default_rng(1).integers(1, 12, 90_000), [60] * 40, [900] * 5, 5317])
-    classes = slot_classes(sizes, 0.11, len(sizes))
+    classes = slot_classes(sizes, 0.11, len(sizes), "cuda")
     assert classes.widths[-1] == 5317
     assert classes.counts[-1] == 1
     assert classes.rows < 2 * 0.11 * sizes.sum()

@@ -25,12 +25,13 @@ from dpgraph.engine.training.captured.dispatch import why_not_captured
 from dpgraph.engine.training.captured.slot_batch import Level
 from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.clipping import clipped_gradient_sum, neighbour_losses, root_losses
-from dpgraph.engine.training.fused import passes
+from dpgraph.engine.training.fused import messages, passes
 from dpgraph.engine.training.iterates import AveragedNetwork, AveragingStep
 from dpgraph.engine.training.noise import add_gaussian_noise
 from dpgraph.engine.training.optimizers import make_optimizer
 from tests.engine.training.steps import private_step, term_of
 
+RECORDED = partial(replay.compiled, compiler=lambda recorded, inputs: recorded)  # without Inductor, which takes long
 ADAM = Training(optimizer="adam", learning_rate=0.1, steps=1)
 SGD = Training(optimizer="sgd", learning_rate=0.5, momentum=0.9, steps=1)
 CASES = [
@@ -138,7 +139,8 @@ def parameters(step):
 @pytest.fixture(autouse=True)
 def narrow_classes(monkeypatch):
     """As many classes as there are widths, as for large batches."""
-    monkeypatch.setattr(draws, "CLASS_ROWS", 1)
+    monkeypatch.setattr(draws, "CLASS_ROWS", {"cpu": 1})
+    monkeypatch.setattr(messages, "BY_ELEMENT", {"cpu"})
 
 
 def sums_of(step, number):
@@ -187,8 +189,7 @@ def test_sums_are_those_of_the_step_it_stands_for(graph, make_network, case, ter
 def test_compiled_sums_are_those_of_the_program(graph, make_network, kind, hops, monkeypatch):
     """Recorded in the first step, on batches of later ones; without Inductor itself, which takes long."""
     monkeypatch.setenv("DPGRAPH_COMPILED_STEPS", "1")
-    monkeypatch.setattr(programs, "compiled", partial(replay.compiled, compiler=lambda recorded, inputs: recorded))
-    monkeypatch.setattr(programs, "COMPILED_ON", {"cpu"})
+    monkeypatch.setattr(programs, "compiled", RECORDED)
     step = captured(step_of(graph, make_network(hops, architecture=kind), ("own", "neighbours")))
     assert step.is_compiled
     for number in range(3):
@@ -301,7 +302,7 @@ def test_nothing_is_on_the_host(graph, make_network, terms, hops, kind):
 def test_a_step_takes_few_calls(graph, make_network, monkeypatch):
     """Of trees of one class, as DP-GCN's are; 567 calls were issued for each step on a GPU before."""
     monkeypatch.setattr(passes, "_has_fast_tanh", lambda: True)  # as on a GPU
-    monkeypatch.setattr(draws, "CLASS_ROWS", 4096)
+    monkeypatch.setattr(draws, "CLASS_ROWS", {"cpu": 4096})
     step = captured(step_of(graph, make_network(1, 1, 2), dtype=torch.float64, lists={"max_degree": 7, "list_cap": 7}))
     assert step.slots[0].classes.widths == (8,)
     step()

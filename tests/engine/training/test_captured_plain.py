@@ -30,7 +30,7 @@ SAMPLERS = {
 
 @pytest.fixture(autouse=True)
 def narrow_classes(monkeypatch):
-    monkeypatch.setattr(draws, "CLASS_ROWS", 1)
+    monkeypatch.setattr(draws, "CLASS_ROWS", {"cpu": 1})
 
 
 def by_autograd(*arguments):

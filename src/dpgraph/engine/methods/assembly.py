@@ -18,7 +18,7 @@ from dpgraph.engine.methods.request import batch_size
 from dpgraph.engine.models.inference import FullGraph, Predictor
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.batches import FixedSizeSampler, nodes_in_use
-from dpgraph.engine.training.captured.dispatch import DEVICES, captured, why_not_captured
+from dpgraph.engine.training.captured.dispatch import DEVICES, captured, runs_as_program, why_not_captured
 from dpgraph.engine.training.checkpoint import Checkpoint, Generator
 from dpgraph.engine.training.iterates import AveragedNetwork, Scores, StoppingStep, WatchedNetwork, validation_scores
 from dpgraph.engine.training.loop import train
@@ -48,7 +48,7 @@ class Bench:
 
 
 def on_device(job: Job, step: Step, key: Callable[[], Key] | None = None) -> tuple[Step, dict[str, str]]:
-    """Return the step as one captured program where the job's device has them, else the step itself; and a note.
+    """Return the step as one program where the job's device has them, else the step itself; and a note.
 
     Args:
         job: The seed to train.
@@ -56,14 +56,16 @@ def on_device(job: Job, step: Step, key: Callable[[], Key] | None = None) -> tup
         key: Opens the stream of the batches of a private step; others draw those of the step.
 
     Returns:
-        The step that runs, and for the record `captured`, `captured and compiled`, or why it is not captured.
+        The step that runs, and for the record `captured`, `captured and compiled`, `compiled` (on a CPU), or why it
+        is not captured.
     """
-    if job.device.type not in DEVICES:
+    if not runs_as_program(step, job.device):
         return step, {}
-    if reason := why_not_captured(step):
+    captures = job.device.type in DEVICES
+    if reason := why_not_captured(step, captures):
         return step, {"step": f"not captured: {reason}"}
-    program = captured(step, key)
-    return program, {"step": "captured and compiled" if program.is_compiled else "captured"}
+    program = captured(step, key, captures)
+    return program, {"step": " and ".join(["captured"] * captures + ["compiled"] * program.is_compiled)}
 
 
 def set_up(job: Job, build: Callable[[Job, int, torch.Generator | None], Any] | None = None) -> Bench:

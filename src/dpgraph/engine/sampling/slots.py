@@ -41,7 +41,7 @@ WORD = 0xFFFFFFFF
 BITS = 62  # of the number that decides about a root: an int64 that is not negative
 
 Words = tuple[Tensor, Tensor, Tensor, Tensor]
-CLASS_ROWS = 2048  # rows that take as long as the calls of one class more
+CLASS_ROWS = {"cuda": 2048, "cpu": 128}  # rows that take as long as the calls of one class more
 MOST_WIDTHS = 64  # that classes are chosen from
 UNLIKELY = 1e-4  # probability that the roots beyond one width do not fit: then the step runs without slots
 
@@ -120,13 +120,14 @@ class SlotClasses:
         return sum(width * count for width, count in zip(self.widths, self.counts, strict=True))
 
 
-def slot_classes(sizes: np.ndarray, rate: float, most: int) -> SlotClasses:
+def slot_classes(sizes: np.ndarray, rate: float, most: int, device: str) -> SlotClasses:
     """Return the classes of slots for trees of these sizes (N,), ascending.
 
     Args:
         sizes: Rows of each tree.
         rate: q, or m / N for batches of fixed size.
         most: Largest batch: N, or m.
+        device: The kind of device whose `CLASS_ROWS` count.
     """
     grid = np.geomspace(sizes[0], sizes[-1], MOST_WIDTHS).round().astype(int)
     widths = [0, *np.unique(sizes[np.searchsorted(sizes, grid, side="right") - 1]).tolist()]
@@ -137,7 +138,7 @@ def slot_classes(sizes: np.ndarray, rate: float, most: int) -> SlotClasses:
     for last in range(1, needed.index(0) + 1):
         best.append(
             min(
-                (rows + (needed[before] - needed[last]) * widths[last] + CLASS_ROWS, (*places, last))
+                (rows + (needed[before] - needed[last]) * widths[last] + CLASS_ROWS[device], (*places, last))
                 for before, (rows, places) in enumerate(best)
             )
         )

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from dpgraph.core.compiled import WORTH
 from dpgraph.core.randomness import Key
 from dpgraph.engine.sampling.batches import FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.engine.sampling.ego import EgoTrees
 from dpgraph.engine.training.captured.plain import CapturedLoss, CapturedTrees
 from dpgraph.engine.training.captured.program import CapturedProgram, DeviceBatches, HostBatches, classes_of
+from dpgraph.engine.training.captured.replay import compiles
 from dpgraph.engine.training.captured.rows import CapturedRows
 from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.clipping import CLOSED_FORMS
@@ -25,13 +28,13 @@ MOST_NUMBERS = 1 << 31  # of the records of such rows
 MOST_STATES = 1 << 28  # numbers of the hidden states at all places of all rows
 
 
-def captured(step: Step, key: Callable[[], Key] | None = None) -> CapturedProgram:
+def captured(step: Step, key: Callable[[], Key] | None = None, captures: bool = True) -> CapturedProgram:
     """Return the program that stands for a step; a private one draws its batches with the key.
 
     Raises:
         TypeError: The step cannot be captured, or is private and has no key.
     """
-    if reason := why_not_captured(step):
+    if reason := why_not_captured(step, captures):
         raise TypeError(f"the step cannot be captured: {reason}")
     if isinstance(step, PlainStep):
         return CapturedTrees(step)
@@ -46,11 +49,11 @@ def captured(step: Step, key: Callable[[], Key] | None = None) -> CapturedProgra
     return CapturedStep(step, key())  # type: ignore[arg-type]
 
 
-def why_not_captured(step: Any) -> str | None:
-    """Return why no program can stand for a step, or None."""
+def why_not_captured(step: Any, captures: bool = True) -> str | None:
+    """Return why no program can stand for a step, or None; without `captures` it only runs call by call."""
     if not isinstance(step, PrivateStep | PlainStep | BatchStep | RowStep):
         return "the host takes part in the step"
-    if any(group.get("capturable") is False for group in step.optimizer.param_groups):
+    if captures and any(group.get("capturable") is False for group in step.optimizer.param_groups):
         return "the optimiser counts its steps on the host"
     if isinstance(step, BatchStep):
         return None if isinstance(step.sampler, FixedSizeSampler) else "the size of a batch is not known before"
@@ -69,6 +72,28 @@ def why_not_captured(step: Any) -> str | None:
         if reason := _too_long(term.trees, term.draws.sampler, step.features):
             return reason
     return None
+
+
+def runs_as_program(step: Any, device: torch.device) -> bool:
+    """Return whether a program may stand for a step: on a GPU, and compiled on a CPU where the batch is small.
+
+    Larger batches on a CPU run in part in loops of numba, which PyTorch's compiler does not see.
+    """
+    if device.type in DEVICES:
+        return True
+    if not compiles() or not isinstance(step, PrivateStep | PlainStep) or why_not_captured(step, captures=False):
+        return False
+    return is_small(step)
+
+
+def is_small(step: PrivateStep | PlainStep) -> bool:
+    """Return whether no loop of numba takes part in a step on a CPU."""
+    if isinstance(step, PlainStep):
+        classes = [classes_of(step.trees, step.sampler)]
+    else:
+        classes = [classes_of(term.trees, term.draws.sampler) for term in step.terms]
+    widest = max(step.features.shape[1], *(size for one in step.network.parameters() for size in one.shape))
+    return max(each.rows for each in classes) * widest < WORTH
 
 
 def _too_long(trees: EgoTrees, sampler: Sampler, features: Tensor) -> str | None:

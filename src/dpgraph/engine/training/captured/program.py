@@ -32,7 +32,6 @@ from dpgraph.engine.training.captured.replay import Replay, compiled, compiles
 from dpgraph.engine.training.captured.slot_batch import SlotBatch, SlotTrees
 
 AHEAD = 64  # steps whose batches are drawn at once: one wait for the device in so many steps
-COMPILED_ON = {"cuda"}  # on a CPU loops of numba, which the compiler does not see, take part
 EARLY = 8  # after so many of them the next ones are drawn, which a GPU is given while it has other work
 MOST_DRAWN = 1 << 24  # numbers of one draw
 
@@ -142,7 +141,10 @@ class TreeSource:
 
     def ahead(self, first: int, steps: int) -> DrawnSlots:
         """Return the slots of the batches of `steps` steps."""
-        masks = self.batches.masks(first, steps, self.row)
+        return self.filled(self.batches.masks(first, steps, self.row))
+
+    def filled(self, masks: Tensor) -> DrawnSlots:
+        """Return the slots of the batches of masks (k, N), roots in the sampler's order."""
         return fill_slots(masks.index_select(1, self.order), self.ends, self.classes)
 
     def positions(self, step: int) -> np.ndarray:
@@ -155,7 +157,7 @@ def classes_of(trees: EgoTrees, sampler: Sampler) -> SlotClasses:
     rate, most = getattr(sampler, "rate", 0.0), sampler.num_roots
     if isinstance(sampler, FixedSizeSampler):
         rate, most = sampler.size / sampler.num_roots, sampler.size
-    return slot_classes(np.diff(trees.row_ptr[-1]), rate, most)
+    return slot_classes(np.diff(trees.row_ptr[-1]), rate, most, trees.device.type)
 
 
 class PositionSource:
@@ -234,8 +236,8 @@ class CapturedProgram:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the sums are compiled: on a GPU, where programs are, and where the sums read no generator."""
-        return self.sums_alone and self.device.type in COMPILED_ON and self.compiles
+        """Whether the sums are compiled: where programs are, and where the sums read no generator."""
+        return self.sums_alone and self.compiles
 
     @cached_property
     def summed(self) -> Callable[[], None]:

@@ -64,7 +64,7 @@ def attention(
     own, activation = segments.own(rows), activation_of(layer.activation)
     if segments.alone:
         heads, pull_heads = _alone(layer, own, segments, sizes, calls)
-    elif not segments.own_rows or isinstance(segments, SlotSegments):
+    elif not segments.own_rows or (isinstance(segments, SlotSegments) and rows.device.type in BY_ELEMENT):
         heads, pull_heads = _by_entry(layer, rows, own, segments, sizes, below, calls)
     else:
         heads, pull_heads = _by_state(layer, rows, own, segments, sizes, calls)
@@ -140,5 +140,6 @@ def _on_states(layer: HeadLinear, rows: Tensor, sizes: RootRows, calls: Calls) -
     return output.unflatten(1, (layer.heads, -1)), pull
 
 
+BY_ELEMENT = {"cuda"}  # kinds of devices where `SlotAttention` is faster than `StateAttention`
 MESSAGES: dict[type[nn.Module], Message] = {GcnLayer: convolution, GinLayer: isomorphism, GatLayer: attention}
 INDEXED = (GcnLayer, GinLayer)  # read rows through their segments only, which may have an index
