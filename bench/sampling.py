@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -61,7 +62,7 @@ def bench(out: Path, graph: Graph, repeats: int = 1, pagerank: bool = False) -> 
     for degree in DEGREES:
         samplers: dict[str, Callable[[np.ndarray], EdgeLists]] = {
             f"Algorithm 1, K={degree}": partial(_algorithm_1, graph, degree),
-            f"stable, D=K={degree}": partial(_stable, graph, degree),
+            f"stable, D=K={degree}": partial(stable_edge_lists, graph, max_degree=degree, list_cap=degree, key=0),
         }
         for name, sample in samplers.items():
             timed(f"{name}, all nodes", partial(sample, np.arange(graph.num_nodes)), lambda lists: len(lists.idx))
@@ -84,15 +85,9 @@ def _algorithm_1(graph: Graph, degree: int, ids: np.ndarray) -> EdgeLists:
     return sample_edge_lists(graph, ids, degree, numpy_generator("bench", "sampling"))
 
 
-def _stable(graph: Graph, degree: int, ids: np.ndarray) -> EdgeLists:
-    return stable_edge_lists(graph, ids, degree, degree, key=0)
-
-
 def _last_piece(trees: EgoTrees, positions: np.ndarray) -> EgoBatch:
     """Slice a batch as a step does, piece by piece."""
-    for piece in trees.chunks(positions):
-        last = piece
-    return last
+    return deque(trees.chunks(positions), maxlen=1)[0]
 
 
 def random_graph(nodes: int = NODES, mean_degree: float = MEAN_DEGREE, train_share: float = TRAIN_SHARE) -> Graph:

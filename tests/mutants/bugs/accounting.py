@@ -345,8 +345,8 @@ BUGS = (
     edit(
         "votes read no list in a search",
         "dpgraph.families.votes.spec:score",
-        "{ReadBy.RELEASED, ReadBy.OWN_LIST} if listed else {ReadBy.RELEASED}",
-        "{ReadBy.RELEASED}",
+        "{spec.ReadBy.RELEASED, spec.ReadBy.OWN_LIST} if listed else {spec.ReadBy.RELEASED}",
+        "{spec.ReadBy.RELEASED}",
         OF_SEARCHES + "test_a_search_over_votes_is_refused",
     ),
 )

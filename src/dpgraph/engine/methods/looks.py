@@ -13,6 +13,7 @@ BLUE, SKY, GREEN, ORANGE = "#0072B2", "#56B4E9", "#009E73", "#E69F00"
 VERMILION, PURPLE, BLACK = "#D55E00", "#CC79A7", "#000000"
 TEAL, OLIVE, WINE, BROWN, SLATE, GREY = "#117777", "#8F8F1F", "#882255", "#7A4B1E", "#5A6B7B", "#7F7F7F"
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, TEAL, OLIVE, WINE, BROWN, SLATE, GREY)
+CLASS_COLOURS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK)  # neighbours in this order are far apart
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">", "p", "d", "8", "H", "*")
 
 Dashes = str | tuple[int, tuple[float, ...]]

@@ -17,15 +17,7 @@ from dpgraph.engine.models.segments import Segments
 from dpgraph.engine.models.sparse import reading
 from dpgraph.engine.sampling.batches import Draws, Sampler
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, Hop
-from dpgraph.engine.training.clipping import (
-    ClipNorms,
-    Engine,
-    RootLosses,
-    clipped_gradient_sum,
-    gradient_sum,
-    root_cross_entropy,
-    root_losses,
-)
+from dpgraph.engine.training import clipping
 from dpgraph.engine.training.fused.inputs import TreeInputs
 from dpgraph.engine.training.fused.network import has_closed_form
 from dpgraph.engine.training.fused.records import records_of
@@ -66,7 +58,7 @@ class PlainStep:
         if not self.fused:
             return _descend(self.optimizer, positions, self.losses)
         if len(positions):
-            sums = gradient_sum(self.network, self.trees, positions, self.features, self.labels, self._inputs)
+            sums = clipping.gradient_sum(self.network, self.trees, positions, self.features, self.labels, self._inputs)
             apply_gradient(self.optimizer, sums, len(positions))
         return len(positions)
 
@@ -83,7 +75,7 @@ class PlainStep:
         """Yield the summed losses of a batch in parts."""
         for batch in self.trees.chunks(positions):
             logits = self.forward(self.network, batch, self.features)
-            yield root_cross_entropy(logits, self.labels[batch.roots]).sum()
+            yield clipping.root_cross_entropy(logits, self.labels[batch.roots]).sum()
 
 
 @dataclass(frozen=True)
@@ -106,7 +98,7 @@ class WholeGraphLoss:
         chosen = self.roots[positions]
         states = self.network.on_graph(self.features, self._segments, self._dense)
         logits = self.network.decoder(states[chosen])
-        return root_cross_entropy(logits, self.labels[chosen]).sum() / len(positions)
+        return clipping.root_cross_entropy(logits, self.labels[chosen]).sum() / len(positions)
 
     @cached_property
     def _dense(self) -> Dense:
@@ -161,8 +153,8 @@ class ClippedTerm:
 
     trees: EgoTrees
     draws: Draws
-    clip_norms: ClipNorms
-    losses: RootLosses = root_losses
+    clip_norms: clipping.ClipNorms
+    losses: clipping.RootLosses = clipping.root_losses
 
 
 @dataclass(frozen=True)
@@ -182,14 +174,14 @@ class PrivateStep:
     terms: Sequence[ClippedTerm]
     noise: GaussianNoise
     divisor: float
-    engine: Engine | None = None
+    engine: clipping.Engine | None = None
 
     def __call__(self) -> int:
         sums: list[Tensor] = []
         read = 0
         for term, inputs in zip(self.terms, self._inputs, strict=True):
             positions = term.draws.next()
-            clipped = clipped_gradient_sum(
+            clipped = clipping.clipped_gradient_sum(
                 self.network, term.trees, positions, self.features, self.labels, term.clip_norms, term.losses, inputs,
                 self.engine,
             )  # fmt: skip

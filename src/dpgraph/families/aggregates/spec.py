@@ -10,20 +10,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, MlpModel, NetworkCell, Privacy, RootBatches, UndroppedMlp
+from dpgraph.engine.methods import spec
 from dpgraph.engine.methods.cost import loop_seconds, network_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, DASH_DOT, DASHED, OLIVE, SLATE, Dashes, Look
-from dpgraph.engine.methods.spec import (
-    OWN_RECORD,
-    AttackCase,
-    MethodSpec,
-    Public,
-    ReadBy,
-    ScoreReads,
-    StoppedTraining,
-    Variant,
-    own_record,
-    uncaptured,
-)
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Variant
 from dpgraph.families import own_graphs
 from dpgraph.families.aggregates import mechanism as mechanisms
 from dpgraph.families.aggregates.embedding_mechanism import (
@@ -133,7 +123,7 @@ class EdgeVotesCell(NetworkCell):
     """A cell of edge votes."""
 
     model: EdgeVotesModel
-    training: StoppedTraining
+    training: spec.StoppedTraining
     privacy: EdgeVotesPrivacy
 
 
@@ -174,17 +164,17 @@ def seconds(cell: Any, size: Size) -> float:
     return loop_seconds(training, step, 2 * size.nodes * (first + rest)) + sums / 1e9
 
 
-SENT = OWN_RECORD | {ReadBy.RELEASED}
+SENT = spec.OWN_RECORD | {spec.ReadBy.RELEASED}
 
 
-def scored_on_sums(cell: Any) -> ScoreReads:
+def scored_on_sums(cell: Any) -> spec.ScoreReads:
     """Return what a score reads: a record and its noisy sums, to which validation nodes send as all others do."""
-    return ScoreReads(SENT, Public.NO, protected="who send to others and are protected")
+    return spec.ScoreReads(SENT, spec.Public.NO, protected="who send to others and are protected")
 
 
-def scored_on_sums_of_edges(cell: Any) -> ScoreReads:
+def scored_on_sums_of_edges(cell: Any) -> spec.ScoreReads:
     """Return the same for the variant that protects edges alone."""
-    return ScoreReads(SENT, Public.BY_RELATION)
+    return spec.ScoreReads(SENT, spec.Public.BY_RELATION)
 
 
 VARIANTS = {
@@ -236,8 +226,8 @@ DGC_BUDGETS: dict[str, dict[str, Any]] = {
     "published": {"receivers": 3},
 }
 
-STAGES = uncaptured("the network changes from stage to stage, with noisy sums between them")
-staged = partial(MethodSpec, why_not_captured=STAGES, inference=own_record)
+STAGES = spec.uncaptured("the network changes from stage to stage, with noisy sums between them")
+staged = partial(MethodSpec, why_not_captured=STAGES, inference=spec.own_record)
 on_node_sums = partial(
     staged, cell=AggregatesCell, contract=CONTRACT, variants=VARIANTS, attacks=ATTACKS, rules=OWN_GRAPHS,
     seconds=seconds,

@@ -12,17 +12,7 @@ from dpgraph.engine.methods import looks
 from dpgraph.engine.methods.cost import FLOPS_PER_SECOND, SECONDS_TO_START, network_seconds, steps_of
 from dpgraph.engine.methods.looks import Look
 from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Public, ScoreReads, Variant, scored_along_edges
-from dpgraph.families.subgraphs.mechanism import (
-    UNPAID_STOPPING,
-    CutSubgraphs,
-    MaskedSubgraphs,
-    NodeClippedSubgraphs,
-    NodeNoise,
-    PoissonSubgraphs,
-    PureNoise,
-    UnclippedSubgraphs,
-    parts,
-)
+from dpgraph.families.subgraphs import mechanism as mechanisms
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
@@ -106,7 +96,7 @@ class DpSubgraphCell(NetworkCell):
     def _stops(self) -> Self:
         patience, variant = self.training.patience, self.privacy.variant
         if patience is not None and not VARIANTS[variant].mechanism.may_stop:  # type: ignore[attr-defined]
-            raise ValueError(f"patience={patience}: expected null for variant {variant}: {UNPAID_STOPPING}")
+            raise ValueError(f"patience={patience}: expected null for variant {variant}: {mechanisms.UNPAID_STOPPING}")
         return self
 
 
@@ -129,18 +119,24 @@ def scored_in_any_graph(cell: Any) -> ScoreReads:
     return replace(scored_along_edges(cell), public=Public.NO, protected="whom the relation replaces with all others")
 
 
-VARIANTS = {
-    "rigorous": Variant(PoissonSubgraphs, parts(PoissonSubgraphs), scored_along_edges),
-    "cut": Variant(CutSubgraphs, parts(CutSubgraphs), scored_along_edges),
-    "published": Variant(MaskedSubgraphs, parts(MaskedSubgraphs), scored_in_any_graph, target="published"),
-    "per-node": Variant(NodeClippedSubgraphs, parts(NodeClippedSubgraphs), scored_in_any_graph, target="published"),
-    "released": Variant(UnclippedSubgraphs, parts(UnclippedSubgraphs), scored_in_any_graph, target="published"),
-}
+def proved(kind: type[mechanisms.GraphSplits]) -> Variant:
+    """Return a variant whose relation is between graphs that differ in one node."""
+    return Variant(kind, mechanisms.parts(kind), scored_along_edges)
 
-NOISE_VARIANTS = {
-    "published": Variant(PureNoise, parts(PureNoise), scored_in_any_graph, target="published"),
-    "per-node": Variant(NodeNoise, parts(NodeNoise), scored_in_any_graph, target="published"),
+
+def printed(kind: type[mechanisms.GraphSplits]) -> Variant:
+    """Return a variant of the paper, whose relation is between any two graphs."""
+    return Variant(kind, mechanisms.parts(kind), scored_in_any_graph, target="published")
+
+
+VARIANTS = {
+    "rigorous": proved(mechanisms.PoissonSubgraphs),
+    "cut": proved(mechanisms.CutSubgraphs),
+    "published": printed(mechanisms.MaskedSubgraphs),
+    "per-node": printed(mechanisms.NodeClippedSubgraphs),
+    "released": printed(mechanisms.UnclippedSubgraphs),
 }
+NOISE_VARIANTS = {"published": printed(mechanisms.PureNoise), "per-node": printed(mechanisms.NodeNoise)}
 
 
 GATHERED = 3  # first layers stay sparse whatever the share of zeros

@@ -14,13 +14,8 @@ from pydantic import Field
 
 from dpgraph.core.errors import invalid
 from dpgraph.engine.methods.request import MechanismRequest
-from dpgraph.families.trees.accountant import (
-    HYPERGEOMETRIC,
-    double_mixture,
-    published_theorem1,
-    residual_clipping,
-    tree_size,
-)
+from dpgraph.families.trees import accountant
+from dpgraph.families.trees.accountant import double_mixture, tree_size
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PairSteps, PoissonBatches
@@ -39,7 +34,7 @@ from dpgraph.privacy.relation import PredictionInput
 THEOREM_1_PROVED = replace(
     double_mixture.statement,
     method="Theorem 1 of Daigavane et al. at the number of roots that do change, all real orders",
-    sampling=HYPERGEOMETRIC.sampling,
+    sampling=accountant.HYPERGEOMETRIC.sampling,
 )
 
 
@@ -88,7 +83,7 @@ class StableTrees(base.NoisySteps):
         run: dict[str, Any] = {"steps": self.closed()[0], "delta": self.delta}
         if self.hops == 0:
             return base.published_mlp(rate=rate, noise=noise, unmet=self._unmet(base.RELEASED_MLP), **run)
-        return published_theorem1(
+        return accountant.published_theorem1(
             num_roots=self.num_roots,
             batch_size=batch_size,
             reach=self.reach,
@@ -204,7 +199,7 @@ class ResidualTrees(PairSteps, PoissonBatches, StableTrees):
             "q2": f"{self.neighbour_rate:.6g}",
             "C_n / C_s": f"C_n / C_s = {self.neighbour_clip:.6g}",
         }
-        return self._proved(self._stated(residual_clipping.statement, **numbers), self._composed())
+        return self._proved(self._stated(accountant.residual_clipping.statement, **numbers), self._composed())
 
     def published(self) -> Guarantee:
         """Return no guarantee: no paper has published this mechanism."""

@@ -9,17 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, MlpModel, Model, NetworkCell, RecordBatches, RootBatches, TreePrivacy
-from dpgraph.engine.methods import looks
+from dpgraph.engine.methods import looks, spec
 from dpgraph.engine.methods.looks import Look
-from dpgraph.engine.methods.spec import (
-    AttackCase,
-    CanarySettings,
-    MethodSpec,
-    StoppedTraining,
-    Variant,
-    captured,
-    scored_along_edges,
-)
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec, Variant, scored_along_edges
 from dpgraph.families.own_graphs import RULE, RULE_OF_REMOVED, convolution, perceptron, perceptron_of_removed
 from dpgraph.families.trees import mechanism as mechanisms
 from dpgraph.families.trees.published import FixedBatchTrees, PrintedRecords, printed_records, published_trees
@@ -39,7 +31,7 @@ class PlainTreeModel(TreeModel):
     DROPPED: ClassVar[tuple[str, ...]] = ("mlp", "gcn", "gin", "gat")
 
 
-class PlainTreeTraining(StoppedTraining):
+class PlainTreeTraining(spec.StoppedTraining):
     """Training without privacy, which may stop early."""
 
     max_degree: Annotated[int, Field(ge=1, le=LARGE)] | None = None
@@ -172,7 +164,7 @@ def attacks(hops: int) -> tuple[AttackCase, ...]:
         return (proved, fixed_size, published)
     removed = replace(proved, variant="node-remove", relation=Relation.NODE_REMOVE)
     text = replace(published, variant="published-text", noise_unit="2 C N(K, r)")
-    attacked = replace(proved, canaries=CanarySettings(noise=4 / 3))
+    attacked = replace(proved, canaries=spec.CanarySettings(noise=4 / 3))
     return (attacked, removed, fixed_size, published, text)
 
 
@@ -199,7 +191,7 @@ private_look = looks.by_architecture(
     }
 )
 
-on_trees = partial(MethodSpec, why_not_captured=captured)
+on_trees = partial(MethodSpec, why_not_captured=spec.captured)
 
 SPECS = (
     on_trees(

@@ -13,19 +13,10 @@ from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, Cell, Privacy, RootBatches
 from dpgraph.config.frozen import Finite
+from dpgraph.engine.methods import spec
 from dpgraph.engine.methods.cost import NETWORK, TRANSFORMER, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, DASH_DOT, DASHED, GREEN, GREY, ORANGE, PURPLE, VERMILION, Look
-from dpgraph.engine.methods.spec import (
-    NO_STEPS,
-    OWN_RECORD,
-    AnyBatches,
-    AttackCase,
-    MethodSpec,
-    Public,
-    ScoreReads,
-    Variant,
-    own_record,
-)
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec, ScoreReads, Variant
 from dpgraph.families.tuples import mechanism as mechanisms
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -127,7 +118,7 @@ class BaseEncoderCell(Cell):
     """The settings of an encoder that is not trained."""
 
     model: EncoderSettings
-    training: AnyBatches
+    training: spec.AnyBatches
     privacy: None = None
 
     @property
@@ -175,7 +166,7 @@ class InfoNce(RootBatches):
 class CosineCell(Cell):
     """The settings of a ranking by cosines, which trains no parameter."""
 
-    training: AnyBatches
+    training: spec.AnyBatches
     privacy: None = None
 
     @property
@@ -239,7 +230,7 @@ def linear_seconds(cell: Any, size: Size) -> float:
 
 def score(cell: Any) -> ScoreReads:
     """Return the records of both ends of a validation tuple, which are protected entities."""
-    return ScoreReads(OWN_RECORD, Public.NO, "validation tuples", "which join protected entities")
+    return ScoreReads(spec.OWN_RECORD, spec.Public.NO, "validation tuples", "which join protected entities")
 
 
 VARIANTS = {
@@ -278,7 +269,7 @@ TRAIN = "dpgraph.families.tuples.train"
 HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
 TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
 
-on_relations = partial(MethodSpec, inference=own_record, problems=("relations",))
+on_relations = partial(MethodSpec, inference=spec.own_record, problems=("relations",))
 of_head = partial(on_relations, train=f"{TRAIN}:RelationHead", look=head_look, seconds=head_seconds)
 of_encoder = partial(
     on_relations, train=f"{TRAIN}:RelationEncoder", look=encoder_look, seconds=encoder_seconds, products=products
@@ -306,7 +297,7 @@ SPECS = (
         BaseEncoderCell,
         {"none": {"task": TASK, "model": ENCODER, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "+", ":", neutral=True),
-        why_not_captured=NO_STEPS,
+        why_not_captured=spec.NO_STEPS,
         seconds=base_seconds,
         products=products,
         untouched={Relation.ENTITY: "the encoder as it is"},
@@ -332,7 +323,7 @@ SPECS = (
         CosineCell,
         {"none": {"task": TASK, "training": {"sampling_rate": 0.1}}},
         look=lambda _: Look(GREY, "x", ":", neutral=True),
-        why_not_captured=NO_STEPS,
+        why_not_captured=spec.NO_STEPS,
         seconds=lambda cell, size: 1.0,
         deterministic=True,
         untouched={Relation.ENTITY: "untrained vectors"},

@@ -9,19 +9,10 @@ from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, Cell, Privacy, RootBatches, Training
 from dpgraph.config.frozen import Finite
+from dpgraph.engine.methods import spec
 from dpgraph.engine.methods.cost import CONVOLUTION, NETWORK, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, GREEN, ORANGE, PURPLE, SKY, Look
-from dpgraph.engine.methods.spec import (
-    OWN_RECORD,
-    AttackCase,
-    MethodSpec,
-    Public,
-    ScoreReads,
-    Variant,
-    captured,
-    own_record,
-    scored_on_own_records,
-)
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec, ScoreReads, Variant
 from dpgraph.families.units import mechanism as mechanisms
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
@@ -208,14 +199,14 @@ def as_printed() -> dict[str, Any]:
 
 def scored_on_units(cell: Any) -> ScoreReads:
     """Return the record of an image, and labels of a unit's own images."""
-    return ScoreReads(OWN_RECORD, Public.NO, "validation images", "which belong to the protected classes")
+    return ScoreReads(spec.OWN_RECORD, spec.Public.NO, "validation images", "which belong to the protected classes")
 
 
 VARIANTS = {
     "class": Variant(mechanisms.ClassUnits, mechanisms.class_units, scored_on_units),
     "subclass": Variant(mechanisms.SubclassUnits, mechanisms.subclass_units, scored_on_units),
     "kmeans": Variant(mechanisms.ClusterUnits, mechanisms.cluster_units, scored_on_units, target="published"),
-    "record": Variant(mechanisms.RecordUnits, mechanisms.record_units, scored_on_own_records),
+    "record": Variant(mechanisms.RecordUnits, mechanisms.record_units, spec.scored_on_own_records),
 }
 RELATIONS = {
     "class": Relation.CLASS,
@@ -230,7 +221,7 @@ ATTACKS = tuple(
     for variant in VARIANTS
 )
 
-on_images = partial(MethodSpec, inference=own_record, problems=("images",))
+on_images = partial(MethodSpec, inference=spec.own_record, problems=("images",))
 
 SPECS = (
     on_images(
@@ -258,7 +249,7 @@ SPECS = (
             }
         },
         look=plain_look,
-        why_not_captured=captured,
+        why_not_captured=spec.captured,
         seconds=plain_seconds,
         products=products,
     ),

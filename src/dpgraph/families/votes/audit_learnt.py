@@ -17,17 +17,8 @@ from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.engine.training.noise import ReleaseNoise
-from dpgraph.families.votes.audit import (
-    CHANGED,
-    CLASSES,
-    FLOOR,
-    MASS,
-    NORM,
-    cases,
-    mixed_graph,
-    predictions,
-    prepared_votes,
-)
+from dpgraph.families.votes import audit
+from dpgraph.families.votes.audit import CLASSES, FLOOR, MASS, NORM
 from dpgraph.families.votes.mechanism import PoissonVotes
 from dpgraph.families.votes.prepared import PreparedVotes
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
@@ -54,13 +45,13 @@ def learnt_from(graph: Graph, seed: int) -> tuple[PreparedVotes, FixedReleases, 
     random = numpy_generator("audits", "votes", "learnt", seed)
     released = random.normal(0, 3, (graph.num_nodes, CLASSES + 1))
     outputs = [random.normal(0, 4, 1 + CLASSES**2 + CLASSES) for _ in range(STEPS)]
-    step = prepared_votes(
+    step = audit.prepared_votes(
         graph, 0, degree_floor=FLOOR, votes_share=0.4, reader_share=0.2, reader_steps=STEPS, reader_rate=RATE,
         shrinkage=SHRINKAGE, strength=STRENGTH,
     )  # fmt: skip
     steps = FixedReleases(outputs)
     step._votes, step._reader_noise = FixedReleases([released]), steps
-    step.scores(predictions(graph))
+    step.scores(audit.predictions(graph))
     return step, steps, released
 
 
@@ -69,14 +60,14 @@ def example(graph: Graph, node: int, released: np.ndarray, std: float) -> tuple[
     listed = {int(one) for one in graph.out_idx[graph.out_ptr[node] : graph.out_ptr[node + 1]]}
     named = {one for one in listed if 0 <= one < graph.num_nodes} - {node}
     label = int(graph.labels[node]) if graph.split[node] == TRAIN else -1
-    share = np.eye(CLASSES)[label] if label >= 0 else predictions(graph)[node]
+    share = np.eye(CLASSES)[label] if label >= 0 else audit.predictions(graph)[node]
     votes = label >= 0 or graph.features[node].any()
     own = (share - 1 / CLASSES) / math.sqrt(max(len(named) + 1, FLOOR)) * votes
     read = np.zeros(CLASSES)
     for bucket in named | {node}:
         mass = max(released[bucket, -1] / MASS, 1.0)
         read += mass / (mass**2 + (SHRINKAGE * std) ** 2) * (released[bucket, :-1] - own)
-    return np.log(predictions(graph)[node] + 1e-3), STRENGTH * read / math.sqrt(len(named) + 1)
+    return np.log(audit.predictions(graph)[node] + 1e-3), STRENGTH * read / math.sqrt(len(named) + 1)
 
 
 def gradient(parameters: np.ndarray, own: np.ndarray, read: np.ndarray, label: int) -> np.ndarray:
@@ -105,7 +96,7 @@ def worked_out_steps(graph: Graph, released: np.ndarray, outputs: list[np.ndarra
 def _wrong(graph: Graph, seed: int) -> dict[str, float]:
     """Return what differs from the expected values: sums on both sides, the movement by the record, noise, epsilon."""
     found, sums = dict[str, float](), []
-    for side, one in (("with", graph), ("without", null_records(graph, [CHANGED]))):
+    for side, one in (("with", graph), ("without", null_records(graph, [audit.CHANGED]))):
         step, steps, released = learnt_from(one, seed)
         mechanism = step.votes_of
         if not isinstance(mechanism, PoissonVotes):
@@ -134,7 +125,7 @@ def stated_epsilon(mechanism: PoissonVotes) -> float:
 
 def votes_learnt(trials: int) -> AuditResult:
     """Audit `trials` fixed releases on graphs whose changed node lists many, is listed by many, or errs."""
-    graphs = {name: graph for name, graph in cases().items() if name != "copies"} | {"mixed": mixed_graph()}
+    graphs = {name: graph for name, graph in audit.cases().items() if name != "copies"} | {"mixed": audit.mixed_graph()}
     graphs |= {"hub, another class": replace(graphs["hub"], labels=(graphs["hub"].labels + 1) % CLASSES)}
     broken: dict[str, float] = {}
     for seed in range(trials):

@@ -9,18 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
+from dpgraph.engine.methods import spec
 from dpgraph.engine.methods.looks import DASH_DOT, PURPLE, SLATE, TEAL, WINE, Look
-from dpgraph.engine.methods.spec import (
-    OWN_RECORD,
-    AttackCase,
-    CanarySettings,
-    MethodSpec,
-    Public,
-    ReadBy,
-    ScoreReads,
-    Variant,
-    captured,
-)
+from dpgraph.engine.methods.spec import AttackCase, MethodSpec, ScoreReads, Variant
 from dpgraph.families.votes import removed_mechanism as removed
 from dpgraph.families.votes import rules
 from dpgraph.families.votes.mechanism import PoissonVotes, poisson_votes
@@ -192,12 +183,12 @@ def score(cell: Any) -> ScoreReads:
     The mean reads rows of all nodes, and all nodes vote except receivers of capped votes, so no record is public.
     """
     told = cell.privacy
-    records = OWN_RECORD | {ReadBy.RAW_GRAPH} if told.raw_inference else OWN_RECORD
+    records = spec.OWN_RECORD | {spec.ReadBy.RAW_GRAPH} if told.raw_inference else spec.OWN_RECORD
     if not told.votes_share and not told.mean_share:
         return ScoreReads(records)
     listed = told.votes_share and not told.one_hop and told.variant != "node-remove-capped"
-    reads = {ReadBy.RELEASED, ReadBy.OWN_LIST} if listed else {ReadBy.RELEASED}
-    return ScoreReads(records | reads, Public.NO, protected="whose records and edges the run reads and protects")
+    reads = {spec.ReadBy.RELEASED, spec.ReadBy.OWN_LIST} if listed else {spec.ReadBy.RELEASED}
+    return ScoreReads(records | reads, spec.Public.NO, protected="whose records and edges the run reads and protects")
 
 
 def inference(cell: Any) -> PredictionInput:
@@ -247,7 +238,7 @@ def attack(variant: str, relation: Relation) -> AttackCase:
         clipping=Clipped.ROOT,
         relation=relation,
         # votes have half of the squared mu
-        canaries=CanarySettings(noise=4 / 3 * 2**0.5) if variant == "rigorous" else None,
+        canaries=spec.CanarySettings(noise=4 / 3 * 2**0.5) if variant == "rigorous" else None,
     )
 
 
@@ -272,7 +263,7 @@ SPECS = (
         ),
         look=look,
         inference=inference,
-        why_not_captured=captured,
+        why_not_captured=spec.captured,
         fallback=fallback,
         rules={
             "own-records": rules.own_records,

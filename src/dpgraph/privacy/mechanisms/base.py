@@ -90,8 +90,19 @@ class Mechanism(Frozen):
     def rigorous(self) -> Guarantee:
         raise NotImplementedError
 
+    def beside(self) -> tuple[Guarantee, ...]:
+        """Return the guarantees of the same run under relations other than `relation`."""
+        return ()
+
     def statement(self) -> PrivacyStatement:
-        raise NotImplementedError
+        return PrivacyStatement(
+            mechanism=self.model_dump(mode="json"),
+            noise_std_over_clip=self.noise_std_over_clip,
+            steps=self.steps,  # type: ignore[arg-type]  # pydantic refuses open ones
+            published=self.published(),
+            rigorous=self.rigorous(),
+            beside=self.beside(),
+        )
 
     def at_step(self, step: int) -> PrivacyStatement:
         """Return the guarantee of the first `step` steps."""
@@ -301,20 +312,9 @@ class NoisySteps(Mechanism):
             raise invalid(name, None, "a number: calibrate the mechanism first")
         return self.steps, self.noise_multiplier
 
-    def beside(self) -> tuple[Guarantee, ...]:
-        """Return the guarantees of the same run under relations other than `relation`."""
-        return ()
-
     def statement(self) -> PrivacyStatement:
-        steps, _ = self.closed()
-        return PrivacyStatement(
-            mechanism=self.model_dump(mode="json"),
-            noise_std_over_clip=self.noise_std_over_clip,
-            steps=steps,
-            published=self.published(),
-            rigorous=self.rigorous(),
-            beside=self.beside(),
-        )
+        self.closed()  # raises UserError while one of them is open
+        return super().statement()
 
 
 def check_tree(*, hops: int, max_degree: int | None) -> None:

@@ -44,15 +44,6 @@ class NonPrivate(Mechanism):
     def at_step(self, step: int) -> PrivacyStatement:
         return self.statement().model_copy(update={"steps": step})
 
-    def statement(self) -> PrivacyStatement:
-        return PrivacyStatement(
-            mechanism=self.model_dump(mode="json"),
-            noise_std_over_clip=None,
-            steps=self.steps,
-            published=self.published(),
-            rigorous=self.rigorous(),
-        )
-
 
 class NoRecord(NonPrivate):
     """Predictions that depend on no record: epsilon is 0 in both modes, without noise."""

@@ -9,13 +9,7 @@ import numpy as np
 from dpgraph.config.record import Metric
 from dpgraph.data.graph import Graph
 from dpgraph.problems.classification import ClassifiedRecords
-from dpgraph.problems.images.exposure import (
-    Disagreements,
-    Inversion,
-    disagreement_metrics,
-    inversion_metrics,
-    membership_metrics,
-)
+from dpgraph.problems.images import exposure as exposures
 from dpgraph.problems.images.value import Images, load_images
 
 
@@ -40,14 +34,14 @@ class ImageClassification(ClassifiedRecords):
 
     def evaluate(self, value: Images, scores: np.ndarray, step: int, final: bool) -> list[Metric]:  # type: ignore[override]
         metrics = super().evaluate(value, scores, step, final)
-        return [*metrics, *membership_metrics(value, scores, step)] if final else metrics
+        return [*metrics, *exposures.membership_metrics(value, scores, step)] if final else metrics
 
     def exposure_metrics(
         self, value: Images, exposure: Any, step: int, *names: str | int
     ) -> tuple[tuple[Metric, ...], dict[str, str]]:
         """Return the metrics of two discriminators' disagreements, or of model inversion."""
-        if isinstance(exposure, Inversion):
-            return inversion_metrics(value, exposure, step), {}
-        if not isinstance(exposure, Disagreements):
+        if isinstance(exposure, exposures.Inversion):
+            return exposures.inversion_metrics(value, exposure, step), {}
+        if not isinstance(exposure, exposures.Disagreements):
             raise TypeError("images: expected what discriminators disagree on, or reconstructions")
-        return disagreement_metrics(np.asarray(value.labels), exposure), {}
+        return exposures.disagreement_metrics(np.asarray(value.labels), exposure), {}

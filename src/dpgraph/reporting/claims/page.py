@@ -17,24 +17,9 @@ from dpgraph.config.claim_tests import uses
 from dpgraph.config.config import load
 from dpgraph.config.experiment import Experiment
 from dpgraph.planning.plan import Plan
+from dpgraph.reporting.claims import parts as judging
 from dpgraph.reporting.claims.data_sets import DEMONSTRATION
-from dpgraph.reporting.claims.parts import (
-    CONTRADICTED,
-    DATA_HERE,
-    DEPENDS,
-    ENOUGH,
-    FEWEST,
-    INCONCLUSIVE,
-    NOT_RUN,
-    PREMISE_FAILS,
-    REPRODUCED,
-    UNDERPOWERED,
-    VERDICTS,
-    PartResult,
-    judged,
-    over_readings,
-    read_parts,
-)
+from dpgraph.reporting.claims.parts import FEWEST, INCONCLUSIVE, NOT_RUN, PREMISE_FAILS, REPRODUCED, PartResult
 from dpgraph.reporting.formats import page, template
 
 WHY = 120  # characters of a reason next to the verdict; the evidence has it whole
@@ -62,31 +47,32 @@ def strong_enough(tables: Iterable[pd.DataFrame]) -> str:
     nor those that need a data set which the suite has not.
     """
     here = [
-        table[(table["data"] == DATA_HERE) & table["sentence"].notna() & (table["sentence"] != "")] for table in tables
+        table[(table["data"] == judging.DATA_HERE) & table["sentence"].notna() & (table["sentence"] != "")]
+        for table in tables
     ]
     claims = {claim for table in here for claim in table["claim"]}
     strong = {row["claim"] for table in here for row in table.to_dict("records") if _is_strong(row)}
     if not claims:
         return ""
     others = f"; not {', '.join(sorted(claims - strong))}" if strong and claims - strong else ""
-    enough = f"power {ENOUGH:g} and {FEWEST} seeds in each part (goal: two thirds){others}"
+    enough = f"power {judging.ENOUGH:g} and {FEWEST} seeds in each part (goal: two thirds){others}"
     has = "have" if len(strong) > 1 else "has"
     return f"{len(strong) or 'None'} of the {len(claims)} claims of papers whose data are here {has} {enough}"
 
 
 def _is_strong(row: dict) -> bool:
-    parts = [one for one in read_parts(row["parts"]) if not one.premise]
+    parts = [one for one in judging.read_parts(row["parts"]) if not one.premise]
     return row["verdict"] != NOT_RUN and bool(parts) and all(one.strong for one in parts)
 
 
 def _shown(row: dict) -> dict:
     """Return the row with the page's remarks on its verdict, and its evidence in sentences."""
     word = row["verdict"]
-    why = "" if word in (REPRODUCED, CONTRADICTED) else row["reason"]  # of these it is in the evidence
+    why = "" if word in (REPRODUCED, judging.CONTRADICTED) else row["reason"]  # of these it is in the evidence
     parts = [part for part in row["evidence"].split(". ") if part]
     return row | {
         "why": shorten(why, WHY, placeholder=" …") if row["evidence"] else why,
-        "parts": [one for one in read_parts(row["parts"]) if one.part or one.reading],
+        "parts": [one for one in judging.read_parts(row["parts"]) if one.part or one.reading],
         "kind": word.replace(" ", "-") + " elsewhere" * row["scope"].startswith(DEMONSTRATION),
         "first": parts[:SHOWN],
         "more": parts[SHOWN:],
@@ -147,10 +133,10 @@ def overview(claims: Mapping[str, tuple[Experiment, Claim]], tables: Results) ->
 def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> dict[str, object]:
     by_suite = {suite: table.loc[name] for suite, table in tables.items() if name in table.index}
     of_parts = {suite: row["parts"].replace("this suite", f"suite {suite}") for suite, row in by_suite.items()}
-    of_suites = {suite: read_parts(text) for suite, text in of_parts.items()}
+    of_suites = {suite: judging.read_parts(text) for suite, text in of_parts.items()}
     readings = list(claim.readings) or [""]
     decided = {reading: _decided(reading, claim, of_suites) for reading in readings}
-    verdict, reason = over_readings({reading: (one[0], one[1]) for reading, one in decided.items()})
+    verdict, reason = judging.over_readings({reading: (one[0], one[1]) for reading, one in decided.items()})
     used = {suite for _, _, _, suites in decided.values() for suite in suites}
     texts = {
         column: "; ".join(dict.fromkeys(str(by_suite[suite][column]) for suite in sorted(used)
@@ -193,7 +179,7 @@ def _decided(
         order = order if used else (REPRODUCED, PREMISE_FAILS, INCONCLUSIVE, NOT_RUN)
         worst = min(found, key=lambda one: order.index(one.holds()[0]), default=None)
         parts.append(worst or PartResult(premise, missing=NOWHERE, premise=True))
-    verdict, reason, told = judged([replace(one, reading=reading) for one in parts])
+    verdict, reason, told = judging.judged([replace(one, reading=reading) for one in parts])
     return verdict, reason, told, used
 
 
@@ -213,20 +199,23 @@ def _told(reading: str, one: PartResult, reason: bool = False) -> str:
 
 def _power(one: PartResult) -> str:
     if not one.tested:
-        return "computed" if one.verdict not in (NOT_RUN, UNDERPOWERED) else "–"
+        return "computed" if one.verdict not in (NOT_RUN, judging.UNDERPOWERED) else "–"
     return f"{one.power:.2f} ({one.n} seeds)" if one.power >= 0 else f"not known ({one.n} seeds)"
 
 
 def counts(table: pd.DataFrame) -> str:
     """Return how many claims have which verdict, in words."""
     found = table["verdict"].value_counts()
-    return ", ".join(f"{found[name]} {name}" for name in VERDICTS if name in found)
+    return ", ".join(f"{found[name]} {name}" for name in judging.VERDICTS if name in found)
 
 
 def summed(table: pd.DataFrame) -> dict[str, int]:
     """Return how many claims of `overview` there are, are decided, computed, open, not run, and cannot be tested."""
     verdict, power = table["verdict"], table["power"]
-    decided, not_run = verdict.isin((REPRODUCED, CONTRADICTED, PREMISE_FAILS, DEPENDS)), verdict == NOT_RUN
+    decided, not_run = (
+        verdict.isin((REPRODUCED, judging.CONTRADICTED, PREMISE_FAILS, judging.DEPENDS)),
+        verdict == NOT_RUN,
+    )
     found = {
         "claims": verdict != "", "decided": decided, "computed": decided & power.str.fullmatch("(computed(; )?)+"),
         "open": ~decided & ~not_run, "not_run": not_run, "untestable": not_run & (table["run"].fillna("") == ""),

@@ -11,18 +11,9 @@ import pandas as pd
 from dpgraph.planning.plan import Entry
 from dpgraph.privacy.guarantee import MODE_NAMES
 from dpgraph.reporting import protection
+from dpgraph.reporting.claims import parts as judging
 from dpgraph.reporting.claims.contrasts import LEVEL, Above, Contrast, Strength, Ways, strength, together
-from dpgraph.reporting.claims.parts import (
-    CONTRADICTED,
-    DATA_HERE,
-    DATA_MISSING,
-    NOT_RUN,
-    PREMISE_FAILS,
-    REPRODUCED,
-    UNDERPOWERED,
-    PartResult,
-    judged,
-)
+from dpgraph.reporting.claims.parts import CONTRADICTED, NOT_RUN, REPRODUCED, UNDERPOWERED, PartResult
 from dpgraph.reporting.formats import difference, epsilon
 from dpgraph.reporting.results import EntryResult
 
@@ -57,7 +48,7 @@ def computed(holds: bool, evidence: str, n: int, false_premise: str = "") -> Ver
     """Return the verdict on a claim that needs no training; `n`: numbers that were recomputed."""
     verdict, reason = REPRODUCED if holds else CONTRADICTED, evidence.partition(". ")[0]
     if false_premise:
-        verdict, reason = PREMISE_FAILS, f"premise, {false_premise}; what was computed: {reason}"
+        verdict, reason = judging.PREMISE_FAILS, f"premise, {false_premise}; what was computed: {reason}"
     parts = (PartResult("", verdict, reason, comparisons=n),)
     return Verdict(
         verdict, "computed, without training", evidence, n, mechanism="accounting", reason=reason, parts=parts
@@ -148,12 +139,9 @@ class Comparisons:
         return bool(bad)
 
     def add(self, others: Comparisons) -> None:
-        self.made += others.made
-        self.missing += others.missing
-        self.left |= others.left
-        self.private |= others.private
-        self.absent += others.absent
-        self.plain |= others.plain
+        for name, more in vars(others).items():
+            own = getattr(self, name)
+            setattr(self, name, own + more if isinstance(more, list) else own | more)
 
     def use(self, *places: Place) -> None:
         single = [one for place in places for one in getattr(place[1], "members", None) or (place,)]
@@ -196,7 +184,7 @@ def decide(
     results += [
         replace(_result(name, replace(one, left={}), None), premise=True) for name, one in (premises or {}).items()
     ]
-    verdict, reason, judged_parts = judged([*results, *given])
+    verdict, reason, judged_parts = judging.judged([*results, *given])
     whole = Comparisons()
     for one in parts.values():
         whole.add(one)
@@ -219,7 +207,7 @@ def decide(
         power=tested.power,
         **_effects([one for one in made if one.n >= 2]),
         mechanism=mechanisms(whole.private.values()) or (plain and f"{plain}, without privacy"),
-        data=DATA_MISSING if whole.absent else DATA_HERE * bool(scope),
+        data=judging.DATA_MISSING if whole.absent else judging.DATA_HERE * bool(scope),
         parts=judged_parts,
     )
 

@@ -11,20 +11,7 @@ import numpy as np
 from matplotlib import colormaps
 from matplotlib.colors import to_hex, to_rgb
 
-from dpgraph.engine.methods.looks import (
-    ANY,
-    BLACK,
-    BLUE,
-    COLOURS,
-    GREEN,
-    MARKERS,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILION,
-    Dashes,
-    Look,
-)
+from dpgraph.engine.methods.looks import ANY, CLASS_COLOURS, COLOURS, MARKERS, Dashes, Look
 from dpgraph.families.registry import spec
 from dpgraph.planning.plan import Entry
 
@@ -36,7 +23,7 @@ DASHES: tuple[Dashes, ...] = (
 )  # fmt: skip
 MORE_COLOURS = ("#24318F", "#D6208B", "#9BD34A", "#7B3FBF", "#F2A0B5", "#C00020")  # where a figure has more series
 MARKERS_OF_VALUES = ("o", "s", "^", "D", "v", "P", "X", "<", "h", ">")
-COLOURS_OF_CLASSES = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK, *MORE_COLOURS)
+COLOURS_OF_CLASSES = (*CLASS_COLOURS, *MORE_COLOURS)
 SHAPES = {"round": "o8hHp", "diamond": "Dd"}
 APART = 0.08  # distance in Oklab from which two colours are told apart side by side
 DARK, LIGHT = 0.45, 0.45  # shares of black and white in a colour's relatives

@@ -10,21 +10,17 @@ from itertools import pairwise, permutations
 import pandas as pd
 
 from dpgraph.config.claim_tests import Constant, Curve, Monotone, NearBest, PeakInside, RiseAndFall, SmallerRange
+from dpgraph.reporting.claims import comparing
 from dpgraph.reporting.claims.comparing import (
     ClaimKind,
     DataSet,
-    Known,
     PaperResults,
-    Place,
-    at_target,
-    chosen_targets,
-    contrast_of,
     each,
     in_points,
     where_tested,
 )
 from dpgraph.reporting.claims.contrasts import Above, Contrast, Strength, contrast
-from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, all_hold, compared, picked
+from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, Place, all_hold, compared, picked
 from dpgraph.reporting.quantities import quantity
 
 Points = dict[str, Place]  # one curve, by label
@@ -62,7 +58,7 @@ def can_be_drawn(test: Curve, data: DataSet) -> bool:
     return all(any(_whole(test, points) for _, points in _curves(test, known, method)) for method in test.methods)
 
 
-def _curves(test: Curve, known: Known, method: str) -> list[tuple[str, Points]]:
+def _curves(test: Curve, known: comparing.Known, method: str) -> list[tuple[str, Points]]:
     return _over_values(known, method, test.at) if test.over == "values" else _over_epsilon(known, method, test)
 
 
@@ -81,22 +77,22 @@ def _on_curve(test: Curve, where: str, points: Points) -> list[Comparison]:
     raise TypeError(f"{type(test).__name__}: expected a test on curves")
 
 
-def curve(known: Known, method: str, at: str) -> Points:
+def curve(known: comparing.Known, method: str, at: str) -> Points:
     """Return the places of a method by value of the sweep, in the suite's order, at one target epsilon."""
     curves = _over_values(known, method, at)
     return curves[0][1] if curves else {}
 
 
-def _over_values(known: Known, method: str, at: str | tuple[float, ...]) -> list[tuple[str, Points]]:
+def _over_values(known: comparing.Known, method: str, at: str | tuple[float, ...]) -> list[tuple[str, Points]]:
     own = [place for place in known if place[0].method_id == method and place[0].value is not None]
     curves: list[tuple[str, Points]] = []
-    for target in chosen_targets((entry.target_epsilon for entry, _ in own), at):
+    for target in comparing.chosen_targets((entry.target_epsilon for entry, _ in own), at):
         points = {str(place[0].value): place for place in own if place[0].target_epsilon == target}
-        curves.append(("" if at == "largest-epsilon" else at_target(target), points))
+        curves.append(("" if at == "largest-epsilon" else comparing.at_target(target), points))
     return curves
 
 
-def _over_epsilon(known: Known, method: str, test: Curve) -> list[tuple[str, Points]]:
+def _over_epsilon(known: comparing.Known, method: str, test: Curve) -> list[tuple[str, Points]]:
     own = [place for place in known if place[0].method_id == method and place[0].target_epsilon is not None]
     values = dict.fromkeys(place[0].value for place in own) if test.values is None else dict.fromkeys(test.values)
     curves = []
@@ -133,7 +129,7 @@ def _usable(where: str, points: Points, comparisons: Comparisons) -> bool:
 
 
 def _minus(points: Points, one: str, two: str) -> Contrast:
-    return contrast_of([(1.0, points[one]), (-1.0, points[two])])
+    return comparing.contrast_of([(1.0, points[one]), (-1.0, points[two])])
 
 
 def _monotone(where: str, points: Points, test: Monotone) -> list[Comparison]:
@@ -228,10 +224,10 @@ def _difference_of_ranges(
     Where the paper does not print both values of `small`, these differ by its printed range in the alternative.
     """
     (a, b), (c, d) = of_large, of_small
-    value = contrast_of([(1.0, large[a]), (-1.0, large[b]), (-1.0, small[c]), (1.0, small[d])])
+    value = comparing.contrast_of([(1.0, large[a]), (-1.0, large[b]), (-1.0, small[c]), (1.0, small[d])])
     if value.printed is not None:
         return value
-    wide = contrast_of([(1.0, large[a]), (-1.0, large[b])])
+    wide = comparing.contrast_of([(1.0, large[a]), (-1.0, large[b])])
     pairs = [_minus(small, one, other) for one, other in permutations(small, 2)]
     printed = [pair.printed for pair in pairs if pair.printed is not None]
     if wide.printed is None or not printed:
@@ -259,7 +255,7 @@ def compare_along(test: RiseAndFall, suite: PaperResults, data: DataSet, compari
     """Add `rise_and_fall` of each place of the data set, or why it cannot be compared."""
     metric = suite.plan.artefacts[suite.full_name(test.artefact)].metric
     for entry, outcome in data.places(test.artefact):
-        where = f"{data.label}, {entry.method_id}{at_target(entry.target_epsilon)}"
+        where = f"{data.label}, {entry.method_id}{comparing.at_target(entry.target_epsilon)}"
         if not outcome.ok:
             comparisons.missing.append(f"{where}: {outcome.why_not}")
             continue

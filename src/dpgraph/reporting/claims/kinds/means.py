@@ -7,32 +7,12 @@ weighted-sum compares drops, or shares of another method's accuracy.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dpgraph.config.claim_tests import (
-    AboveChance,
-    Acted,
-    Greater,
-    GrowingGap,
-    Regime,
-    Similar,
-    WeightedMean,
-    WeightedSum,
-)
+from dpgraph.config import claim_tests
+from dpgraph.config.claim_tests import AboveChance, Acted, Greater, GrowingGap, Regime, Similar, WeightedSum
 from dpgraph.reporting.chance import METRIC as MAJORITY
-from dpgraph.reporting.claims.comparing import (
-    ClaimKind,
-    DataSet,
-    Known,
-    PaperResults,
-    Place,
-    add,
-    any_of,
-    at_target,
-    chosen_targets,
-    each,
-    in_points,
-    where_tested,
-)
-from dpgraph.reporting.claims.verdicts import Comparisons
+from dpgraph.reporting.claims import comparing
+from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults, add, each, in_points, where_tested
+from dpgraph.reporting.claims.verdicts import Comparisons, Place
 
 ByTarget = dict[float | None, Place]  # of one method, by target epsilon
 
@@ -56,7 +36,7 @@ def _differences(
     test: Greater | Similar,
     label: str,
     methods: tuple[str, str],
-    known: tuple[Known, Known],
+    known: tuple[comparing.Known, comparing.Known],
     margins: tuple[float, float | None],
     comparisons: Comparisons,
 ) -> None:
@@ -69,8 +49,8 @@ def _differences(
         if not pairs:
             comparisons.missing.append(f"{named}: {first} and {second} have no budget in common in this suite")
             continue
-        for target in chosen_targets(pairs, test.at):
-            text = at_target(target)
+        for target in comparing.chosen_targets(pairs, test.at):
+            text = comparing.at_target(target)
             if target not in pairs:
                 comparisons.missing.append(f"{named}, {first} − {second}{text}: not in this suite")
                 continue
@@ -85,7 +65,7 @@ def compare_gaps(test: GrowingGap, suite: PaperResults, data: DataSet, compariso
     known, label = data.places(test.artefact), data.label
     for worse in test.worse:
         own = _pairs(_by_target(known, test.better, None), _by_target(known, worse, None))
-        pairs = [(at_target(target), pair) for target, pair in own]
+        pairs = [(comparing.at_target(target), pair) for target, pair in own]
         if len(pairs) < 2:
             comparisons.missing.append(f"{label}: {test.better} and {worse} have fewer than two budgets in common")
             continue
@@ -101,8 +81,8 @@ def compare_acted(test: Acted, suite: PaperResults, data: DataSet, comparisons: 
         pairs = dict(_pairs(one, two))
         if not pairs:
             comparisons.missing.append(f"{data.label}: {first} and {second} have no budget in common in this suite")
-        for target in chosen_targets(pairs, test.at) if pairs else []:
-            where = f"{data.label}, |{first} − {second}|{at_target(target)}"
+        for target in comparing.chosen_targets(pairs, test.at) if pairs else []:
+            where = f"{data.label}, |{first} − {second}|{comparing.at_target(target)}"
             if comparisons.lack(where, ((entry.method_id, outcome) for entry, outcome in pairs[target])):
                 continue
             (entry, outcome), (_, other) = pairs[target]
@@ -110,14 +90,14 @@ def compare_acted(test: Acted, suite: PaperResults, data: DataSet, comparisons: 
             add(where, [(1.0, (entry, apart))], 0.0, comparisons)
 
 
-def _by_target(known: Known, method: str, value: str | None) -> ByTarget:
+def _by_target(known: comparing.Known, method: str, value: str | None) -> ByTarget:
     own = [place for place in known if place[0].method_id == method]
     return {place[0].target_epsilon: place for place in own if place[0].value in (value, None)}
 
 
 def _pairs(upper: ByTarget, lower: ByTarget) -> Iterator[tuple[float | None, tuple[Place, Place]]]:
     """Yield both methods at each common target, ascending; a method without a budget is compared at every one."""
-    for target in chosen_targets([*upper, *lower], "every-epsilon"):
+    for target in comparing.chosen_targets([*upper, *lower], "every-epsilon"):
         one = upper.get(target, upper.get(None))
         two = lower.get(target, lower.get(None))
         if one is not None and two is not None:
@@ -138,7 +118,9 @@ def _greater_fails(test: Greater) -> str:
     limit = f"less than {in_points(test.margin)} above" if test.margin > 0 else "below"
     if test.margin < 0:
         limit = f"more than {in_points(-test.margin)} below"
-    return f"{any_of(test.better)} is {limit} {any_of(test.worse)}{where_tested(test, against=True)}"
+    return (
+        f"{comparing.any_of(test.better)} is {limit} {comparing.any_of(test.worse)}{where_tested(test, against=True)}"
+    )
 
 
 def _pairs_said(test: Similar | Acted) -> str:
@@ -173,11 +155,11 @@ def _places(test: AboveChance | Regime, data: DataSet, comparisons: Comparisons)
         for value in dict.fromkeys(entry.value for entry, _ in own):
             at_value = {place[0].target_epsilon: place for place in own if place[0].value == value}
             named = data.label if value is None else f"{data.label}, {value}"
-            for target in chosen_targets(at_value, test.at):
+            for target in comparing.chosen_targets(at_value, test.at):
                 if target in at_value:
-                    yield f"{named}, {method}{at_target(target)}", at_value[target]
+                    yield f"{named}, {method}{comparing.at_target(target)}", at_value[target]
                 else:
-                    comparisons.missing.append(f"{named}, {method}{at_target(target)}: not in this suite")
+                    comparisons.missing.append(f"{named}, {method}{comparing.at_target(target)}: not in this suite")
 
 
 def _regime_holds(test: Regime) -> str:
@@ -196,7 +178,7 @@ def compare_weighted_sum(test: WeightedSum, suite: PaperResults, data: DataSet, 
         own, target = _of_term(term, data.places(term.artefact or test.artefact, term.task))
         task = "" if term.task is None else f" on {term.task}"
         value = "" if term.value is None else f" ({term.value})"
-        name = f"{term.method}{value}{task}{at_target(target)}"
+        name = f"{term.method}{value}{task}{comparing.at_target(target)}"
         if target not in own:
             comparisons.missing.append(f"{data.label}: {name} is not in this suite")
             return
@@ -212,17 +194,17 @@ def has_terms(test: WeightedSum, data: DataSet) -> bool:
     return all(target in own for own, target in found)
 
 
-def _of_term(term: WeightedMean, known: Known) -> tuple[dict[float | None, Place], float | None]:
+def _of_term(term: claim_tests.WeightedMean, known: comparing.Known) -> tuple[dict[float | None, Place], float | None]:
     """Return the places of the term's method and value by target epsilon, and the target that is meant."""
     own = {
         entry.target_epsilon: (entry, outcome)
         for entry, outcome in known
         if (entry.method_id, entry.value) == (term.method, term.value)
     }
-    return own, chosen_targets(own, "largest-epsilon" if term.epsilon is None else (term.epsilon,))[0]
+    return own, comparing.chosen_targets(own, "largest-epsilon" if term.epsilon is None else (term.epsilon,))[0]
 
 
-def _sign(term: WeightedMean) -> str:
+def _sign(term: claim_tests.WeightedMean) -> str:
     return "−" if term.times < 0 else "+"
 
 
@@ -263,7 +245,7 @@ KINDS = (
         lambda test: (
             f"{test.better} gains on {each(test.worse)} from the smallest ε to the largest" + where_tested(test)
         ),
-        lambda test: f"the gap to {any_of(test.worse)} shrinks{where_tested(test, against=True)}",
+        lambda test: f"the gap to {comparing.any_of(test.worse)} shrinks{where_tested(test, against=True)}",
     ),
     ClaimKind(
         Acted,

@@ -23,17 +23,8 @@ from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.formats import epsilon, significant
-from dpgraph.reporting.views.membership.attacks import (
-    GRID,
-    RATES,
-    SCORES,
-    Attack,
-    Bound,
-    attacks,
-    budget_steps,
-    membership_points,
-    membership_table,
-)
+from dpgraph.reporting.views.membership import attacks as measuring
+from dpgraph.reporting.views.membership.attacks import GRID, RATES, SCORES, Attack, Bound, attacks
 
 MEASURES = {"auc": "AUC", "advantage": "Advantage"} | {
     f"tpr_at_{rate:g}": f"TPR at FPR {100 * rate:g} %" for rate in RATES
@@ -53,7 +44,7 @@ BOUND = (
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
     """Make the table of membership attacks, a block per task, two rows per entry."""
-    table = membership_table(attacks(plan, artefact_id, results))
+    table = measuring.membership_table(attacks(plan, artefact_id, results))
     notes = Footnotes()
     blocks = display.by_task(table, lambda row: _cells(row, notes), _title)
     remarks = [
@@ -138,7 +129,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     )  # fmt: skip
     for axes, panel in zip(grid, chosen):
         _panel(axes, panel.attacks, looks)
-    return Drawn(figure, membership_points(made), [*_caption(made, chosen), *splits.fixed(plan, artefact_id)])
+    return Drawn(figure, measuring.membership_points(made), [*_caption(made, chosen), *splits.fixed(plan, artefact_id)])
 
 
 SHADE = 0.2
@@ -228,7 +219,7 @@ def _visible(drawn: list[Attack]) -> list[Attack]:
 
 
 def _limit(one: Attack) -> str:
-    times = "2 · " if budget_steps(one.entry.cell) == 2 else ""
+    times = "2 · " if measuring.budget_steps(one.entry.cell) == 2 else ""
     return f"{one.entry.method.label} {times}{epsilon(one.outcome.guarantee.rigorous.epsilon)}"
 
 

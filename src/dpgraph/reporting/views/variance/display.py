@@ -19,14 +19,7 @@ from dpgraph.reporting.drawing.canvas import GREY, Drawn
 from dpgraph.reporting.drawing.palette import looks_of_values
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import quantity
-from dpgraph.reporting.views.variance.components import (
-    PARTS,
-    Crossed,
-    crossed,
-    share_of,
-    variance_points,
-    variance_table,
-)
+from dpgraph.reporting.views.variance import components
 
 SHOWN_PAIRS = 5  # one of `rows.PAIRS`; the CSV file has all of them
 HEADS = ("splits", "initialisations", "rest")  # of PARTS
@@ -39,7 +32,7 @@ ERROR_HEADS = {
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
     """Make the table of variance components, a block per task."""
-    table, shown = variance_table(plan, artefact_id, results), quantity(plan.artefacts[artefact_id].metric)
+    table, shown = components.variance_table(plan, artefact_id, results), quantity(plan.artefacts[artefact_id].metric)
     notes = Footnotes()
     of_parts = [*(f"Std of {head}" for head in HEADS), *(f"Share of {head} (%)" for head in HEADS)]
     columns = ["Method", "Target ε", shown.label[0].upper() + shown.label[1:], "Splits × init.", *of_parts]
@@ -67,15 +60,15 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 def _cells(row: dict, notes: Footnotes) -> list[Text]:
     head = [Text(row["label"]), display.target_cell(row)]
     if row["status"] != "ok":
-        empty = [Text(DASH)] * (4 + 2 * len(PARTS))
+        empty = [Text(DASH)] * (4 + 2 * len(components.PARTS))
         return [*head, display.failure(row, notes), *empty, *display.epsilon_cells(row, notes)]
     some = (notes.number(row["reason"]),) if row["reason"] else ()
     return [
         *head,
         Text(formats.mean_std(row["mean"], row["mean_error"])),
         Text(f"{int(row['splits'])} × {int(row['initialisations'])}", some),
-        *(_with_interval(row, f"sd_{part}", 2) for part in PARTS),
-        *(_with_interval(row, f"share_{part}", 0) for part in PARTS),
+        *(_with_interval(row, f"sd_{part}", 2) for part in components.PARTS),
+        *(_with_interval(row, f"share_{part}", 0) for part in components.PARTS),
         *(_with_interval(row, f"se_{name}_{SHOWN_PAIRS}", 2) for name in ERROR_HEADS),
         *display.epsilon_cells(row, notes),
     ]
@@ -103,8 +96,8 @@ REMARK = (
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     """Draw, for each task, the runs on the left and the shares on the right."""
-    runs = crossed(plan, artefact_id, results)
-    points = variance_points(runs)
+    runs = components.crossed(plan, artefact_id, results)
+    points = components.variance_points(runs)
     tasks = plan.tasks_of(artefact_id)
     named = sorted(points["initialisation"].dropna().astype(int).unique())
     looks = {int(name): look for name, look in looks_of_values([str(name) for name in named]).items()}
@@ -112,7 +105,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     drawn = {task_id: [one for one in runs if one.entry.task_id == task_id] for task_id in tasks}
     drawn = {task: own for task, own in drawn.items() if any(one.components is not None for one in own)}
     heights = [AROUND + BAND * len(own) for own in drawn.values()] or [AROUND + BAND]
-    handles: dict[str, Artist] = {TEXTS[part]: Patch(facecolor=COLOURS[part], linewidth=0) for part in PARTS}
+    handles: dict[str, Artist] = {TEXTS[part]: Patch(facecolor=COLOURS[part], linewidth=0) for part in components.PARTS}
     figure, grid, width = canvas.panels([1] * 2 * len(heights), handles if drawn else {}, heights=heights)
     for index, (task_id, own) in enumerate(drawn.items()):
         (dots,), (bars,) = grid[2 * index], grid[2 * index + 1]
@@ -136,7 +129,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     return Drawn(figure, points, [*about, *words.not_drawn(empty), *words.guarantees(first)])
 
 
-def _bands(axes: Axes, own: list[Crossed], named: bool = True) -> None:
+def _bands(axes: Axes, own: list[components.Crossed], named: bool = True) -> None:
     """Set a band for each method, the first one on top."""
     axes.set_ylim(len(own) - 0.5, -0.5)
     labels = [fill(words.run_label(one.entry.method.label, one.entry.target_epsilon), 20) for one in own]
@@ -147,7 +140,7 @@ def _bands(axes: Axes, own: list[Crossed], named: bool = True) -> None:
         axes.axhline(edge - 0.5, color="#DDDDDD", linewidth=0.6, zorder=0)
 
 
-def _dots(axes: Axes, place: int, one: Crossed, looks: dict[int, Look]) -> None:
+def _dots(axes: Axes, place: int, one: components.Crossed, looks: dict[int, Look]) -> None:
     if one.components is None:
         axes.text(0.5, place, one.outcome.status, transform=axes.get_yaxis_transform(), ha="center", va="center",
                   color=GREY, fontsize=6)  # fmt: skip
@@ -162,12 +155,12 @@ def _dots(axes: Axes, place: int, one: Crossed, looks: dict[int, Look]) -> None:
     axes.plot(deviations.mean(axis=1), height, linestyle="", marker="|", color="black", markersize=6, zorder=4)
 
 
-def _bars(axes: Axes, place: int, one: Crossed) -> None:
+def _bars(axes: Axes, place: int, one: components.Crossed) -> None:
     if one.components is None:
         return
     left = 0.0
-    for part in PARTS:
-        share = share_of(one.components, part)
+    for part in components.PARTS:
+        share = components.share_of(one.components, part)
         if np.isnan(share.value):
             return
         axes.barh(place, share.value, 0.5, left=left, color=COLOURS[part], zorder=2)
