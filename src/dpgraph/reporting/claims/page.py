@@ -17,7 +17,7 @@ from dpgraph.config.claim_tests import uses
 from dpgraph.config.config import load
 from dpgraph.config.experiment import Experiment
 from dpgraph.planning.plan import Plan
-from dpgraph.reporting.claims import parts as judging
+from dpgraph.reporting.claims import parts as claim_parts
 from dpgraph.reporting.claims.data_sets import DEMONSTRATION
 from dpgraph.reporting.claims.parts import FEWEST, INCONCLUSIVE, NOT_RUN, PREMISE_FAILS, REPRODUCED, PartResult
 from dpgraph.reporting.formats import page, template
@@ -47,7 +47,7 @@ def strong_enough(tables: Iterable[pd.DataFrame]) -> str:
     nor those that need a data set which the suite has not.
     """
     here = [
-        table[(table["data"] == judging.DATA_HERE) & table["sentence"].notna() & (table["sentence"] != "")]
+        table[(table["data"] == claim_parts.DATA_HERE) & table["sentence"].notna() & (table["sentence"] != "")]
         for table in tables
     ]
     claims = {claim for table in here for claim in table["claim"]}
@@ -55,24 +55,24 @@ def strong_enough(tables: Iterable[pd.DataFrame]) -> str:
     if not claims:
         return ""
     others = f"; not {', '.join(sorted(claims - strong))}" if strong and claims - strong else ""
-    enough = f"power {judging.ENOUGH:g} and {FEWEST} seeds in each part (goal: two thirds){others}"
+    enough = f"power {claim_parts.ENOUGH:g} and {FEWEST} seeds in each part (goal: two thirds){others}"
     has = "have" if len(strong) > 1 else "has"
     return f"{len(strong) or 'None'} of the {len(claims)} claims of papers whose data are here {has} {enough}"
 
 
 def _is_strong(row: dict) -> bool:
-    parts = [one for one in judging.read_parts(row["parts"]) if not one.premise]
+    parts = [one for one in claim_parts.read_parts(row["parts"]) if not one.premise]
     return row["verdict"] != NOT_RUN and bool(parts) and all(one.strong for one in parts)
 
 
 def _shown(row: dict) -> dict:
     """Return the row with the page's remarks on its verdict, and its evidence in sentences."""
     word = row["verdict"]
-    why = "" if word in (REPRODUCED, judging.CONTRADICTED) else row["reason"]  # of these it is in the evidence
+    why = "" if word in (REPRODUCED, claim_parts.CONTRADICTED) else row["reason"]  # of these it is in the evidence
     parts = [part for part in row["evidence"].split(". ") if part]
     return row | {
         "why": shorten(why, WHY, placeholder=" …") if row["evidence"] else why,
-        "parts": [one for one in judging.read_parts(row["parts"]) if one.part or one.reading],
+        "parts": [one for one in claim_parts.read_parts(row["parts"]) if one.part or one.reading],
         "kind": word.replace(" ", "-") + " elsewhere" * row["scope"].startswith(DEMONSTRATION),
         "first": parts[:SHOWN],
         "more": parts[SHOWN:],
@@ -133,10 +133,10 @@ def overview(claims: Mapping[str, tuple[Experiment, Claim]], tables: Results) ->
 def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> dict[str, object]:
     by_suite = {suite: table.loc[name] for suite, table in tables.items() if name in table.index}
     of_parts = {suite: row["parts"].replace("this suite", f"suite {suite}") for suite, row in by_suite.items()}
-    of_suites = {suite: judging.read_parts(text) for suite, text in of_parts.items()}
+    of_suites = {suite: claim_parts.read_parts(text) for suite, text in of_parts.items()}
     readings = list(claim.readings) or [""]
     decided = {reading: _decided(reading, claim, of_suites) for reading in readings}
-    verdict, reason = judging.over_readings({reading: (one[0], one[1]) for reading, one in decided.items()})
+    verdict, reason = claim_parts.over_readings({reading: (one[0], one[1]) for reading, one in decided.items()})
     used = {suite for _, _, _, suites in decided.values() for suite in suites}
     texts = {
         column: "; ".join(dict.fromkeys(str(by_suite[suite][column]) for suite in sorted(used)
@@ -179,7 +179,7 @@ def _decided(
         order = order if used else (REPRODUCED, PREMISE_FAILS, INCONCLUSIVE, NOT_RUN)
         worst = min(found, key=lambda one: order.index(one.holds()[0]), default=None)
         parts.append(worst or PartResult(premise, missing=NOWHERE, premise=True))
-    verdict, reason, told = judging.judged([replace(one, reading=reading) for one in parts])
+    verdict, reason, told = claim_parts.judged([replace(one, reading=reading) for one in parts])
     return verdict, reason, told, used
 
 
@@ -199,21 +199,21 @@ def _told(reading: str, one: PartResult, reason: bool = False) -> str:
 
 def _power(one: PartResult) -> str:
     if not one.tested:
-        return "computed" if one.verdict not in (NOT_RUN, judging.UNDERPOWERED) else "–"
+        return "computed" if one.verdict not in (NOT_RUN, claim_parts.UNDERPOWERED) else "–"
     return f"{one.power:.2f} ({one.n} seeds)" if one.power >= 0 else f"not known ({one.n} seeds)"
 
 
 def counts(table: pd.DataFrame) -> str:
     """Return how many claims have which verdict, in words."""
     found = table["verdict"].value_counts()
-    return ", ".join(f"{found[name]} {name}" for name in judging.VERDICTS if name in found)
+    return ", ".join(f"{found[name]} {name}" for name in claim_parts.VERDICTS if name in found)
 
 
 def summed(table: pd.DataFrame) -> dict[str, int]:
     """Return how many claims of `overview` there are, are decided, computed, open, not run, and cannot be tested."""
     verdict, power = table["verdict"], table["power"]
     decided, not_run = (
-        verdict.isin((REPRODUCED, judging.CONTRADICTED, PREMISE_FAILS, judging.DEPENDS)),
+        verdict.isin((REPRODUCED, claim_parts.CONTRADICTED, PREMISE_FAILS, claim_parts.DEPENDS)),
         verdict == NOT_RUN,
     )
     found = {

@@ -11,7 +11,7 @@ import pandas as pd
 from dpgraph.planning.plan import Entry
 from dpgraph.privacy.guarantee import MODE_NAMES
 from dpgraph.reporting import protection
-from dpgraph.reporting.claims import parts as judging
+from dpgraph.reporting.claims import parts as claim_parts
 from dpgraph.reporting.claims.contrasts import LEVEL, Above, Contrast, Strength, Ways, strength, together
 from dpgraph.reporting.claims.parts import CONTRADICTED, NOT_RUN, REPRODUCED, UNDERPOWERED, PartResult
 from dpgraph.reporting.formats import difference, epsilon
@@ -48,7 +48,7 @@ def computed(holds: bool, evidence: str, n: int, false_premise: str = "") -> Ver
     """Return the verdict on a claim that needs no training; `n`: numbers that were recomputed."""
     verdict, reason = REPRODUCED if holds else CONTRADICTED, evidence.partition(". ")[0]
     if false_premise:
-        verdict, reason = judging.PREMISE_FAILS, f"premise, {false_premise}; what was computed: {reason}"
+        verdict, reason = claim_parts.PREMISE_FAILS, f"premise, {false_premise}; what was computed: {reason}"
     parts = (PartResult("", verdict, reason, comparisons=n),)
     return Verdict(
         verdict, "computed, without training", evidence, n, mechanism="accounting", reason=reason, parts=parts
@@ -184,7 +184,7 @@ def decide(
     results += [
         replace(_result(name, replace(one, left={}), None), premise=True) for name, one in (premises or {}).items()
     ]
-    verdict, reason, judged_parts = judging.judged([*results, *given])
+    verdict, reason, judged_parts = claim_parts.judged([*results, *given])
     whole = Comparisons()
     for one in parts.values():
         whole.add(one)
@@ -207,7 +207,7 @@ def decide(
         power=tested.power,
         **_effects([one for one in made if one.n >= 2]),
         mechanism=mechanisms(whole.private.values()) or (plain and f"{plain}, without privacy"),
-        data=judging.DATA_MISSING if whole.absent else judging.DATA_HERE * bool(scope),
+        data=claim_parts.DATA_MISSING if whole.absent else claim_parts.DATA_HERE * bool(scope),
         parts=judged_parts,
     )
 

@@ -23,7 +23,7 @@ from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.palette import looks_of_methods
 from dpgraph.reporting.formats import epsilon, significant
-from dpgraph.reporting.views.membership import attacks as measuring
+from dpgraph.reporting.views.membership import attacks as membership_attacks
 from dpgraph.reporting.views.membership.attacks import GRID, RATES, SCORES, Attack, Bound, attacks
 
 MEASURES = {"auc": "AUC", "advantage": "Advantage"} | {
@@ -44,7 +44,7 @@ BOUND = (
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
     """Make the table of membership attacks, a block per task, two rows per entry."""
-    table = measuring.membership_table(attacks(plan, artefact_id, results))
+    table = membership_attacks.membership_table(attacks(plan, artefact_id, results))
     notes = Footnotes()
     blocks = display.by_task(table, lambda row: _cells(row, notes), _title)
     remarks = [
@@ -129,7 +129,9 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     )  # fmt: skip
     for axes, panel in zip(grid, chosen):
         _panel(axes, panel.attacks, looks)
-    return Drawn(figure, measuring.membership_points(made), [*_caption(made, chosen), *splits.fixed(plan, artefact_id)])
+    return Drawn(
+        figure, membership_attacks.membership_points(made), [*_caption(made, chosen), *splits.fixed(plan, artefact_id)]
+    )
 
 
 SHADE = 0.2
@@ -219,7 +221,7 @@ def _visible(drawn: list[Attack]) -> list[Attack]:
 
 
 def _limit(one: Attack) -> str:
-    times = "2 · " if measuring.budget_steps(one.entry.cell) == 2 else ""
+    times = "2 · " if membership_attacks.budget_steps(one.entry.cell) == 2 else ""
     return f"{one.entry.method.label} {times}{epsilon(one.outcome.guarantee.rigorous.epsilon)}"
 
 
