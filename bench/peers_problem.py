@@ -18,7 +18,6 @@ from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists, stable_edge_lists
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, pack_ego_trees
-from dpgraph.engine.training.captured.dispatch import is_small
 from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.clipping import clipped_gradient_sum
 from dpgraph.engine.training.fused.inputs import TreeInputs
@@ -58,14 +57,12 @@ class PeersProblem:
         return clipped_gradient_sum(*arguments, limit or self.limit, inputs=self._inputs).sums
 
     def compiled(self) -> Gradients:
-        """Return the sums of a compiled program. Raises RuntimeError for a batch too large for one on a CPU."""
+        """Return the sums of a compiled program. Raises RuntimeError for a batch that does not fit in its slots."""
         sampler = FixedSizeSampler(self.trees.num_roots, len(self.positions))
         term = ClippedTerm(self.trees, Draws(sampler, numpy_generator("bench peers", "unused")), self.limit)
         optimizer = torch.optim.SGD(self.network.parameters(), lr=1.0)
         noise = GaussianNoise(1.0, torch_generator("bench peers", "unused"))
         step = PrivateStep(self.network, optimizer, self.features, self.labels, (term,), noise, 1.0)
-        if self.device.type == "cpu" and not is_small(step):
-            raise RuntimeError("only small batches are compiled on a CPU")
         program = CapturedStep(step, Key(0))
         program.compiles = True
         masks = torch.zeros(1, sampler.num_roots, dtype=torch.bool, device=self.device)

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dpgraph.core.compiled import WORTH
 from dpgraph.core.randomness import Key
 from dpgraph.engine.sampling.batches import FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.engine.sampling.ego import EgoTrees
@@ -75,25 +74,10 @@ def why_not_captured(step: Any, captures: bool = True) -> str | None:
 
 
 def runs_as_program(step: Any, device: torch.device) -> bool:
-    """Return whether a program may stand for a step: on a GPU, and compiled on a CPU where the batch is small.
-
-    Larger batches on a CPU run in part in loops of numba, which PyTorch's compiler does not see.
-    """
+    """Return whether a program may stand for a step: on a GPU, and on a CPU where it is compiled."""
     if device.type in DEVICES:
         return True
-    if not compiles() or not isinstance(step, PrivateStep | PlainStep) or why_not_captured(step, captures=False):
-        return False
-    return is_small(step)
-
-
-def is_small(step: PrivateStep | PlainStep) -> bool:
-    """Return whether no loop of numba takes part in a step on a CPU."""
-    if isinstance(step, PlainStep):
-        classes = [classes_of(step.trees, step.sampler)]
-    else:
-        classes = [classes_of(term.trees, term.draws.sampler) for term in step.terms]
-    widest = max(step.features.shape[1], *(size for one in step.network.parameters() for size in one.shape))
-    return max(each.rows for each in classes) * widest < WORTH
+    return compiles() and isinstance(step, PrivateStep | PlainStep) and not why_not_captured(step, captures=False)
 
 
 def _too_long(trees: EgoTrees, sampler: Sampler, features: Tensor) -> str | None:

@@ -10,10 +10,13 @@ import gc
 import os
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
+
+from dpgraph.engine.training.fused.passes import LOOPS
 
 
 def compiles() -> bool:
@@ -30,8 +33,12 @@ def compiled(part: Callable[[], None], compiler: Callable[..., Any] | None = Non
     """
     import torch._inductor
 
-    part()
-    recorded = make_fx(lambda: part())()  # a bound method would be recorded with its object
+    def record() -> Any:
+        LOOPS.set(False)
+        part()
+        return make_fx(lambda: part())()  # a bound method would be recorded with its object
+
+    recorded = copy_context().run(record)
     return torch.no_grad()((compiler or torch._inductor.compile)(recorded, []))  # type: ignore[no-any-return]
 
 

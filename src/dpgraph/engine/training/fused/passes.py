@@ -7,6 +7,7 @@ takes about as long as one of the three. The numbers' type and count decide whic
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from dpgraph.core.compiled import WORTH
 from dpgraph.engine.models.dense import ACTIVATIONS
 
+LOOPS = ContextVar("LOOPS", default=True)  # False while calls are recorded, of which loops are none
 TYPES = {torch.float32: "f4", torch.float64: "f8"}  # of compiled loops
 
 
@@ -55,7 +57,7 @@ def tanh_(rows: Tensor) -> Tensor:
     """
     if rows.is_cuda or _has_fast_tanh():
         return rows.tanh_()
-    if rows.dtype == torch.float32 and rows.numel() >= WORTH and rows.is_contiguous():
+    if rows.dtype == torch.float32 and in_loops(rows):
         from dpgraph.engine.training.fused.row_loops import FINISH
 
         FINISH(1, rows.new_zeros(rows.shape[-1]).numpy(), rows.view(-1).numpy())
@@ -76,7 +78,8 @@ _FUSED = {"relu": Activation(2, torch.relu_, _relu_pull), "tanh": Activation(1, 
 
 def affine(layer: nn.Linear, activation: Activation | None, rows: Tensor, out: Tensor | None = None) -> Tensor:
     """Return act(W x + b) of the rows (n, d_in), written to `out` (n, d) if there is one."""
-    if activation is None or rows.is_cuda or rows.dtype != torch.float32 or len(rows) * layer.out_features < WORTH:
+    few = len(rows) * layer.out_features < WORTH
+    if activation is None or rows.is_cuda or rows.dtype != torch.float32 or few or not LOOPS.get():
         output = torch.addmm(layer.bias, rows, layer.weight.T, out=out)
         return output if activation is None else activation.apply_(output)
     from dpgraph.engine.training.fused.row_loops import FINISH
@@ -121,4 +124,4 @@ def loop_type(like: Tensor) -> str:
 
 def in_loops(rows: Tensor) -> bool:
     """Return whether a loop saves more time than its call costs."""
-    return not rows.is_cuda and rows.dtype in TYPES and rows.is_contiguous() and rows.numel() >= WORTH
+    return LOOPS.get() and not rows.is_cuda and rows.dtype in TYPES and rows.is_contiguous() and rows.numel() >= WORTH
