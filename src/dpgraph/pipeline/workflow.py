@@ -19,14 +19,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.data.fetch import mirrors_from
 from dpgraph.data.manifest import mirrors_parameter
 from dpgraph.data.registry import entry, registry
-from dpgraph.pipeline.bundles import (
-    Bundle,
-    calibration_bundles,
-    forget_unfinished,
-    seconds_to_run,
-    training_bundles,
-    write_runs,
-)
+from dpgraph.pipeline import bundles as bundling
 from dpgraph.pipeline.fingerprints import bundle_digest, calibrations_digest, fetch_digest, preprocess_digest
 from dpgraph.pipeline.interruptible import check_cluster
 from dpgraph.pipeline.locks import remove_ended, sign
@@ -47,7 +40,7 @@ class BundleJobs:
     """The jobs of one stage; Snakemake asks by the wildcard `bundle`."""
 
     stage: Stage
-    bundles: Mapping[str, Bundle]
+    bundles: Mapping[str, bundling.Bundle]
     paths: Paths
     code: Callable[[Iterable[Run]], str]
 
@@ -77,8 +70,8 @@ class Workflow:
     """A suite whose jobs Snakemake runs."""
 
     plan: Plan
-    training: Mapping[str, Bundle]
-    calibrations: Mapping[str, Bundle]
+    training: Mapping[str, bundling.Bundle]
+    calibrations: Mapping[str, bundling.Bundle]
 
     @classmethod
     def start(cls, given: dict[str, Any], sources: Path | None, main: bool) -> Workflow:
@@ -98,7 +91,7 @@ class Workflow:
             plan = load_plan(config, WORKFLOW)
             for task in plan.suite.tasks:
                 entry(plan.task(task).dataset)  # refuses unknown data sets
-            workflow = cls(plan, training_bundles(plan), calibration_bundles(plan))
+            workflow = cls(plan, bundling.training_bundles(plan), bundling.calibration_bundles(plan))
             if main:
                 workflow._expect()
         except UserError as error:
@@ -111,8 +104,8 @@ class Workflow:
         from snakemake_logger_plugin_dpgraph.jobs import expect
 
         training = self.training.values()
-        forget_unfinished(self.plan, training, self.calibrations.values())
-        expect("train", seconds_to_run(self.plan, training))
+        bundling.forget_unfinished(self.plan, training, self.calibrations.values())
+        expect("train", bundling.seconds_to_run(self.plan, training))
 
     def begin(self, running: Any) -> None:
         """Sign the lock of `running`, which is Snakemake's, and write the files of runs, before the first job.
@@ -124,7 +117,7 @@ class Workflow:
         os.environ[AGAIN] = str(int(forced.forceall or "train" in forced.forcerun))
         try:
             check_cluster(running.executor_plugin.name)
-            write_runs(self.plan, self.training.values(), self.calibrations.values())
+            bundling.write_runs(self.plan, self.training.values(), self.calibrations.values())
         except (UserError, OSError) as error:
             running.persistence.unlock()
             end(error)

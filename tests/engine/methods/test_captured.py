@@ -71,17 +71,26 @@ def run(job, observe=look):
     return method(job.cell.method).run(job, observe)
 
 
-@pytest.mark.parametrize("name", ["dp-gnn-1-rigorous", "dp-residual-1-rigorous"])
+@pytest.mark.parametrize("name", ["dp-gnn-1-rigorous", "dp-gnn-2-published", "dp-mlp-0-node-remove"])
 def test_a_cpu_compiles_on_request(name, monkeypatch):
+    """The batches and the noise are those of the usual step, so that no noise is seen twice on other sums."""
+    (job,) = jobs_of(name)
+    usual = run(job)
+    ran = job.prepared.check(usual.resumed_at)
     monkeypatch.setenv("DPGRAPH_COMPILED_STEPS", "1")
     monkeypatch.setattr(programs, "compiled", RECORDED)
     (job,) = jobs_of(name)
     outcome = run(job)
     assert outcome.notes["step"] == "compiled"
-    if job.prepared is not None:
-        job.prepared.check(outcome.resumed_at)
-    monkeypatch.delenv("DPGRAPH_COMPILED_STEPS")
-    assert "step" not in run(jobs_of(name)[0]).notes
+    assert job.prepared.check(outcome.resumed_at) == ran
+    np.testing.assert_allclose(outcome.logits, usual.logits, rtol=1e-3, atol=1e-4)
+
+
+def test_a_cpu_compiles_no_step_whose_draws_would_be_others(monkeypatch):
+    """Terms that draw by turns, and masks."""
+    monkeypatch.setenv("DPGRAPH_COMPILED_STEPS", "1")
+    for name in ("dp-residual-1-rigorous", "mlp-0-stopping"):
+        assert "step" not in run(jobs_of(name)[0]).notes
 
 
 @pytest.mark.parametrize("name", [*PRIVATE, *OTHERS])

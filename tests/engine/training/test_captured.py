@@ -184,6 +184,21 @@ def test_sums_are_those_of_the_step_it_stands_for(graph, make_network, case, ter
             torch.testing.assert_close(step.flat, expected, rtol=1e-10, atol=1e-12)
 
 
+def test_batches_drawn_early_are_those_of_their_steps(graph, make_network):
+    step = captured(step_of(graph, make_network(1)), ahead_steps=12)
+    (source,) = step.sources
+    seen = 0
+    for number in (*range(30), 21, 22):
+        if number == 21:
+            step.start_at(21)  # after the steps from 24 on were drawn
+        before = step.overflows
+        step()
+        if step.overflows == before:
+            assert torch.equal(source.row, source.ahead(number, 1).ranks[0])
+            seen += 1
+    assert seen > 20
+
+
 @pytest.mark.parametrize("hops", [1, 2])
 @pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
 def test_compiled_sums_are_those_of_the_program(graph, make_network, kind, hops, monkeypatch):
@@ -231,7 +246,7 @@ def test_a_batch_without_a_slot_for_each_root_is_exact(graph, make_network, monk
     ends = []
     for few in (False, True):
         if few:
-            monkeypatch.setattr(programs, "slot_classes", lambda *numbers: SlotClasses((2, 12), counts))
+            monkeypatch.setattr(draws, "slot_classes", lambda *numbers: SlotClasses((2, 12), counts))
         step = captured(step_of(graph, make_network(1), rate=0.3, training=training), ahead_steps=4)
         sizes = [step() for _ in range(10)]
         ends.append((parameters(step), sizes))
@@ -378,7 +393,7 @@ def test_what_is_replayed_is_the_step(graph, make_network, monkeypatch, kind, tr
     hops = 2 if kind.endswith("2") else int(kind != "mlp")
     architecture = kind[:3] if kind[:3] in ("mlp", "gin", "gat") else "gcn"
     if kind in ("gcn", "gin"):
-        monkeypatch.setattr(programs, "slot_classes", lambda *numbers: SlotClasses((2, 12), (9, 9)))
+        monkeypatch.setattr(draws, "slot_classes", lambda *numbers: SlotClasses((2, 12), (9, 9)))
     steps = []
     for _ in range(2):
         network, options = make_network(hops, architecture=architecture), {"training": training, "rate": 0.3}

@@ -12,7 +12,6 @@ from dpgraph.engine.sampling.batches import FixedSizeSampler, PoissonSampler
 from dpgraph.engine.sampling.edge_lists import EdgeLists, empty_edge_lists, sample_edge_lists
 from dpgraph.engine.sampling.ego import closed_hop, pack_ego_trees
 from dpgraph.engine.sampling.slots import SlotClasses
-from dpgraph.engine.training.captured import program as programs
 from dpgraph.engine.training.captured.dispatch import captured, why_not_captured
 from dpgraph.engine.training.captured.plain import CapturedLoss, CapturedTrees
 from dpgraph.engine.training.optimizers import make_optimizer
@@ -108,7 +107,7 @@ def test_steps_on_trees_move_parameters_as_the_usual_ones(graph, make_network, k
 @pytest.mark.parametrize("forward", [Network.__call__, by_autograd], ids=["closed", "autograd"])
 @pytest.mark.parametrize("kind", ["gcn", "gat"])
 def test_a_batch_that_does_not_fit_is_whole(graph, make_network, monkeypatch, kind, forward):
-    monkeypatch.setattr(programs, "slot_classes", lambda *numbers: SlotClasses((2, 60), (3, 11)))
+    monkeypatch.setattr(draws, "slot_classes", lambda *numbers: SlotClasses((2, 60), (3, 11)))
     networks = two(make_network, 1, kind)
     program, usual = pair(tree_step, graph, networks, "poisson", SGD, forward)
     run_both(program, usual, 12)

@@ -19,6 +19,7 @@ from dpgraph.engine.training.captured.step import CapturedStep
 from dpgraph.engine.training.clipping import CLOSED_FORMS
 from dpgraph.engine.training.closed_rows import RowStep
 from dpgraph.engine.training.fused.network import has_closed_form
+from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.steps import BatchStep, PlainStep, PrivateStep, Step
 
 DEVICES = {"cuda"}  # kinds of devices on which methods train so; on others the step that a captured one stands for
@@ -28,7 +29,7 @@ MOST_STATES = 1 << 28  # numbers of the hidden states at all places of all rows
 
 
 def captured(step: Step, key: Callable[[], Key] | None = None, captures: bool = True) -> CapturedProgram:
-    """Return the program that stands for a step; a private one draws its batches with the key.
+    """Return the program that stands for a step; a private one that is captured draws its batches with the key.
 
     Raises:
         TypeError: The step cannot be captured, or is private and has no key.
@@ -41,6 +42,8 @@ def captured(step: Step, key: Callable[[], Key] | None = None, captures: bool = 
         return CapturedLoss(step)
     if isinstance(step, RowStep) and step.privatizer is None:
         return CapturedRows(step, HostBatches(step.draws.sampler, step.draws.generator))
+    if isinstance(step, PrivateStep) and not captures:
+        return CapturedStep(step, None)
     if key is None:
         raise TypeError("a private step needs the key of its batches")
     if isinstance(step, RowStep):
@@ -63,6 +66,8 @@ def why_not_captured(step: Any, captures: bool = True) -> str | None:
         return _too_long(step.trees, step.sampler, step.features)
     if step.engine is not None:
         return "another library forms the gradients"
+    if type(step.noise) is not GaussianNoise:
+        return "noise of its own"
     if not has_closed_form(step.network):
         return "the network has no closed form"
     for term in step.terms:
@@ -74,10 +79,18 @@ def why_not_captured(step: Any, captures: bool = True) -> str | None:
 
 
 def runs_as_program(step: Any, device: torch.device) -> bool:
-    """Return whether a program may stand for a step: on a GPU, and on a CPU where it is compiled."""
+    """Return whether a program may stand for a step: on a GPU, and on a CPU where it is compiled.
+
+    On a CPU a run is the same with and without the compiler, up to rounding: it has the batches and the noise of the
+    usual step. Several terms would draw from one generator by turns, and dropout would draw masks of other shapes.
+    """
     if device.type in DEVICES:
         return True
-    return compiles() and isinstance(step, PrivateStep | PlainStep) and not why_not_captured(step, captures=False)
+    if not compiles() or not isinstance(step, PrivateStep | PlainStep) or why_not_captured(step, captures=False):
+        return False
+    if isinstance(step, PrivateStep):
+        return len(step.terms) == 1
+    return step.fused and step.network.drop.generator is None
 
 
 def _too_long(trees: EgoTrees, sampler: Sampler, features: Tensor) -> str | None:

@@ -21,7 +21,7 @@ class CapturedTrees(CapturedProgram):
         drawn = HostBatches(step.sampler, step.batches)
         self.source = TreeSource(step.trees, drawn, step.labels, step.features.dtype)
         super().__init__(step.optimizer, [self.source], [] if dropped is None else [dropped], ahead_steps)
-        self.records, self.sums_alone = TreeRecords(step.features), dropped is None
+        self.records, self.sums_alone = TreeRecords(step.features), dropped is None and step.fused
 
     def skips(self, size: int) -> bool:
         return not size

@@ -17,17 +17,10 @@ import torch
 from torch import Tensor
 
 from dpgraph.core.randomness import Key
+from dpgraph.engine.sampling import slots as slotting
 from dpgraph.engine.sampling.batches import FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.engine.sampling.ego import EgoTrees
-from dpgraph.engine.sampling.slots import (
-    DrawnSlots,
-    SlotClasses,
-    fill_slots,
-    fixed_size_batches,
-    poisson_masks,
-    random_numbers,
-    slot_classes,
-)
+from dpgraph.engine.sampling.slots import DrawnSlots, SlotClasses
 from dpgraph.engine.training.captured.replay import Replay, compiled, compiles
 from dpgraph.engine.training.captured.slot_batch import SlotBatch, SlotTrees
 
@@ -61,12 +54,13 @@ class DeviceBatches:
 
     def masks(self, first: int, steps: int, like: Tensor) -> Tensor:
         sampler = self.sampler
-        numbers = random_numbers(sampler.num_roots, self.key.value, first, steps, self.stream, like)
+        numbers = slotting.random_numbers(sampler.num_roots, self.key.value, first, steps, self.stream, like)
         if isinstance(sampler, PoissonSampler):
-            return poisson_masks(numbers, sampler.rate)
+            return slotting.poisson_masks(numbers, sampler.rate)
         if not isinstance(sampler, FixedSizeSampler):
             raise TypeError(f"{type(sampler).__name__}: expected Poisson batches or batches of fixed size")
-        return torch.zeros_like(numbers, dtype=torch.bool).scatter_(1, fixed_size_batches(numbers, sampler.size), True)
+        drawn = slotting.fixed_size_batches(numbers, sampler.size)
+        return torch.zeros_like(numbers, dtype=torch.bool).scatter_(1, drawn, True)
 
     def positions(self, step: int, like: Tensor) -> np.ndarray:
         return self.masks(step, 1, like)[0].nonzero().squeeze(1).cpu().numpy()
@@ -145,7 +139,7 @@ class TreeSource:
 
     def filled(self, masks: Tensor) -> DrawnSlots:
         """Return the slots of the batches of masks (k, N), roots in the sampler's order."""
-        return fill_slots(masks.index_select(1, self.order), self.ends, self.classes)
+        return slotting.fill_slots(masks.index_select(1, self.order), self.ends, self.classes)
 
     def positions(self, step: int) -> np.ndarray:
         """Return the positions of the roots of one step, for an engine without slots."""
@@ -157,7 +151,7 @@ def classes_of(trees: EgoTrees, sampler: Sampler) -> SlotClasses:
     rate, most = getattr(sampler, "rate", 0.0), sampler.num_roots
     if isinstance(sampler, FixedSizeSampler):
         rate, most = sampler.size / sampler.num_roots, sampler.size
-    return slot_classes(np.diff(trees.row_ptr[-1]), rate, most, trees.device.type)
+    return slotting.slot_classes(np.diff(trees.row_ptr[-1]), rate, most, trees.device.type)
 
 
 class PositionSource:

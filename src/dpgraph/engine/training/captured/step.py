@@ -15,10 +15,12 @@ from torch import Tensor
 
 from dpgraph.core.randomness import Key
 from dpgraph.engine.models.network import Network
-from dpgraph.engine.training.captured.program import AHEAD, CapturedProgram, DeviceBatches, TreeSource
+from dpgraph.engine.sampling.batches import Draws
+from dpgraph.engine.training.captured import program as programs
 from dpgraph.engine.training.clipping import CLOSED_FORMS, clip_columns, clip_factors, clipped_gradient_sum, root_losses
 from dpgraph.engine.training.fused.layers import SlotRecords
 from dpgraph.engine.training.fused.network import Parts
+from dpgraph.engine.training.precision import operand_eps
 from dpgraph.engine.training.steps import PrivateStep
 
 
@@ -28,26 +30,32 @@ class TreeRecords:
     def __init__(self, features: Tensor) -> None:
         self.values, self.finite = features, bool(torch.isfinite(features).all())
 
-    def parts(self, network: Network, source: TreeSource, losses: Any = root_losses) -> Parts:
+    def parts(self, network: Network, source: programs.TreeSource, losses: Any = root_losses) -> Parts:
         """Return gradients and losses of the trees in the slots."""
         batch = source.batch
         read = SlotRecords(self.values.index_select(0, batch.nodes), batch.sizes[-1], self.finite)
         return CLOSED_FORMS[losses](network, batch, read, source.slots.labels)
 
 
-class CapturedStep(CapturedProgram):
+class CapturedStep(programs.CapturedProgram):
     """The program of a private step."""
 
     sums_alone = True
 
-    def __init__(self, step: PrivateStep, key: Key, ahead_steps: int = AHEAD) -> None:
-        """Lay out the trees of every term in slots."""
-        self.step, features = step, step.features
+    def __init__(self, step: PrivateStep, key: Key | None, ahead_steps: int = programs.AHEAD) -> None:
+        """Lay out the trees of every term in slots; without a key batches and noise are those of the usual step."""
+        self.step, self.usual, features = step, key is None, step.features
+
+        def batches(index: int, draws: Draws) -> programs.DrawnBatches:
+            if key is None:
+                return programs.HostBatches(draws.sampler, draws.generator)
+            return programs.DeviceBatches(draws.sampler, key, index)
+
         self.slots = [
-            TreeSource(term.trees, DeviceBatches(term.draws.sampler, key, index), step.labels, features.dtype)
+            programs.TreeSource(term.trees, batches(index, term.draws), step.labels, features.dtype)
             for index, term in enumerate(step.terms)
         ]
-        super().__init__(step.optimizer, self.slots, [step.noise.generator], ahead_steps)
+        super().__init__(step.optimizer, self.slots, [step.noise.generator], 1 if key is None else ahead_steps)
         columns = [clip_columns(step.network, term.clip_norms) for term in step.terms]
         self.columns = [column for column, _ in columns]
         self.limits = [torch.tensor(limits, dtype=features.dtype, device=self.device) for _, limits in columns]
@@ -58,14 +66,17 @@ class CapturedStep(CapturedProgram):
 
     def check(self) -> None:
         if self._baked != self._numbers():
-            raise TypeError("clip norms, noise or divisor changed after the step was captured")
+            raise TypeError(
+                "clip norms, noise, divisor, learning rate or precision changed after the step was captured"
+            )
 
     def count(self, step: int) -> None:
         super().count(step)
         for term in self.step.terms:
             term.draws.count += 1
-        self.step.noise.draws += 1
-        self.step.noise.numbers += self.flat.numel()
+        if not self.usual:
+            self.step.noise.draws += 1
+            self.step.noise.numbers += self.flat.numel()
 
     def program(self) -> None:
         self.summed()
@@ -101,11 +112,12 @@ class CapturedStep(CapturedProgram):
     def release(self) -> None:
         """Add noise once to the joint vector, divide by the public divisor, and update the parameters."""
         noise = self.step.noise
-        self.noise.normal_(generator=noise.generator)
-        if self.scale is None:
-            self.flat.add_(self.noise, alpha=float(noise.std))  # type: ignore[arg-type]
+        if self.usual:
+            noise.add(list(self.sums.values()))
+        elif self.scale is None:
+            self.flat.add_(self.noise.normal_(generator=noise.generator), alpha=float(noise.std))  # type: ignore[arg-type]
         else:
-            self.flat.addcmul_(self.noise, self.scale)
+            self.flat.addcmul_(self.noise.normal_(generator=noise.generator), self.scale)
         self.flat.div_(self.step.divisor)
         self.update()
 
@@ -119,4 +131,6 @@ class CapturedStep(CapturedProgram):
     def _numbers(self) -> tuple[object, ...]:
         """Return the numbers that a captured program holds as constants."""
         step = self.step
-        return (step.noise.std, step.divisor, *((t.clip_norms, t.draws.sampler) for t in step.terms))
+        rates = (group["lr"] for group in step.optimizer.param_groups)
+        terms = ((term.clip_norms, term.draws.sampler) for term in step.terms)
+        return (step.noise.std, step.divisor, operand_eps(self.flat), *rates, *terms)
