@@ -29,6 +29,7 @@ from dpgraph.engine.training.fused import messages, passes
 from dpgraph.engine.training.iterates import AveragedNetwork, AveragingStep
 from dpgraph.engine.training.noise import add_gaussian_noise
 from dpgraph.engine.training.optimizers import make_optimizer
+from dpgraph.own_graph.secret import SecretNoise
 from tests.engine.training.steps import private_step, term_of
 
 RECORDED = partial(replay.compiled, compiler=lambda recorded, inputs: recorded)  # without Inductor, which takes long
@@ -182,6 +183,14 @@ def test_sums_are_those_of_the_step_it_stands_for(graph, make_network, case, ter
         for summed in (step.sum_slots, lambda number=number: step.sum_without_slots(number)):
             summed()
             torch.testing.assert_close(step.flat, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_noise_of_another_kind_is_not_drawn_by_a_program(graph, make_network):
+    """Noise of a release is on a grid and from the operating system: a program would draw it from a generator."""
+    step = step_of(graph, make_network(1))
+    assert why_not_captured(step) is None
+    own = replace(step, noise=SecretNoise(0.3, torch.Generator()))
+    assert why_not_captured(own) == "noise of its own"
 
 
 def test_batches_drawn_early_are_those_of_their_steps(graph, make_network):

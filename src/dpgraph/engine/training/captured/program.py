@@ -184,7 +184,7 @@ class Ahead:
 
     @cached_property
     def known(self) -> list[list[int]]:
-        """How many sources of each step do not fit, and its roots: the one wait for the device."""
+        """The number of sources of each step that do not fit, and of its roots: the one wait for the device."""
         if self._there is not None:
             self._there.synchronize()
         return self._known.tolist()  # type: ignore[no-any-return]
@@ -230,7 +230,7 @@ class CapturedProgram:
 
     @property
     def is_compiled(self) -> bool:
-        """Whether the sums are compiled: where programs are, and where the sums read no generator."""
+        """True if the sums are compiled: where programs are, and where the sums read no generator."""
         return self.sums_alone and self.compiles
 
     @cached_property
