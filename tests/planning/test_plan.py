@@ -1,15 +1,20 @@
+import re
 import shutil
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from dpgraph.config import published
 from dpgraph.config.config import Config, load, parse
 from dpgraph.config.documents import read_yaml
 from dpgraph.config.expansion import merged
+from dpgraph.config.streams import check_noise, stream
 from dpgraph.config.suite import Suite
 from dpgraph.core.errors import UserError
+from dpgraph.core.randomness import torch_generator
+from dpgraph.pipeline.bundles import write_runs
 from dpgraph.planning.explain import settings as explained
 from dpgraph.planning.plan import load_plan
 from tests.plans import plan_of
@@ -24,6 +29,7 @@ def test_every_suite_expands(suite):
     plan = plan_of(suite)
     assert plan.cells
     assert len({cell.identity for cell in plan.cells.values()}) == len(plan.cells)
+    check_noise(plan.cells.values())
     for entry in plan.entries:
         assert entry.artefact in plan.artefacts
         if entry.cell.slug in plan.left_out:
@@ -32,6 +38,28 @@ def test_every_suite_expands(suite):
         elif plan.artefacts[entry.artefact].view != "accounting":  # accounted for, not trained
             assert plan.cells[entry.cell.slug].identity == entry.cell.identity
             assert set(plan.cells[entry.cell.slug].seeds) >= set(entry.cell.seeds)
+
+
+@pytest.mark.slow
+def test_no_two_seeds_of_all_suites_draw_the_same_noise():
+    check_noise(cell for suite in SUITES for cell in plan_of(suite).cells.values())
+
+
+def test_unlike_names_that_give_the_same_noise_are_refused(monkeypatch):
+    """PyTorch keeps 32 bits of a seed, so that some of 200,000 runs have equal noise."""
+    plan = plan_of("demo")
+    cell = next(cell for cell in plan.cells.values() if cell.method == "dp-gnn")
+    many = cell.model_copy(update={"seeds": tuple(range(200_000))})
+    with pytest.raises(UserError, match="would draw the same noise: leave one of them out") as raised:
+        check_noise([many])
+    seeds = [int(seed) for seed in re.findall(r"seed (\d+) of", str(raised.value))]
+    first, second = (torch.randn(5, generator=torch_generator(*stream(cell, "noise", seed))).tolist() for seed in seeds)
+    assert seeds[0] != seeds[1]
+    assert first == second
+    check_noise([many.model_copy(update={"privacy": None})])
+    monkeypatch.setitem(plan.cells, cell.slug, many)
+    with pytest.raises(UserError, match=f"seeds: seed {seeds[0]} of {cell.slug} and"):
+        write_runs(plan, [], [])
 
 
 def test_a_place_that_one_grid_runs_is_not_left_out_by_a_later_one():

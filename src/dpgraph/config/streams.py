@@ -8,10 +8,13 @@ samplers), so that they are paired by seed. Everything else belongs to one cell:
 together release the difference of two gradients, and no epsilon covers that (docs/privacy/index.md).
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from dpgraph.config.cell import Cell, Task
 from dpgraph.config.frozen import digest
+from dpgraph.core.errors import UserError
+from dpgraph.core.randomness import entropy
 
 SEEDS_OF_A_TRIAL = 10_000  # a trial of a search has no more seeds than any cell (config/config.py)
 
@@ -70,6 +73,20 @@ def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
     number = initialisation_number(cell, seed) if role in PAIRED else seed
     names: tuple[str | int, ...] = ("dpgraph", cell.task.folder, role, number)
     return names if role in PAIRED else (*names, stream_name(cell))
+
+
+def check_noise(cells: Iterable[Cell]) -> None:
+    """Raise UserError where two seeds of private cells would draw the same noise.
+
+    PyTorch's generator for a CPU keeps 32 bits of a stream's name, so that unlike names may give equal numbers.
+    """
+    known: dict[int, str] = {}
+    for cell in cells:
+        names = stream(cell, "noise", 0)
+        for seed in cell.seeds if cell.privacy else ():
+            bits, run = entropy(*names[:3], seed, *names[4:]) % 2**32, f"seed {seed} of {cell.slug}"
+            if (other := known.setdefault(bits, run)) != run:
+                raise UserError(f"seeds: {other} and {run} would draw the same noise: leave one of them out")
 
 
 def split_number(cell: Cell, seed: int) -> int:

@@ -16,6 +16,7 @@ from dpgraph.config.cell import Cell, Task
 from dpgraph.config.config import Config
 from dpgraph.config.frozen import digest
 from dpgraph.config.paths import Paths
+from dpgraph.config.streams import check_noise
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import cause, read_json, write_text
 from dpgraph.pipeline.run_files import RunFile, Stage, calibrated, content, name_of, trained
@@ -162,7 +163,11 @@ def _stands(marker: Path, members: Iterable[tuple[str, Path]]) -> bool:
 
 
 def write_runs(plan: Plan, training: Iterable[Bundle], calibrations: Iterable[Bundle]) -> None:
-    """Write the file of every bundle; one that would be the same is left alone."""
+    """Write the file of every bundle; one that would be the same is left alone.
+
+    Raises UserError for two runs that would draw the same noise.
+    """
+    check_noise(plan.cells.values())
     evaluations: dict[str | None, set[int]] = {}
     for cell in plan.cells.values():
         evaluations.setdefault(cell.calibration_key, set()).add(cell.training.evaluations)

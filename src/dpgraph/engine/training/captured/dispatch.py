@@ -60,8 +60,7 @@ def why_not_captured(step: Any, captures: bool = True) -> str | None:
     if isinstance(step, BatchStep):
         return None if isinstance(step.sampler, FixedSizeSampler) else "the size of a batch is not known before"
     if isinstance(step, RowStep):
-        states = step.rows.num_places * step.network.shapes[0][1]
-        return f"{states} hidden states of all rows" if states > MOST_STATES else None
+        return "too many hidden states" if step.rows.num_places * step.network.shapes[0][1] > MOST_STATES else None
     if isinstance(step, PlainStep):
         return _too_long(step.trees, step.sampler, step.features)
     if step.engine is not None:
@@ -99,5 +98,5 @@ def _too_long(trees: EgoTrees, sampler: Sampler, features: Tensor) -> str | None
         return "batches are neither Poisson nor of a fixed size"
     rows = classes_of(trees, sampler).rows
     if rows > MOST_ROWS or rows * features.shape[1] > MOST_NUMBERS:
-        return f"{rows} rows of padded trees"
+        return "too many rows of padded trees"  # how many is private
     return None
