@@ -120,12 +120,7 @@ def _line(relation: str, scope: str, own: pd.DataFrame) -> list[str]:
         cells.append(_winner(here["label"].tolist()))
         prices.append(_price((here["no_privacy"] - here["mean"]).dropna()))
         low = high
-    return [
-        f"`{relation}`; {scope}{NOT_COVERED.get(scope, '')}",
-        str(own["dataset"].nunique()),
-        *cells,
-        prices[0],
-    ]
+    return [f"`{relation}`; {scope}{NOT_COVERED.get(scope, '')}", str(own["dataset"].nunique()), *cells, prices[0]]
 
 
 def _abouts(rows: pd.DataFrame, lines: list[list[str]], workflow: Path) -> dict[str, str]:

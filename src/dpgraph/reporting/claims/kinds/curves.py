@@ -11,14 +11,7 @@ import pandas as pd
 
 from dpgraph.config.claim_tests import Constant, Curve, Monotone, NearBest, PeakInside, RiseAndFall, SmallerRange
 from dpgraph.reporting.claims import comparing
-from dpgraph.reporting.claims.comparing import (
-    ClaimKind,
-    DataSet,
-    PaperResults,
-    each,
-    in_points,
-    where_tested,
-)
+from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults, each, in_points, where_tested
 from dpgraph.reporting.claims.contrasts import Above, Contrast, Strength, contrast
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, Place, all_hold, compared, picked
 from dpgraph.reporting.quantities import quantity
