@@ -156,6 +156,24 @@ def test_contributions_are_no_longer_than_the_clip_norm_in_float32():
             assert float(computed_sum(network, block, 0.1).double().norm()) <= 0.1
 
 
+def test_a_far_record_of_a_sure_node_stays_within_the_clip_norm():
+    """A record of 1e19 whose slope is 1e-20: the square of the slope is 0 where denormal numbers are flushed."""
+    network = network_of(width=1, features=2, classes=2)
+    network.theta.data.zero_()
+    w1, _, w2, _ = network.layers(network.theta.data)
+    w1[0], w2[:] = 1e-18, torch.tensor([[2.3, -2.3]])
+    features = np.array([[1e19, 0], [0, 0]], dtype=np.float32)
+    graph = graph_of(np.zeros((2, 2), dtype=bool), features, np.zeros(2, dtype=np.int64), classes=2)
+    block = GraphBlocks(graph, CPU).masked(np.array([0]))
+    torch.set_flush_denormal(True)
+    try:
+        lengths = [float(computed_sum(network, block, clip_norm).double().norm()) for clip_norm in (1e30, 1e-3)]
+    finally:
+        torch.set_flush_denormal(False)
+    assert lengths[0] > 0.1
+    assert 0 < lengths[1] <= 1e-3
+
+
 def test_neighbourhoods_beyond_memory_are_refused():
     graph = random_graph(10, 1, 0.9)
     with (

@@ -168,6 +168,13 @@ BUGS = (
         "0",
         OF_CLIPPING + "test_one_root_contributes_at_most_the_clip_norm",
     ),
+    edit(
+        "norms without what underflow takes",
+        PRECISION + "with_underflow",
+        "UNDERFLOW",
+        "0.0",
+        "tests/engine/training/test_underflow.py::test_a_far_record_of_a_sure_root_stays_within_the_clip_norm",
+    ),
     swap(
         "norms without the rounding of operands",
         PRECISION + "OPERANDS",

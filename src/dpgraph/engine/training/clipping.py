@@ -5,11 +5,11 @@ Guarantees, for every batch, features, labels and parameters:
 1. The result is sum_v c_v grad_v over the batch's roots, where grad_v depends on root v's ego tree, labels and the
 parameters only. 2. c_v = min(1, C / n_v), for all parameters jointly or for each group with its own C, where n_v is
 ||grad_v|| enlarged by more than its own rounding error (`training.precision.enlarged_norms`), so that a contribution
-does not exceed C where the rows of a tree cancel. Where matrices are multiplied with rounded operands (tf32, bf16), it
-is enlarged by what that can add to a contribution, too (docs/privacy/shared.md, Theorem 2). Rounding of the sum itself
-is outside of this. 3. A root whose gradient is not finite, or whose squared norm overflows, contributes exactly 0 to
-every group and is counted (`dropped`). So the bound holds for any input, and one root cannot poison the sum. The count
-is private.
+does not exceed C where the rows of a tree cancel, or where squares of their numbers underflow. Where matrices are
+multiplied with rounded operands (tf32, bf16), it is enlarged by what that can add to a contribution, too
+(docs/privacy/shared.md, Theorem 2). Rounding of the sum itself is outside of this. 3. A root whose gradient is not
+finite, or whose squared norm overflows, contributes exactly 0 to every group and is counted (`dropped`). So the bound
+holds for any input, and one root cannot poison the sum. The count is private.
 
 Norms, losses and counts are computed from private data: diagnostics for research, outside of every epsilon.
 """
@@ -32,7 +32,7 @@ from dpgraph.engine.training.fused.network import Parts, first_rows, has_closed_
 from dpgraph.engine.training.fused.records import DenseRecords
 from dpgraph.engine.training.fused.shared import groups
 from dpgraph.engine.training.ghost import LAYERS, Recorder, RootGradients
-from dpgraph.engine.training.precision import enlarged_norms
+from dpgraph.engine.training.precision import LEAST_CLIP_NORM, enlarged_norms
 
 NO_LABEL = -1
 
@@ -126,7 +126,7 @@ def clipped_gradient_sum(
         The sums in the network's parameter order, norms before clipping, the loss, and the count of dropped roots.
 
     Raises:
-        UserError: A clip norm is not a finite number > 0, or the groups differ from the network's.
+        UserError: A clip norm is below `LEAST_CLIP_NORM` or not finite, or the groups differ from the network's.
     """
     column, limits = clip_columns(network, clip_norms)
     sums: dict[Tensor, Tensor] = {parameter: torch.zeros_like(parameter) for parameter in network.parameter_list}
@@ -273,8 +273,8 @@ def clip_columns(network: Network, clip_norms: ClipNorms) -> tuple[dict[nn.Modul
         limits = [float(clip_norms)]
         column = dict.fromkeys(network.layers, 0)
     for limit in limits:
-        if not (limit > 0 and np.isfinite(limit)):
-            raise invalid("clip_norm", limit, "a finite number > 0")
+        if not LEAST_CLIP_NORM <= limit < np.inf:
+            raise invalid("clip_norm", limit, f"a finite number >= {LEAST_CLIP_NORM:g}")
     return column, limits
 
 

@@ -20,7 +20,7 @@ from dpgraph.engine.models.weighted_rows import RowBatch, RowNetwork, RowTable
 from dpgraph.engine.sampling.batches import Draws
 from dpgraph.engine.training.clipping import may_lose
 from dpgraph.engine.training.noise import GaussianNoise
-from dpgraph.engine.training.precision import enlarged_norms
+from dpgraph.engine.training.precision import LEAST_CLIP_NORM, enlarged_norms, rank_one, rounding_scale
 
 ALL_PLACES = 1024  # places of all roots: up to there taking a batch apart costs more than computing all of them
 VECTOR = 16  # roots, of which the numbers of each place begin at 64 bytes
@@ -66,11 +66,11 @@ def _clip_factors(gram: Tensor, delta: Tensor, error: Tensor, mixed: Tensor, cli
     A factor is 0 for no other reason: n_v is at most the root of the largest number.
     """
     inner = torch.bmm(delta, delta.mT)
-    scale = (gram.diagonal(dim1=1, dim2=2) * inner.diagonal(dim1=1, dim2=2)).sqrt_().sum(1).square_()
+    scale = rounding_scale(gram.diagonal(dim1=1, dim2=2), inner.diagonal(dim1=1, dim2=2), 1.0)
     squared = inner.mul_(gram).flatten(1).sum(1).clamp_min_(0)
-    last = error.square().sum(1) * mixed.square().sum(1)
+    last, reach = rank_one(mixed.square().sum(1, keepdim=True), error.square().sum(1, keepdim=True))
     squared += last
-    scale += last
+    scale += reach
     enlarged = enlarged_norms(squared, scale)
     return torch.clamp_max(clip_norm / enlarged, 1).masked_fill_(~torch.isfinite(enlarged), 0)
 
@@ -83,8 +83,8 @@ class RowPrivatizer:
 
     def __init__(self, network: RowNetwork, clip_norm: float, noise: GaussianNoise, divisor: float) -> None:
         for name, value in (("clip_norm", clip_norm), ("divisor", divisor)):
-            if not 0 < value < math.inf:
-                raise invalid(name, value, "a finite number > 0")
+            if not LEAST_CLIP_NORM <= value < math.inf:
+                raise invalid(name, value, f"a finite number >= {LEAST_CLIP_NORM:g}")
         self.network, self.clip_norm, self.noise, self.divisor = network, clip_norm, noise, divisor
         # drawn here: large new tensors cost page faults
         self._drawn = [part.new_empty(part.shape) for part in network.parts(network.theta.data)]

@@ -27,8 +27,11 @@ from dpgraph.engine.models.segments import PaddedRuns, blocks
 from dpgraph.engine.models.slot_segments import SlotRows, joined
 from dpgraph.engine.sampling.ego import EgoBatch, upload
 from dpgraph.engine.training.fused.passes import weighed
+from dpgraph.engine.training.precision import rank_one, rounding_scale, with_underflow
 
 RootRows = np.ndarray | SlotRows  # the rows of each root: any number (B,), or those of its slot
+Sums = dict[Tensor, Tensor]  # by parameter
+ByRoot = Tensor | None  # (B,); None: all roots count alike
 LAYERS = (nn.Linear, SelfWeight)  # whose gradients are known for each root
 
 
@@ -40,9 +43,10 @@ class RootGradients(Protocol):
 
         The scale is s_v^2 = (sum_i ||(a_i, 1)|| ||g_i||)^2, a bound of the absolute values that the squared norm sums
         up: where rows cancel, the result is off by a small multiple of the unit roundoff times s_v^2, not times itself.
+        `precision.with_underflow` enlarges it.
         """
 
-    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
+    def add_weighted(self, sums: Sums, factors: ByRoot, finite: ByRoot) -> None:
         """Add sum_v factors[v] grad_v to the entries of the layer's parameters; roots not `finite` are left out.
 
         Without `factors` each is 1; without `finite` all are finite.
@@ -81,8 +85,7 @@ class CallRows:
         if isinstance(self.sizes, SlotRows):
             return self.sizes.per_row(values).view(-1, 1, 1)
         if not self.once:
-            counts = upload(self.sizes, values.device)
-            values = torch.repeat_interleave(values, counts, output_size=len(self.inputs))
+            values = torch.repeat_interleave(values, upload(self.sizes, values.device), output_size=len(self.inputs))
         return values.view(-1, 1, 1)
 
     def per_root(self, values: Tensor) -> Tensor:
@@ -91,8 +94,7 @@ class CallRows:
             return self.sizes.per_root(values)
         if self.once:
             return values
-        lengths = upload(self.sizes, values.device)
-        return torch.segment_reduce(values, "sum", lengths=lengths, unsafe=True)
+        return torch.segment_reduce(values, "sum", lengths=upload(self.sizes, values.device), unsafe=True)
 
     def finite_rows(self, finite: Tensor) -> tuple[Tensor, Tensor]:
         """Return inputs and gradients with lost roots overwritten, because 0 times infinity is not 0."""
@@ -123,7 +125,7 @@ class LinearGradients:
             result[block.runs], scale[block.runs] = form(*_by_head(rows, block), bias)
         return result, scale
 
-    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
+    def add_weighted(self, sums: Sums, factors: ByRoot, finite: ByRoot) -> None:
         weight, bias = sums[self.layer.weight], self.layer.bias
         for rows in self.calls:
             inputs, gradients = (rows.inputs, rows.gradients) if finite is None else rows.finite_rows(finite)
@@ -168,9 +170,16 @@ class ScalarGradients:
     def squared_norms(self) -> tuple[Tensor, Tensor]:
         return self.values.square(), self.scales.square()
 
-    def add_weighted(self, sums: dict[Tensor, Tensor], factors: Tensor | None, finite: Tensor | None) -> None:
+    def add_weighted(self, sums: Sums, factors: ByRoot, finite: ByRoot) -> None:
         values = self.values if finite is None else self.values.masked_fill(~finite, 0)
         sums[self.layer.epsilon] += values.sum() if factors is None else torch.dot(values, factors)
+
+
+def gradients_of(layer: nn.Module, calls: tuple[CallRows, ...]) -> RootGradients:
+    """Return the gradients of a layer's parameters from all calls of it."""
+    if isinstance(layer, SelfWeight):
+        return ScalarGradients.from_calls(layer, calls)
+    return LinearGradients(layer, calls)  # type: ignore[arg-type]
 
 
 class Recorder:
@@ -191,12 +200,7 @@ class Recorder:
         calls: dict[nn.Module, tuple[CallRows, ...]] = {}
         for (layer, inputs, _, sizes), gradient in zip(self.calls, output_gradients, strict=True):
             calls[layer] = (*calls.get(layer, ()), _rows(layer, inputs.detach(), gradient, sizes))
-        return {
-            layer: ScalarGradients.from_calls(layer, rows)
-            if isinstance(layer, SelfWeight)
-            else LinearGradients(layer, rows)  # type: ignore[arg-type]
-            for layer, rows in calls.items()
-        }
+        return {layer: gradients_of(layer, rows) for layer, rows in calls.items()}
 
 
 @dataclass(frozen=True)
@@ -237,11 +241,13 @@ def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Ten
     if len(calls) == heads == 1:  # rank one
         known = calls[0].squares
         of_gradients = _square(calls[0].gradients) if known is None else known
-        square = (_square(calls[0].inputs) + bias).mul_(of_gradients).squeeze(1)
-        return square, square
+        return rank_one(_square(calls[0].inputs) + bias, of_gradients, bias)
     split = [(rows.inputs, rows.gradients.view(len(rows.inputs), heads, -1)) for rows in calls]
-    squares = [(_square(a) + bias) * _square(g) for a, g in split]  # (B, H) each
+    lengths = [(_square(a) + bias, _square(g)) for a, g in split]  # (B, H) each
+    squares = [a * g for a, g in lengths]
     result, scale = sum(squares).sum(1), sum(square.sqrt() for square in squares).square().sum(1)  # type: ignore[union-attr]
+    for both in lengths:
+        scale = with_underflow(scale, *both, bias)
     for (a, g), (b, h) in combinations(split, 2):
         result = result + 2 * ((_dot(a, b) + bias) * _dot(g, h)).sum(1)
     return result.clamp_min_(0), scale
@@ -254,29 +260,27 @@ def norms_with_products(products: Tensor, gradients: Tensor) -> tuple[Tensor, Te
     `gradients` (b, w, d) are 0 for a row that a root lacks.
     """
     if products.shape[1] == 1:
-        square = products.flatten().mul_(_square(gradients.squeeze(1)))
-        return square, square
-    gram = products.mul_(torch.bmm(gradients, gradients.mT))
-    scale = gram.diagonal(dim1=1, dim2=2).sqrt().sum(1).square_()
-    return gram.sum((1, 2)).clamp_min_(0), scale
+        return rank_one(products.squeeze(2), _square(gradients), 1.0)
+    inner = torch.bmm(gradients, gradients.mT)
+    scale = rounding_scale(products.diagonal(dim1=1, dim2=2), inner.diagonal(dim1=1, dim2=2), 1.0)
+    return products.mul_(inner).sum((1, 2)).clamp_min_(0), scale
 
 
 def _by_head(rows: CallRows, block: PaddedRuns) -> tuple[Tensor, Tensor]:
     """Return A (b, H, w, d_in) and G (b, H, w, d_out) of a block; missing rows have G = 0."""
-    inputs, gradients = block.take(rows.inputs), block.filled(rows.gradients)
-    return inputs.transpose(1, 2), gradients.transpose(1, 2)
+    return block.take(rows.inputs).transpose(1, 2), block.filled(rows.gradients).transpose(1, 2)
 
 
 def gram_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
     """Return squared norms and scales from inner products of rows."""
-    gram = torch.matmul(a, a.mT).add_(bias).mul_(torch.matmul(g, g.mT))
-    scale = gram.diagonal(dim1=2, dim2=3).sqrt().sum(2).square()
-    return gram.sum((1, 2, 3)).clamp_min_(0), scale.sum(1)
+    products, inner = torch.matmul(a, a.mT).add_(bias), torch.matmul(g, g.mT)
+    scale = rounding_scale(products.diagonal(dim1=2, dim2=3), inner.diagonal(dim1=2, dim2=3), bias)
+    return products.mul_(inner).sum((1, 2, 3)).clamp_min_(0), scale.sum(1)
 
 
 def explicit_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
     """Return squared norms and scales by forming the gradients."""
-    scale = ((a.square().sum(3) + bias) * g.square().sum(3)).sqrt().sum(2).square()
+    scale = rounding_scale(a.square().sum(3) + bias, g.square().sum(3), bias)
     formed = torch.matmul(g.mT, a).square().sum((1, 2, 3))
     return formed + bias * g.sum(2).square().sum((1, 2)), scale.sum(1)
 

@@ -12,6 +12,8 @@ from torch import Tensor
 COARSER = {"tf32": 2.0**-10, "bf16": 2.0**-7}  # spacing of 1 and the next number in the format of rounded operands
 ROUNDING = 16.0  # unit roundoffs of sums in the numbers' own type; errors measured at ogbn-arxiv's degrees are below 6
 OPERANDS = 3.25  # unit roundoffs of rounded operands: Theorem 2 of docs/privacy/shared.md
+LEAST_CLIP_NORM = 1e-12  # below it, products that underflow would matter: Theorem 2
+UNDERFLOW = 2.0**-72  # of the longest row's squared length, added to scales: Theorem 2, too
 
 
 def operand_eps(like: Tensor) -> float:
@@ -25,6 +27,27 @@ def operand_eps(like: Tensor) -> float:
         return 0.0
     backend = torch.backends.cuda.matmul if like.is_cuda else torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     return COARSER.get(backend.fp32_precision, 0.0)
+
+
+def with_underflow(scale: Tensor, inputs: Tensor, gradients: Tensor, bias: float = 0.0) -> Tensor:
+    """Return scales s^2 (...), enlarged for what underflow takes from norms; rows have these squared lengths (..., w).
+
+    The longest row alone decides, so that padding with a root's own rows changes nothing. With a bias inputs are at
+    least 1 long, and only gradients underflow.
+    """
+    longest = inputs if bias else torch.maximum(inputs, gradients)
+    return scale.add(longest.squeeze(-1) if longest.shape[-1] == 1 else longest.amax(-1), alpha=UNDERFLOW)
+
+
+def rounding_scale(inputs: Tensor, gradients: Tensor, bias: float) -> Tensor:
+    """Return the scales s^2 (...) of rows of these squared lengths (..., w), with what underflow takes."""
+    return with_underflow((inputs * gradients).sqrt_().sum(-1).square_(), inputs, gradients, bias)
+
+
+def rank_one(inputs: Tensor, gradients: Tensor, bias: float = 0.0) -> tuple[Tensor, Tensor]:
+    """Return squared norms and scales (b,) of roots of one row, whose squared lengths are (b, 1)."""
+    square = (inputs * gradients).squeeze(1)
+    return square, with_underflow(square, inputs, gradients, bias)
 
 
 def enlarged_norms(squared: Tensor, scale: Tensor) -> Tensor:

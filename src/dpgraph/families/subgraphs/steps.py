@@ -25,7 +25,7 @@ from dpgraph.engine.models.kipf import KipfBlock, KipfNetwork, NodeErrors, Read,
 from dpgraph.engine.sampling.batches import PoissonSampler
 from dpgraph.engine.training.captured.replay import Replay
 from dpgraph.engine.training.noise import GaussianNoise
-from dpgraph.engine.training.precision import enlarged_norms
+from dpgraph.engine.training.precision import UNDERFLOW, enlarged_norms
 from dpgraph.privacy.procedure import Batches
 
 
@@ -165,14 +165,16 @@ def node_norms(found: NodeErrors) -> Tensor:
     Rounding is relative to s = sum |g_i| |a_i| (docs/privacy/shared.md, Theorem 2): here at most the largest slope
     times |W2| |e_v| times the lengths of all records that are added up.
     """
-    last = found.errors.square().sum(0) * (found.mixed.square().sum(1) + 1)
+    lengths = found.mixed.square().sum(1) + 1
+    last = found.errors.square().sum(0) * lengths
     squared, reach = torch.zeros_like(last), torch.zeros_like(last)
     backs, bounds = found.errors.T @ found.w2.T, found.errors.abs().T @ found.w2.abs().T
     for piece in found.block.neighbourhoods:
         squared[piece.nodes] = piece.squares(backs, found.slopes)
         reach[piece.nodes] = piece.reach.to(last.dtype)
+        lengths[piece.nodes] += piece.gram.diagonal(dim1=1, dim2=2).amax(1)
     scale = bounds.square().sum(1).mul_(reach.square_()).mul_(found.slopes.max().square())
-    return enlarged_norms(squared.add_(last), scale.add_(last))
+    return enlarged_norms(squared.add_(last), scale.add_(last).add_(lengths, alpha=UNDERFLOW))
 
 
 @dataclass(frozen=True)

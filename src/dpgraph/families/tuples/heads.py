@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from dpgraph.engine.training.precision import enlarged_norms
+from dpgraph.engine.training.precision import enlarged_norms, rank_one
 from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, clip_factors
 
 HeadName = Literal["diagonal", "symmetric"]
@@ -55,9 +55,9 @@ class HeadModel:
             squares = gradients.square().sum(1)
             norms = enlarged_norms(squares, squares)
             return ClippedTuples([clip_factors(norms, limits) @ gradients], norms)
-        longest = heads.square().sum(1) * mixed.square().sum(1)
+        longest, scale = rank_one(heads.square().sum(1, keepdim=True), mixed.square().sum(1, keepdim=True))
         inner = (heads * mixed).sum(1).square()
-        norms = enlarged_norms((longest + inner) / 2, longest)
+        norms = enlarged_norms((longest + inner) / 2, scale)
         total = (heads * clip_factors(norms, limits)[:, None]).T @ mixed
         return ClippedTuples([(total + total.T) / 2], norms)
 

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from dpgraph.core.errors import UserError
 from dpgraph.engine.training.ghost import LayerRows
-from dpgraph.engine.training.precision import enlarged_norms
+from dpgraph.engine.training.precision import enlarged_norms, with_underflow
 from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, clip_factors
 
 MLP = "mlp"  # name of the perceptron among encoders
@@ -171,8 +171,8 @@ class TowerModel:
     def _scales(layer: nn.Module, inputs: Tensor, slopes: Tensor) -> Tensor:
         """Return the (b,) squared norms if no two rows of a tuple cancelled: what rounding is relative to (Theorem
         2)."""
-        lengths = slopes.norm(dim=2)
-        scales = (lengths * inputs.norm(dim=2)).sum(dim=1).square()
+        lengths, reach = slopes.norm(dim=2), inputs.norm(dim=2)
+        scales = with_underflow((lengths * reach).sum(dim=1).square(), reach.square(), lengths.square())
         return scales if layer.bias is None else scales + lengths.sum(dim=1).square()
 
     def _sum(self, sums: list[Tensor], layer: nn.Module, inputs: Tensor, slopes: Tensor) -> None:

@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dpgraph.engine.models.dense import Mlp, SelfWeight
+from dpgraph.engine.models.dense import Mlp
 from dpgraph.engine.models.slot_segments import SlotRows
 from dpgraph.engine.training.fused.attention import HeadGradients, StateAttention
 from dpgraph.engine.training.fused.inputs import FirstGradients, FirstRows, SharedGradients, first_dense
 from dpgraph.engine.training.fused.passes import Activation, activation_of, affine, pulled
 from dpgraph.engine.training.fused.shared import IndexedRows, SharedNodes
-from dpgraph.engine.training.ghost import CallRows, LinearGradients, RootGradients, RootRows, ScalarGradients
+from dpgraph.engine.training.ghost import CallRows, RootGradients, RootRows, gradients_of
 
 Pull = Callable[..., Any]
 
@@ -41,10 +41,7 @@ class Calls:
         """Return the gradients of every layer's parameters."""
         result = dict(self.first)
         for layer, calls in self.rows.items():
-            if isinstance(layer, SelfWeight):
-                result[layer] = ScalarGradients.from_calls(layer, calls)
-            else:
-                result[layer] = LinearGradients(layer, calls)  # type: ignore[arg-type]
+            result[layer] = gradients_of(layer, calls)
         for layer, attention in self.attention.items():
             result[layer] = HeadGradients(layer, attention, self.rows.get(layer, ()))  # type: ignore[arg-type]
         return result

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from dpgraph.engine.models.sparse import Bags, Csr, sparse_rows
 from dpgraph.engine.training.fused.passes import Activation, affine
-from dpgraph.engine.training.ghost import CallRows, LinearGradients
+from dpgraph.engine.training.ghost import ByRoot, CallRows, LinearGradients, Sums
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,7 @@ class DenseRows:
         return self.values
 
     def add_weighted(
-        self,
-        layer: nn.Linear,
-        gradients: Tensor,
-        sizes: np.ndarray,
-        sums: dict[Tensor, Tensor],
-        factors: Tensor | None,
-        finite: Tensor | None,
+        self, layer: nn.Linear, gradients: Tensor, sizes: np.ndarray, sums: Sums, factors: ByRoot, finite: ByRoot
     ) -> None:
         """Add the layer's weighted gradients to `sums`, as `RootGradients.add_weighted`.
 
@@ -86,13 +80,7 @@ class SparseRows:
         return torch.from_numpy(whole).to(self.like.device, self.like.dtype)
 
     def add_weighted(
-        self,
-        layer: nn.Linear,
-        gradients: Tensor,
-        sizes: np.ndarray,
-        sums: dict[Tensor, Tensor],
-        factors: Tensor | None,
-        finite: Tensor | None,
+        self, layer: nn.Linear, gradients: Tensor, sizes: np.ndarray, sums: Sums, factors: ByRoot, finite: ByRoot
     ) -> None:
         if finite is not None and not bool(finite.all()):  # 0 times infinity is not 0: leave out what is lost
             kept = np.flatnonzero(np.repeat(finite.cpu().numpy(), sizes))

@@ -14,6 +14,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from dpgraph.core.compiled import compiled
+from dpgraph.engine.training.precision import UNDERFLOW
 
 AHEAD = 2  # rows that are prefetched, because they lie anywhere in memory
 LINE = 64  # bytes that come at once
@@ -140,13 +141,15 @@ def norms(  # type: ignore[no-untyped-def]
 ):
     """Write each root's squared norm sum_ij p_ij (g_i . g_j), and its scale (sum_i sqrt(p_ii) ||g_i||)^2.
 
+    The scale is enlarged as by `precision.with_underflow`; p_ii is at least 1, so that no gradient counts there.
+
     The products p of a root's w rows are `products[first[v] + i w + j]`. `rows` has memory for one root.
     """
     one, zero = rows.dtype.type(1), rows.dtype.type(0)
     last, line = len(index) - 1, LINE // rows.itemsize
     for v in range(len(first)):
         begin, size, place = ptr[v], ptr[v + 1] - ptr[v], first[v]
-        total, scale = zero, zero
+        total, scale, longest = zero, zero, zero
         for i in range(size):
             coming = index[min(begin + i + AHEAD, last)] * width
             for k in range(0, width, line):
@@ -169,7 +172,9 @@ def norms(  # type: ignore[no-untyped-def]
                 for k in range(width):
                     row[k] = gradients[k]
                     length += gradients[k] * gradients[k]
-            own = products[place + i * size + i] * length
+            reach = products[place + i * size + i]
+            longest = reach if reach > longest else longest
+            own = reach * length
             total += own
             scale += np.sqrt(own)
             for j in range(i):
@@ -179,7 +184,7 @@ def norms(  # type: ignore[no-untyped-def]
                     dot += row[k] * other[k]
                 total += (one + one) * products[place + i * size + j] * dot
         squared[v] = zero if total < zero else total
-        scales[v] = scale * scale
+        scales[v] = scale * scale + rows.dtype.type(UNDERFLOW) * longest
 
 
 def add_rows(width, ptr, index, source, factors, above, sums):  # type: ignore[no-untyped-def]
