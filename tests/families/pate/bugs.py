@@ -82,7 +82,7 @@ BUGS = (
     edit(
         "noise that two releases share",
         TEACHERS + "PreparedTeachers.__init__",
-        "[mechanism.chosen, self.plan.told(), self.threshold]",
+        "[mechanism.chosen, self.plan.told(), self.threshold, *device]",
         "[self.plan.told()]",
         OF_TEACHERS + "test_each_release_has_noise_of_its_own",
     ),
@@ -155,6 +155,20 @@ BUGS = (
         "(mechanism.check_ratio * sigma, sigma)",
         "(mechanism.check_ratio * sigma, sigma / 2)",
         ran("dp-node-pate-means"),
+    ),
+    edit(
+        "one singular system ends the run of all teachers",
+        TRAINING_NODE_TEACHERS + "fitted",
+        "torch.linalg.solve_ex(products, wanted)",
+        "(torch.linalg.solve(products, wanted), torch.zeros(stack))",
+        OF_NODE_TEACHERS_TESTS + "test_there_is_a_release_whatever_one_record_holds[means]",
+    ),
+    edit(
+        "a CPU and a GPU share the noise of votes",
+        TEACHERS + "PreparedTeachers.__init__",
+        "[self.device.type] if self.device.type != 'cpu' else []",
+        "[]",
+        OF_NODE_TEACHERS + "test_each_kind_of_device_has_noise_of_its_own_and_a_cpus_keeps_its_name",
     ),
     edit(
         "both kinds of teachers on nodes share noise",

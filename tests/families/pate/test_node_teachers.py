@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from dpgraph.audits import cases
 from dpgraph.audits.cases import NODE_TEACHER_KINDS
+from dpgraph.config.frozen import digest
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.adjacency import Csr
@@ -28,6 +30,7 @@ from dpgraph.families.pate.nodes.prepared import (
     view_means,
 )
 from dpgraph.families.pate.prepared import NOISE
+from tests.contract.cells import changed
 
 NODES, TRAINING, QUERIES, CLASSES = 120, 90, 20, 3
 TRAIN, ASKED = np.arange(TRAINING), np.arange(TRAINING, TRAINING + QUERIES)
@@ -150,6 +153,28 @@ def test_weights_of_a_group_do_not_depend_on_the_others():
     assert torch.allclose(both[1], fitted(rows[4:10], labels[4:], sizes[1:], CLASSES, 0.3)[0], atol=1e-5)
 
 
+@pytest.mark.parametrize("content", [3000.0, 1e8, 3e38, np.inf])
+def test_a_record_that_makes_a_system_singular_moves_its_teacher_alone(content):
+    """Twins: the ridge is rounded away beside their products. Other teachers' weights keep every bit."""
+    rows, labels = torch.from_numpy(graph()[0])[:10].clone(), np.arange(10) % CLASSES
+    sizes = np.array([4, 6])
+    before = fitted(rows, labels, sizes, CLASSES, 0.1)
+    rows[:2] = torch.tensor([content, 0.0, 0.0, 0.0])
+    after = fitted(rows, labels, sizes, CLASSES, 0.1)
+    assert (after[0] == 0).all()
+    assert torch.equal(after[1], before[1])
+
+
+def test_usual_systems_are_solved_to_the_same_bits_as_by_a_solver_that_raises():
+    for seed in range(20):
+        random = torch.Generator().manual_seed(seed)
+        rows = torch.randn(60, 5, generator=random) * 10 ** (seed / 10)
+        labels, sizes = np.arange(60) % CLASSES, np.array([10, 25, 25])
+        with patch.object(torch.linalg, "solve_ex", lambda *told: (torch.linalg.solve(*told), torch.zeros(3))):
+            wanted = fitted(rows, labels, sizes, CLASSES, 0.1)
+        assert torch.equal(fitted(rows, labels, sizes, CLASSES, 0.1), wanted)
+
+
 KIND = next(iter(NODE_TEACHER_KINDS.values()))
 CAPS = (20, 10)
 
@@ -192,6 +217,38 @@ def test_each_release_has_noise_of_its_own():
     value = graph_of(PUBLIC)
     orders = (("own", 0, CAPS), ("means", 0, CAPS), ("own", 1, CAPS), ("own", 0, (21, 10)), ("own", 0, (20, 9)))
     assert len({prepared(KIND, value, *one).ledger.entries[NOISE].names for one in orders}) == len(orders)
+
+
+@pytest.mark.parametrize("reads", ["own", "means"])
+def test_there_is_a_release_whatever_one_record_holds(reads):
+    """Else an error would tell of it. Means of a huge record are huge rows of several nodes of its view."""
+    value = graph_of(PUBLIC, edges())
+    before = prepared(KIND, value, reads, 0, CAPS).votes()
+    for node in range(RECORDS):
+        features = value.features.copy()
+        features[node] = 1e8
+        step = prepared(KIND, replace(value, features=features), reads, 0, CAPS)
+        assert ((step.votes() != before).any(axis=1)).sum() <= 1
+        assert step.labels().shape == (PUBLIC,)
+
+
+def test_each_kind_of_device_has_noise_of_its_own_and_a_cpus_keeps_its_name():
+    """Devices round differently: votes may differ in two runs whose settings are the same."""
+    step = prepared(KIND, graph_of(PUBLIC), "own", 0, CAPS)
+    names = step.ledger.entries[NOISE].names
+    assert names[-1] == digest([step.gnmax.chosen, step.plan.told(), step.threshold], 32)
+    with patch.object(cases, "CPU", torch.device("meta")):  # another device that every machine has
+        other = prepared(KIND, graph_of(PUBLIC), "own", 0, CAPS).ledger.entries[NOISE].names
+    assert other[:-1] == names[:-1]
+    assert other[-1] != names[-1]
+
+
+@pytest.mark.parametrize("method", ["dp-node-pate-own", "node-pate-means", "dp-pate-gan", "pate-co-teaching-plus"])
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+def test_votes_have_one_precision(method, precision):
+    """Another one gives other votes, and its noise would have the same name."""
+    with pytest.raises(UserError, match=rf"training.precision={precision}: expected 'float32'$"):
+        changed(method, training={"precision": precision})
 
 
 def test_a_release_states_its_relation_once_it_is_made():

@@ -102,3 +102,14 @@ def test_a_units_size_does_not_decide_what_is_drawn_of_another_one():
     drawn = np.array([0, 2, 3])
     one, other = (units.chosen(drawn, 8, numpy_generator("same"))[0] for units in (smaller, larger))
     np.testing.assert_array_equal(one[:2], other[:2])
+
+
+def test_a_unit_that_becomes_empty_changes_no_distribution_of_another_one():
+    """What is drawn of others is not the same, since the stream is read from an earlier place, but as likely."""
+    counts = []
+    for drawn in (np.array([2, 0]), np.array([0])):  # without its one image unit 2 is dropped before
+        generator = numpy_generator("tests", "an empty unit")
+        places = np.concatenate([UNITS.chosen(drawn, 3, generator)[0][-1] for _ in range(10_000)])
+        counts.append(np.bincount(places, minlength=7)[4:])
+    assert counts[0].tolist() != counts[1].tolist()
+    np.testing.assert_allclose(np.array(counts) / 30_000, 1 / 3, atol=0.02)

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.models.image_networks import SmallCnn, Softmax
 from dpgraph.engine.sampling.batches import Draws, PoissonSampler
 from dpgraph.engine.training.noise import GaussianNoise
+from dpgraph.engine.training.precision import products_in
 from dpgraph.families.units import steps as training
 from dpgraph.families.units.sampling import Units
 from dpgraph.families.units.steps import UnitGradients, UnitStep, clipped_sum
@@ -70,6 +72,31 @@ def test_rows_are_clipped_one_by_one():
     found = clipped_sum(rows, 1.0)
     torch.testing.assert_close(found, torch.tensor([0.9, 1.2]), rtol=1e-5, atol=0)
     assert clipped_sum(rows[:1], 1.0).norm() <= 1.0
+
+
+class BrainFloats(TorchFunctionMode):
+    """A processor that rounds the operands of every product of float32 matrices to bf16."""
+
+    def __torch_function__(self, function, types, told=(), named=None):
+        if function in (torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__):
+            told = [one.bfloat16().float() for one in told]
+        return function(*told, **(named or {}))
+
+
+@pytest.mark.parametrize(("count", "scale", "clip_norm"), [(3969, 1.0, 0.9885), (4096, 1.5, 1.0), (4096, 2.5, 1.0)])
+def test_rounded_operands_are_allowed_for(count, scale, clip_norm):
+    """Entries just above the middle of two numbers of bf16 are all rounded up; the first row is within its limit."""
+    row = torch.full((1, count), (1 + 2**-8 + 2**-20) * 2**-6 * scale)
+    with products_in("bf16"), BrainFloats():
+        assert 0.9 * clip_norm < float(clipped_sum(row, clip_norm).double().norm()) <= clip_norm
+    with BrainFloats():  # which nobody allowed for
+        assert float(clipped_sum(row, clip_norm).double().norm()) > clip_norm
+
+
+def test_at_full_precision_nothing_is_enlarged():
+    rows = torch.randn(5, 300, generator=torch_generator("tests", "rows"))
+    factors = torch.where(rows.double().norm(dim=1) <= 17.0, 1.0, training.SLACK * 17.0 / rows.double().norm(dim=1))
+    assert torch.equal(clipped_sum(rows, 17.0), factors.float() @ rows)
 
 
 def step_of(features, labels, units, most=None, clip_norm=0.5, rate=1.0, std=0.0):

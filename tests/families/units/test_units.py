@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import torch_generator
+from dpgraph.data.readers.digit_images import read
+from dpgraph.data.splits import make_split
 from dpgraph.engine.methods.base import Outcome
 from dpgraph.engine.methods.image_networks import inverted
 from dpgraph.engine.models.image_networks import Softmax
@@ -14,7 +17,7 @@ from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
 from dpgraph.families.units.train import NoisyInference
-from tests.contract.cells import changed
+from tests.contract.cells import CELLS, changed
 from tests.contract.test_methods import CPU, calibrated
 from tests.contract.values import value_of
 
@@ -92,6 +95,37 @@ def test_a_step_of_classes_is_the_clipped_mean_over_all_of_their_images():
     after = torch.cat([one.detach().flatten() for one in network.parameters()])
     torch.testing.assert_close(before - after, wanted / 10, rtol=1e-4, atol=1e-5)
     job.prepared.check(0)
+
+
+@pytest.mark.parametrize("variant", ["class", "subclass"])
+@pytest.mark.parametrize("split", ["random-60-15-25", "per-class-20-30"])
+def test_a_drawn_split_is_refused_where_classes_are_protected(split, variant):
+    """Without one class it would be another permutation: images of other classes would move, and every unit change."""
+    line = rf"split={split}, variant={variant}: expected public or train-rest: a drawn split shuffles all images"
+    with pytest.raises(UserError, match=line):
+        changed(f"dp-units-{variant}", task={"split": split})
+    assert changed(f"dp-units-{variant}", task={"split": "train-rest"})
+    for other in ("kmeans", "record"):  # no relation, and one under which the split is public
+        assert changed(f"dp-units-{other}", task={"split": split})
+
+
+def test_an_official_split_stays_where_it_is_without_one_class():
+    """The demonstration images: a place in the file decides. A drawn split moves images of other classes."""
+    task = CELLS["dp-units-class"].task
+    value, raw = value_of(CELLS["dp-units-class"], None), read(None)
+    fewer = replace(raw, labels=np.where(raw.labels == 3, -1, raw.labels))
+    kept = raw.labels != 3
+    for split, same in (("public", True), ("random-60-15-25", False)):
+        before, after = (make_split(one, task.dataset, split)[0] for one in (raw, fewer))
+        assert np.array_equal(before[kept], after[kept]) == same
+    assert np.array_equal(value.split, raw.split)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "tf32"])
+@pytest.mark.parametrize("variant", ["class", "record"])
+def test_clipped_sums_have_full_precision(variant, precision):
+    with pytest.raises(UserError, match=rf"training.precision={precision}: expected 'float32'$"):
+        changed(f"dp-units-{variant}", training={"precision": precision})
 
 
 def test_noise_on_parameters_is_relative_and_the_same_at_every_look():

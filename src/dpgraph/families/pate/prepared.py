@@ -202,7 +202,9 @@ class PreparedTeachers(PreparedStep):
         self.plan = self.planned(order)
         self.threshold = order.privacy.threshold * self.plan.teachers
         # students of one release share it: same teachers, noise, caps and seed give the same labels
-        told = digest([mechanism.chosen, self.plan.told(), self.threshold], 32)
+        # devices round differently, so that votes may differ: each kind has its own noise; a CPU's is named by nothing
+        device = [self.device.type] if self.device.type != "cpu" else []
+        told = digest([mechanism.chosen, self.plan.told(), self.threshold, *device], 32)
         names = ("dpgraph", order.cell.task.folder, NOISE, order.seed, told)
         self._noise = CountedGenerator(*names)
         order.ledger.open(NOISE, names, order.seed, secret=True, counter=self._noise)

@@ -69,6 +69,7 @@ class StudentTraining(Training):
     decay: Annotated[float, Field(ge=0, le=1, description="alpha of PATE++'s counts")] = 0.9
     unsupervised: Literal["halved", "thesis"] = "halved"
     """Loss of images without labels, of two means: half their sum, or the sum that section 3.3.1 prints"""
+    precision: Literal["float32"] = Field(default="float32", description="Votes depend on it, their noise does not")
     teachers: Annotated[int, Field(ge=1, le=100_000, description="On disjoint parts of the private images")] = 250
     teacher_channels: Annotated[int, Field(ge=1, le=1000, description="Of a first convolution")] = 8
     teacher_convolutions: Literal[2, 7] = 2
@@ -180,13 +181,9 @@ def seconds(cell: Any, size: Size) -> float:
 SMALL: dict[str, Any] = {
     "task": {"dataset": "demo-images", "split": "random-60-15-25"},
     "training": {
-        "teachers": 5,
-        "teacher_channels": 2,
-        "teacher_width": 8,
-        "teacher_steps": 30,
-        "student_batch_size": 20,
+        "teachers": 5, "teacher_channels": 2, "teacher_width": 8, "teacher_steps": 30, "student_batch_size": 20
     },
-}
+}  # fmt: skip
 BUDGET = {"epsilon": 6.0, "max_checks": 200, "max_answers": 50, "threshold": -10}
 
 

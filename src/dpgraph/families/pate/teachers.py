@@ -110,14 +110,9 @@ def members(parts: np.ndarray, train: np.ndarray, teachers: int) -> tuple[np.nda
 
 
 def teachers_votes(
-    pixels: Tensor,
-    labels: Tensor,
-    shape: tuple[int, int, int],
-    classes: int,
-    train: np.ndarray,
-    queries: np.ndarray,
+    pixels: Tensor, labels: Tensor, shape: tuple[int, int, int], classes: int, train: np.ndarray, queries: np.ndarray,
     plan: TeacherPlan,
-) -> np.ndarray:
+) -> np.ndarray:  # fmt: skip
     """Train each teacher on its part of `train` and return the classes that it predicts for the images `queries`.
 
     Teachers run Adam on mean cross-entropies of batches drawn with replacement from their own part. A record moves its
@@ -151,14 +146,9 @@ def teachers_votes(
 
 
 def _train(
-    network: StackedTeachers,
-    pixels: Tensor,
-    labels: Tensor,
-    ids: np.ndarray,
-    starts: np.ndarray,
-    plan: TeacherPlan,
+    network: StackedTeachers, pixels: Tensor, labels: Tensor, ids: np.ndarray, starts: np.ndarray, plan: TeacherPlan,
     first: int,
-) -> None:
+) -> None:  # fmt: skip
     optimizer = torch.optim.Adam(network.parameters(), lr=plan.learning_rate)
     generator, sizes = numpy_generator(*plan.names, "batches", first), np.diff(starts)
     for _ in range(plan.steps):

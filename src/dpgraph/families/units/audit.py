@@ -40,7 +40,7 @@ def images() -> Images:
 def prepared(kind: Kind, value: Images, noise: float, rate: float) -> PreparedUnits:
     """Return the prepared step of a cell of one variant with this noise multiplier and rate."""
     settings = {
-        "task": {"dataset": "demo-images", "split": "random-60-15-25"},
+        "task": {"dataset": "demo-images"},
         "method": kind.method,
         "model": {"kind": "softmax"},
         "training": {"optimizer": "sgd", "learning_rate": 1.0, "steps": 1, "sampling_rate": rate},

@@ -157,16 +157,15 @@ def class_units(asked: MechanismRequest) -> ClassUnits:
     return ClassUnits(**_common(asked, classes_of(asked)))
 
 
-def subclass_units(asked: MechanismRequest) -> SubclassUnits:
+def subclass_units(asked: MechanismRequest, kind: type[SubclassUnits] = SubclassUnits) -> SubclassUnits:
     """Build the mechanism that protects public parts of classes."""
     parts = asked.privacy.subclasses
-    return SubclassUnits(**_common(asked, classes_of(asked) * parts), subclasses=parts)
+    return kind(**_common(asked, classes_of(asked) * parts), subclasses=parts)
 
 
-def cluster_units(asked: MechanismRequest) -> ClusterUnits:
+def cluster_units(asked: MechanismRequest) -> SubclassUnits:
     """Build the published mechanism on clusters of private images."""
-    parts = asked.privacy.subclasses
-    return ClusterUnits(**_common(asked, classes_of(asked) * parts), subclasses=parts)
+    return subclass_units(asked, ClusterUnits)
 
 
 def classes_of(asked: MechanismRequest) -> int:

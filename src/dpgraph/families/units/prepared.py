@@ -12,7 +12,7 @@ from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import Draws, PoissonSampler
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.families.units.mechanism import ClassUnits, ClusterUnits, RecordUnits, SubclassUnits
-from dpgraph.families.units.sampling import Units, class_units, cluster_units, record_units, subclass_units
+from dpgraph.families.units.sampling import Units, class_units, parted_units, record_units
 from dpgraph.families.units.steps import UnitStep
 from dpgraph.privacy.procedure import Clipped, ClippedSum, Procedure
 
@@ -25,18 +25,14 @@ def units_of(records: Records, mechanism: RecordUnits | ClassUnits, folder: str)
     Raises:
         UserError: For another number of classes than accounted for.
     """
-    train, labels = records.train_nodes, np.asarray(records.labels)
     if isinstance(mechanism, RecordUnits):
-        return record_units(train)
+        return record_units(records.train_nodes)
     parts = mechanism.subclasses if isinstance(mechanism, SubclassUnits) else 1
     if records.num_classes * parts != mechanism.num_roots:
         raise invalid("classes", records.num_classes, f"{mechanism.num_roots // parts}, as accounted")
-    names = ("dpgraph", folder, "subclasses", parts)
-    if isinstance(mechanism, ClusterUnits):
-        return cluster_units(train, labels, np.asarray(records.features), records.num_classes, parts, *names)
     if isinstance(mechanism, SubclassUnits):
-        return subclass_units(train, labels, np.asarray(records.features), records.num_classes, parts, *names)
-    return class_units(train, labels, records.num_classes)
+        return parted_units(records, parts, folder, isinstance(mechanism, ClusterUnits))
+    return class_units(records.train_nodes, np.asarray(records.labels), records.num_classes)
 
 
 class PreparedUnits(PreparedStep):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpgraph.config import published
-from dpgraph.families.units.sampling import Units, cluster_units, subclass_units
+from dpgraph.families.units.sampling import Units, parted_units
 from dpgraph.privacy.accountants.steps import moments
 from dpgraph.reporting.claims.verdicts import Verdict, computed
 from dpgraph.reporting.paper_values import parameters_of
@@ -74,12 +72,8 @@ def _steps(rate: float, noise: float, delta: float, epsilon: float) -> int:
 
 def subclasses_of(cell: Cell, images: Images) -> Units:
     """Return the subclasses that the prepared step of the cell makes of these images."""
-    privacy = cell.privacy
-    cut = cluster_units if privacy.variant == "kmeans" else subclass_units  # type: ignore[union-attr]
-    parts = privacy.subclasses  # type: ignore[union-attr]
-    names = ("dpgraph", cell.task.folder, "subclasses", parts)
-    labels, features = np.asarray(images.labels), np.asarray(images.features)
-    return cut(images.train_nodes, labels, features, images.num_classes, parts, *names)
+    privacy, folder = cell.privacy, cell.task.folder
+    return parted_units(images, privacy.subclasses, folder, privacy.variant == "kmeans")  # type: ignore[union-attr]
 
 
 CLAIMS = {"printed-budgets-of-classes": printed_budgets_of_classes}

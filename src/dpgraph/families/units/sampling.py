@@ -11,6 +11,7 @@ import numpy as np
 
 from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import Name, numpy_generator
+from dpgraph.data.records import Records
 from dpgraph.privacy.procedure import Lists
 
 SPREAD = 2.0  # of images along a direction of length 1, public: within it the parts differ, beyond they repeat
@@ -39,8 +40,10 @@ class Units:
         """Choose the images that a step reads of non-empty `units`.
 
         Without `most`, all images of each unit count, and a shorter row repeats its first image with weight 0.
-        Otherwise `most` images are drawn with replacement from the unit alone, equally weighted. The number of random
-        numbers does not depend on the sizes, so that no unit decides what is drawn of another one.
+        Otherwise `most` images are drawn with replacement from the unit alone, equally weighted, and the number of
+        random numbers does not depend on the sizes. A unit that becomes empty is dropped before (steps.py), so that the
+        units after it read other numbers of the stream. All numbers are independent and read once: the distribution of
+        what is drawn of the other units stays the same.
 
         Args:
             units: (u,) places of units.
@@ -121,6 +124,14 @@ def cluster_units(
             found = MiniBatchKMeans(parts, max_iter=ROUNDS, n_init=1, random_state=seed, batch_size=1024)
             unit[own] = number * parts + found.fit_predict(np.array(features[train[own]], dtype=np.float32))
     return grouped(train, unit, classes * parts, Lists.CLUSTERS)
+
+
+def parted_units(records: Records, parts: int, folder: str, clusters: bool) -> Units:
+    """Cut the classes of records into `clusters`, or by the public function, keyed by the task's folder."""
+    cut = cluster_units if clusters else subclass_units
+    labels, features = np.asarray(records.labels), np.asarray(records.features)
+    names = ("dpgraph", folder, "subclasses", parts)
+    return cut(records.train_nodes, labels, features, records.num_classes, parts, *names)
 
 
 def _check(parts: int) -> None:

@@ -100,13 +100,14 @@ def plain_seconds(cell: Any, size: Size) -> float:
     return loop_seconds(cell.training, step, 2 * size.nodes * forward) + inversion_seconds(cell, size)
 
 
-PARTED = ("subclass", "kmeans")
+PARTED, BY_CLASS = ("subclass", "kmeans"), ("class", "subclass")
 
 
 class UnitTraining(Training):
     """Batches of units, and the images that a step reads of each."""
 
     sampling_rate: Annotated[float, Field(gt=0, le=1, description="q, at which each unit enters a step")]
+    precision: Literal["float32"] = Field(default="float32", description="A product sums the clipped gradients")
     images_per_unit: Annotated[int, Field(ge=1, le=LARGE)] | None = None
     """Images of a drawn unit that a step reads, drawn from it with replacement; null: all"""
 
@@ -145,6 +146,16 @@ class DpUnitsCell(Cell):
     privacy: UnitPrivacy
     inversion: InversionSettings | None = None
 
+    @model_validator(mode="after")
+    def _split_is_public(self) -> Self:
+        split, variant = self.task.split, self.privacy.variant
+        if variant in BY_CLASS and split.startswith(("random-", "per-class-")):
+            raise ValueError(
+                f"split={split}, variant={variant}: expected public or train-rest: a drawn split shuffles all images "
+                "together, so that images of one class decide which others train"
+            )
+        return self
+
     @cached_property
     def for_calibration(self) -> Self | None:
         """Return the cell without the attack, which changes no noise."""
@@ -182,8 +193,9 @@ def seconds(cell: Any, size: Size) -> float:
 def small(variant: str) -> dict[str, Any]:
     """Return a small cell for the contract of methods."""
     parted = {"subclasses": 2} if variant in PARTED else {}
+    split = {} if variant in BY_CLASS else {"split": "random-60-15-25"}
     return {
-        "task": {"dataset": "demo-images", "split": "random-60-15-25"},
+        "task": {"dataset": "demo-images", **split},
         "model": {"channels": 2, "width": 8} if variant != "class" else {"kind": "softmax"},
         "training": {"sampling_rate": 0.02} if variant == "record" else {"sampling_rate": 0.3, "images_per_unit": 20},
         "privacy": {"variant": variant, "epsilon": 6.0, **parted},

@@ -18,6 +18,7 @@ from dpgraph.engine.sampling.batches import Draws
 from dpgraph.engine.training.ghost import LayerRows
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.optimizers import apply_gradient
+from dpgraph.engine.training.precision import OPERANDS, operand_eps
 from dpgraph.families.units.sampling import Units
 
 MOST_IMAGES = 1024  # in one pass
@@ -83,8 +84,12 @@ class UnitGradients:
 
 
 def clipped_sum(gradients: Tensor, clip_norm: float) -> Tensor:
-    """Return the sum (P,) of rows (u, P), each scaled to norm at most `clip_norm`; a row that is not finite is 0."""
-    norms = gradients.double().norm(dim=1)
+    """Return the sum (P,) of rows (u, P), each scaled to norm at most `clip_norm`; a row that is not finite is 0.
+
+    The sum is a product of matrices. No cell asks for rounded operands; where PyTorch rounds them nonetheless, norms
+    are enlarged for it (Theorem 2 of docs/privacy/shared.md).
+    """
+    norms = gradients.double().norm(dim=1) * (1 + OPERANDS * operand_eps(gradients))
     finite = torch.isfinite(norms)
     factors = torch.where(norms <= clip_norm, torch.ones_like(norms), SLACK * clip_norm / norms)
     whole = torch.where(finite[:, None], gradients, torch.zeros_like(gradients))
@@ -121,12 +126,10 @@ class UnitStep:
         together = max(1, MOST_NUMBERS // self._gradients.size)
         for first in range(0, len(drawn), together):
             part = slice(first, first + together)
-            own, shares = (torch.from_numpy(one[part]).to(self.features.device) for one in (images, weights))
-            total += clipped_sum(self._gradients.weighted(self.features, self.labels, own, shares), self.clip_norm)
-        sizes = [one.numel() for one in self.network.parameters()]
-        sums = [
-            flat.reshape(one.shape) for flat, one in zip(total.split(sizes), self.network.parameters(), strict=True)
-        ]
+            read, shares = (torch.from_numpy(one[part]).to(self.features.device) for one in (images, weights))
+            total += clipped_sum(self._gradients.weighted(self.features, self.labels, read, shares), self.clip_norm)
+        own = list(self.network.parameters())
+        sums = [flat.view_as(one) for flat, one in zip(total.split([one.numel() for one in own]), own, strict=True)]
         self.noise.add(sums)
         apply_gradient(self.optimizer, sums, self.divisor)
         return int(images.size)

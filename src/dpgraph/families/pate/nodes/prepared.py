@@ -146,6 +146,8 @@ def fitted(own: Tensor, labels: np.ndarray, sizes: np.ndarray, classes: int, rid
     """Fit one ridge regression per teacher on consecutive groups of `own` (n, k) with `sizes` (t,) rows.
 
     A part has few rows, so weights come from products of rows: X^T (X X^T + ridge I)^-1 Y. Unused places are rows of 0.
+    A teacher whose system is singular in floating point, or whose weights are not finite, has weights 0 and predicts
+    class 0: one record with huge features may do that, and whether there is a release must not tell it.
 
     Returns:
         (t, k + 1, classes) weights.
@@ -160,7 +162,10 @@ def fitted(own: Tensor, labels: np.ndarray, sizes: np.ndarray, classes: int, rid
     wanted = own.new_zeros(stack, int(sizes.max()), classes)
     wanted[(*at, torch.from_numpy(labels[known]))] = 1.0
     products = records @ records.transpose(1, 2) + ridge * torch.eye(records.shape[1], device=own.device)
-    return records.transpose(1, 2) @ torch.linalg.solve(products, wanted)
+    solved, failed = torch.linalg.solve_ex(products, wanted)
+    weights = records.transpose(1, 2) @ solved
+    usable = (failed == 0) & weights.isfinite().all(dim=2).all(dim=1)
+    return torch.where(usable[:, None, None], weights, 0.0)
 
 
 def _with_constant(rows: Tensor) -> Tensor:

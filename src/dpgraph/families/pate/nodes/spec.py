@@ -38,6 +38,7 @@ class NodeStudentTraining(Training):
     """Settings of the student, a softmax regression on all labelled nodes at once, and of its teachers."""
 
     student_weight_decay: Annotated[float, Field(ge=0, description="L2 penalty of the student's parameters")] = 0.01
+    precision: Literal["float32"] = Field(default="float32", description="Votes depend on it, their noise does not")
     teachers: Annotated[int, Field(ge=1, le=100_000, description="On disjoint parts of the training nodes")] = 100
     teacher_reads: Literal["own", "means"] = "own"
     """own (features of a node) or means (twice the mean over a node and its list, within the teacher's own part and the
@@ -156,6 +157,9 @@ def small(reads: str, private: bool) -> dict[str, Any]:
 TRAIN = "dpgraph.families.pate.nodes.train:NodePate"
 
 on_graphs = partial(MethodSpec, look=look, inference=own_record, seconds=seconds)
+attack = AttackCase(
+    reads="node teachers", batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.TRAINING_NODE
+)
 
 SPECS = (
     on_graphs(
@@ -165,11 +169,7 @@ SPECS = (
         DpNodePateCell,
         {"own": small("own", True), "means": small("means", True)},
         {"rigorous": Variant(NodeGnmax, node_gnmax, score)},
-        (
-            AttackCase(
-                reads="node teachers", batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.TRAINING_NODE
-            ),
-        ),
+        (attack,),
         rules={"by-noise": by_noise},
     ),
     on_graphs(
