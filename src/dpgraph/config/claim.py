@@ -33,13 +33,13 @@ class OwnResults(Finite):
     mechanisms: tuple[str, ...] = Field(min_length=1)
     """method, or method/variant for a private one, as the package calls them: dp-gnn/published; * matches any
     characters"""
-    settings: dict[str, Any] = Field(default_factory=dict)
-    """Settings of its networks by path, where a cell has them: {training.teacher_convolutions: 7}"""
+    settings: dict[str, tuple[Any, ...]] = Field(default_factory=dict)
+    """Values of settings of its networks and attacks by path, where a cell has them: {inversion.steps: [100, 5000]}"""
 
     def covers(self, cell: Cell) -> bool:
         """Return whether the data, the mechanism and the network of a cell are the paper's own."""
         told = flat(cell.model_dump(mode="json"))
-        if any(told.get(path, value) != value for path, value in self.settings.items()):
+        if any(path in told and told[path] not in values for path, values in self.settings.items()):
             return False
         task = cell.task.model_dump(mode="json")
         variant = "" if cell.privacy is None else f"/{cell.privacy.variant}"
