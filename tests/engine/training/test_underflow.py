@@ -24,7 +24,7 @@ from dpgraph.engine.sampling.ego import pack_ego_trees
 from dpgraph.engine.training import clipping, closed_rows, ghost
 from dpgraph.engine.training.clipping import clipped_gradient_sum, neighbour_losses, root_losses
 from dpgraph.engine.training.closed_rows import write_gradient
-from dpgraph.engine.training.fused import inputs, passes, shared
+from dpgraph.engine.training.fused import inputs, passes, row_loops, shared
 from dpgraph.engine.training.fused.inputs import TreeInputs
 from dpgraph.engine.training.fused.row_loops import NORMS
 from dpgraph.engine.training.ghost import CallRows, LinearGradients, norms_with_products
@@ -79,6 +79,10 @@ def true_norm(*calls: CallRows, bias: bool) -> float:
     weight = sum(torch.einsum("nho,nhi->hoi", c.gradients.double(), c.inputs.double()) for c in calls)
     offset = sum(c.gradients.double().sum(0) for c in calls)
     return float((weight.square().sum() + bias * offset.square().sum()).sqrt())  # type: ignore[union-attr]
+
+
+def test_machine_code_has_the_same_allowance():
+    assert row_loops.UNDERFLOW == UNDERFLOW
 
 
 @settings(max_examples=400, deadline=None)

@@ -179,7 +179,10 @@ def test_what_is_not_named_is_a_substitute(paper_plan):
     assert not OwnResults(data=OWN.data, mechanisms=(cell.method,)).covers(cell)  # without privacy
     assert not OwnResults(data=OWN.data, mechanisms=(f"{cell.method}/other",)).covers(cell)
     width = cell.model.width
-    for settings, covered in (({"model.width": width, "training.none": 7}, True), ({"model.width": width + 1}, False)):
+    for settings, covered in (
+        ({"model.width": (1, width), "training.none": (7,)}, True),
+        ({"model.width": (width + 1,)}, False),
+    ):
         assert own.model_copy(update={"settings": settings}).covers(cell) == covered
 
 

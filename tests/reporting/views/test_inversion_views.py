@@ -198,8 +198,10 @@ def few_seeds(monkeypatch):
 
 
 def verdicts(plan, frame, *names):
+    """Verdicts as if the attacks had the thesis' steps."""
     paper = plan.experiments["zhang-ch4"]
-    only = paper.model_copy(update={"claims": {name: paper.claims[name] for name in names}})
+    own = paper.own.model_copy(update={"settings": {}})
+    only = paper.model_copy(update={"claims": {name: paper.claims[name] for name in names}, "own": own})
     table = claims_table(dataclasses.replace(plan, experiments={"zhang-ch4": only}), frame)
     return {row["claim"]: row for row in table.to_dict("records")}
 
@@ -213,6 +215,13 @@ def test_claims_follow_the_made_up_distances(plan, frame):
     assert found["Z9"]["verdict"] == "reproduced"
     assert found["N8"]["verdict"] == "contradicted"
     assert "200, 137, 148 by Theorem 5" in found["N8"]["evidence"]
+
+
+def test_attacks_of_fewer_steps_than_the_thesis_decide_nothing(plan, frame):
+    paper = plan.experiments["zhang-ch4"]
+    only = paper.model_copy(update={"claims": {"Z9": paper.claims["Z9"]}})
+    (found,) = claims_table(dataclasses.replace(plan, experiments={"zhang-ch4": only}), frame).to_dict("records")
+    assert (found["verdict"], found["substitutes"].split(" on ")[0]) == ("not run", "reproduced")
 
 
 def test_one_class_the_other_way_contradicts_every_class(plan, frame):

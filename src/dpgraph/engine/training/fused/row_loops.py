@@ -14,10 +14,10 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from dpgraph.core.compiled import compiled
-from dpgraph.engine.training.precision import UNDERFLOW
 
 AHEAD = 2  # rows that are prefetched, because they lie anywhere in memory
 LINE = 64  # bytes that come at once
+UNDERFLOW = 2.0**-72  # that of `precision`: machine code that is kept knows no other module
 
 
 @intrinsic  # type: ignore[misc]
