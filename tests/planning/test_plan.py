@@ -50,7 +50,7 @@ def test_unlike_names_that_give_the_same_noise_are_refused(monkeypatch):
     plan = plan_of("demo")
     cell = next(cell for cell in plan.cells.values() if cell.method == "dp-gnn")
     many = cell.model_copy(update={"seeds": tuple(range(200_000))})
-    with pytest.raises(UserError, match="would draw the same noise: leave one of them out") as raised:
+    with pytest.raises(UserError, match="would be the same numbers: leave one of them out") as raised:
         check_noise([many])
     seeds = [int(seed) for seed in re.findall(r"seed (\d+) of", str(raised.value))]
     first, second = (torch.randn(5, generator=torch_generator(*stream(cell, "noise", seed))).tolist() for seed in seeds)
@@ -58,8 +58,15 @@ def test_unlike_names_that_give_the_same_noise_are_refused(monkeypatch):
     assert first == second
     check_noise([many.model_copy(update={"privacy": None})])
     monkeypatch.setitem(plan.cells, cell.slug, many)
-    with pytest.raises(UserError, match=f"seeds: seed {seeds[0]} of {cell.slug} and"):
+    with pytest.raises(UserError, match=f"seeds: noise of seed {seeds[0]} of {cell.slug} and"):
         write_runs(plan, [], [])
+
+
+def test_the_noise_of_an_embedding_counts_too():
+    cell = next(cell for slug, cell in plan_of("votes").cells.items() if slug.endswith("c4f12c34"))
+    with pytest.raises(UserError, match=r"noise of the embedding of seed 39747 of .* of seed 97522"):
+        check_noise([cell.model_copy(update={"seeds": (39747, 97522)})])
+    check_noise([cell.model_copy(update={"seeds": (39747, 97523)})])
 
 
 def test_a_place_that_one_grid_runs_is_not_left_out_by_a_later_one():

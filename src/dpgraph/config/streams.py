@@ -9,6 +9,7 @@ together release the difference of two gradients, and no epsilon covers that (do
 """
 
 from collections.abc import Iterable
+from itertools import product
 from typing import Any
 
 from dpgraph.config.cell import Cell, Task
@@ -82,11 +83,14 @@ def check_noise(cells: Iterable[Cell]) -> None:
     """
     known: dict[int, str] = {}
     for cell in cells:
-        names = stream(cell, "noise", 0)
-        for seed in cell.seeds if cell.privacy else ():
-            bits, run = entropy(*names[:3], seed, *names[4:]) % 2**32, f"seed {seed} of {cell.slug}"
+        first, folder, _, _, name = stream(cell, "noise", 0)
+        embeds = getattr(cell.privacy, "embedding_share", None) is not None  # whose noise is a stream of its own
+        for seed, role in product(
+            cell.seeds, ("noise", "noise of the embedding")[: (cell.privacy is not None) + embeds]
+        ):
+            bits, run = entropy(first, folder, role, seed, name) % 2**32, f"{role} of seed {seed} of {cell.slug}"
             if (other := known.setdefault(bits, run)) != run:
-                raise UserError(f"seeds: {other} and {run} would draw the same noise: leave one of them out")
+                raise UserError(f"seeds: {other} and {run} would be the same numbers: leave one of them out")
 
 
 def split_number(cell: Cell, seed: int) -> int:

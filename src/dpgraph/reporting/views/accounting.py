@@ -70,11 +70,7 @@ def accounting_display(title: str, table: pd.DataFrame, parameter: str) -> Table
     """Lay out the rows of `accounting_table`, a block per task; `parameter` heads the values of a sweep, if any."""
     notes = Footnotes()
     names = (parameter, "Target ε", "Noise std / clip norm")
-    shown = [
-        bool((table["value"] != "").any()),
-        bool(table["epsilon_target"].notna().any()),
-        _adds_noise(table),
-    ]
+    shown = [bool((table["value"] != "").any()), bool(table["epsilon_target"].notna().any()), _adds_noise(table)]
     blocks = display.by_task(table, lambda row: _cells(row, shown, notes))
     remarks = [
         "Noise and ε come from calibrations, without training. ε printed: in the paper. Difference: our evaluation of "
