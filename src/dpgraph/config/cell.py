@@ -26,6 +26,7 @@ SPLIT = re.compile(rf"public|train-rest|random-{PERCENTAGES}|ratio-{PERCENTAGES}
 FEATURES = re.compile(r"raw|l1|l2|project-[1-9][0-9]{0,4}")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 TaskName = Annotated[str, Field(pattern=f"^{NAME.pattern}$", max_length=100)]
+LEAST_CLIP_NORM = 1e-9  # below it, products that underflow would matter: Theorem 2 of docs/privacy/shared.md
 LARGE = 10**9  # no number of steps, nodes or entries is larger; arrays and ranges are made of these
 
 
@@ -215,7 +216,7 @@ class Privacy(Finite):
     """Noise std / clip norm, but where the variant's mechanism says another unit"""
     delta: float | None = Field(default=None, gt=0, lt=1)
     """None: 1 / (10 N), N the roots; N of all protected where that is too large for them"""
-    clip_norm: float = Field(default=1.0, gt=0, description="C, public")
+    clip_norm: float = Field(default=1.0, ge=LEAST_CLIP_NORM, description="C, public")
 
 
 class Cell(Finite):

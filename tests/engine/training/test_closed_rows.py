@@ -256,8 +256,8 @@ def test_impossible_settings():
     trained, _ = trained_of(records_of("sparse"))
     noise = GaussianNoise(1.0, torch.Generator())
     for clip_norm, divisor, message in (
-        (0.0, 1.0, "clip_norm=0.0: expected a finite number >= 1e-12"),
-        (1.0, math.inf, "divisor=inf: expected a finite number >= 1e-12"),
+        (0.0, 1.0, "clip_norm=0.0: expected a finite number >= 1e-09"),
+        (1.0, math.inf, "divisor=inf: expected a finite number >= 1e-09"),
     ):
         with pytest.raises(UserError, match=message):
             RowPrivatizer(trained, clip_norm, noise, divisor)

@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dpgraph.config.cell import LEAST_CLIP_NORM
 from dpgraph.core.errors import invalid
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, upload
@@ -32,7 +33,7 @@ from dpgraph.engine.training.fused.network import Parts, first_rows, has_closed_
 from dpgraph.engine.training.fused.records import DenseRecords
 from dpgraph.engine.training.fused.shared import groups
 from dpgraph.engine.training.ghost import LAYERS, Recorder, RootGradients
-from dpgraph.engine.training.precision import LEAST_CLIP_NORM, enlarged_norms
+from dpgraph.engine.training.precision import enlarged_norms
 
 NO_LABEL = -1
 

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dpgraph.config.cell import LEAST_CLIP_NORM
 from dpgraph.core.errors import invalid
 from dpgraph.engine.models.segments import reduce
 from dpgraph.engine.models.weighted_rows import RowBatch, RowNetwork, RowTable
 from dpgraph.engine.sampling.batches import Draws
 from dpgraph.engine.training.clipping import may_lose
 from dpgraph.engine.training.noise import GaussianNoise
-from dpgraph.engine.training.precision import LEAST_CLIP_NORM, enlarged_norms, rank_one, rounding_scale
+from dpgraph.engine.training.precision import enlarged_norms, rank_one, rounding_scale
 
 ALL_PLACES = 1024  # places of all roots: up to there taking a batch apart costs more than computing all of them
 VECTOR = 16  # roots, of which the numbers of each place begin at 64 bytes

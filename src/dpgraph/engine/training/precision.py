@@ -12,8 +12,7 @@ from torch import Tensor
 COARSER = {"tf32": 2.0**-10, "bf16": 2.0**-7}  # spacing of 1 and the next number in the format of rounded operands
 ROUNDING = 16.0  # unit roundoffs of sums in the numbers' own type; errors measured at ogbn-arxiv's degrees are below 6
 OPERANDS = 3.25  # unit roundoffs of rounded operands: Theorem 2 of docs/privacy/shared.md
-LEAST_CLIP_NORM = 1e-12  # below it, products that underflow would matter: Theorem 2
-UNDERFLOW = 2.0**-72  # of the longest row's squared length, added to scales: Theorem 2, too
+UNDERFLOW = 2.0**-60  # of the longest row's squared length, added to scales: Theorem 2, too
 
 
 def operand_eps(like: Tensor) -> float:

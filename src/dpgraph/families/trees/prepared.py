@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from dpgraph.config.cell import LEAST_CLIP_NORM
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.preparation.base import Order, PreparedStep, procedure
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler, Sampler
@@ -145,7 +146,7 @@ class PreparedTrees(PreparedStep):
             raise Diverged(0)
         values = torch.quantile(finite, self._percentile / 100, dim=0)
         # a group whose gradients all vanish would be clipped at 0 and never move
-        return {name: max(float(value), 1e-12) for name, value in zip(network.groups, values, strict=True)}
+        return {name: max(float(value), LEAST_CLIP_NORM) for name, value in zip(network.groups, values, strict=True)}
 
     @property
     def accounted_clip_norms(self) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from dpgraph.config import published
@@ -61,13 +62,7 @@ def _steps(rate: float, noise: float, delta: float, epsilon: float) -> int:
     def enough(steps: int) -> bool:
         return moments(q=rate, noise_multiplier=noise, steps=steps, delta=delta) >= epsilon
 
-    low, high = 0, 1
-    while high < MOST_STEPS and not enough(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    return 1 + bisect_left(range(1, MOST_STEPS), True, key=enough)
 
 
 def subclasses_of(cell: Cell, images: Images) -> Units:

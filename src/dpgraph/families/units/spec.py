@@ -15,7 +15,6 @@ from dpgraph.engine.methods.looks import BLUE, GREEN, ORANGE, PURPLE, SKY, Look
 from dpgraph.engine.methods.spec import AttackCase, MethodSpec, ScoreReads, Variant
 from dpgraph.families.units import mechanism as mechanisms
 from dpgraph.privacy.procedure import Batches, Clipped
-from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
 
 
@@ -149,7 +148,7 @@ class DpUnitsCell(Cell):
     @model_validator(mode="after")
     def _split_is_public(self) -> Self:
         split, variant = self.task.split, self.privacy.variant
-        if variant in BY_CLASS and split.startswith(("random-", "per-class-")):
+        if variant in BY_CLASS and split not in ("public", "train-rest"):
             raise ValueError(
                 f"split={split}, variant={variant}: expected public or train-rest: a drawn split shuffles all images "
                 "together, so that images of one class decide which others train"
@@ -220,17 +219,11 @@ VARIANTS = {
     "kmeans": Variant(mechanisms.ClusterUnits, mechanisms.cluster_units, scored_on_units, target="published"),
     "record": Variant(mechanisms.RecordUnits, mechanisms.record_units, spec.scored_on_own_records),
 }
-RELATIONS = {
-    "class": Relation.CLASS,
-    "subclass": Relation.SUBCLASS,
-    "kmeans": Relation.NONE,
-    "record": Relation.RECORD_REMOVE,
-}
 ATTACKS = tuple(
     AttackCase(
-        variant=variant, reads="units", batches=Batches.POISSON, clipping=Clipped.ROOT, relation=RELATIONS[variant]
+        variant=name, reads="units", batches=Batches.POISSON, clipping=Clipped.ROOT, relation=one.mechanism.relation
     )
-    for variant in VARIANTS
+    for name, one in VARIANTS.items()
 )
 
 on_images = partial(MethodSpec, inference=spec.own_record, problems=("images",))

@@ -17,7 +17,7 @@ from dpgraph.core.compiled import compiled
 
 AHEAD = 2  # rows that are prefetched, because they lie anywhere in memory
 LINE = 64  # bytes that come at once
-UNDERFLOW = 2.0**-72  # that of `precision`: machine code that is kept knows no other module
+UNDERFLOW = 2.0**-60  # that of `precision`: machine code that is kept knows no other module
 
 
 @intrinsic  # type: ignore[misc]
