@@ -163,6 +163,7 @@ def card(
             "a node's own prediction, once it is published: it reads its own record. All predictions together have no "
             "epsilon"
         )
+    uncovered.append("that fit accepted the table, and what was changed in it until fit did")
     if relation is Relation.NODE_REMOVE and what.votes:
         uncovered.append("buckets of votes: each is for its owner alone, and none is part of the release")
     if own.features is None:

@@ -28,7 +28,7 @@ from dpgraph.families.votes.ballots import GRID
 FINE = 30  # noise std / grid is from 2^30 to 2^31
 LARGEST = 2.0**52  # of an integer on the grid: sums and noise stay exact in float64
 RELATIVE = 2.0**-46  # more than 30 times the error of `ndtri` and of the arithmetic after it
-RAISED = 2.0**-10  # share by which all noise is raised; it has to cover what rounding moves
+RAISED = 2.0**-10  # share by which noise on sums is raised; it has to cover what rounding moves
 LEAST_DIGITS = 128  # binary digits of the numbers in `_resolved`
 
 
@@ -141,14 +141,15 @@ class SecretReleases(ReleaseNoise):
     def on(self, values: np.ndarray, std: float, unit: float) -> np.ndarray:
         """Add noise as `ReleaseNoise` does. Raise TypeError for values that are no multiples of `unit`.
 
-        `std` is what was accounted for; the noise is more by the share `RAISED`.
+        `std` is what was accounted for; the noise is more by the share `RAISED`, but not on counts, which no rounding
+        moved: a theorem on caps says with which probability noisy degrees lie too low or too high.
         """
         if not std > 0:
             raise TypeError("a release without noise")
         whole = values.astype(np.float64)
         if (whole % unit).any():
             raise TypeError(f"a release of sums that are no multiples of {unit}")
-        raised = std * (1 + RAISED)
+        raised = std if unit >= 1 else std * (1 + RAISED)
         released = noised(whole, raised, min(unit, max(1 / GRID, grid_of(raised))), self)
         self.draws += 1
         self.stds.append(std)

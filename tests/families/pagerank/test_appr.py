@@ -9,6 +9,7 @@ import torch
 
 from dpgraph.config.cell import Cell
 from dpgraph.core.errors import UserError
+from dpgraph.data.adjacency import transpose
 from dpgraph.data.records import NO_SPLIT, TRAIN
 from dpgraph.engine.models.weighted_rows import PaddedRows
 from dpgraph.engine.training import closed_rows
@@ -188,6 +189,24 @@ def test_a_node_is_read_by_the_rows_that_may_name_it_and_its_own(variant, releas
     most = {"identity": 1, "random": 2, "gaussian": 2} if variant == "rigorous" else {"identity": 1}
     assert named.sum(axis=0).max() == job.mechanism.affected_roots == most.get(release, 6)
     assert job.mechanism.num_roots == len(read.roots) == 40
+
+
+@pytest.mark.parametrize("release", ["exact", "gaussian"])
+def test_the_scales_of_private_rows_reach_roots_without_a_row(release):
+    """One list names all others. Without it the own weights of roots change that no row of theirs names."""
+    cell = pagerank_cell("dp-appr", "published", release, losses="kept", node_share=1.0, num_rows=2, top_k=39)
+    first = int(unsolved(cell).prepared.rows.roots[0])
+    read = []
+    for named in (np.setdiff1d(GRAPH.train_nodes, [first]), np.array([], dtype=np.int64)):
+        out = np.where(np.arange(GRAPH.num_nodes + 1) > first, len(named), 0)
+        idx = named.astype(GRAPH.out_idx.dtype)
+        back = transpose(out, idx)
+        job = unsolved(cell, replace(GRAPH, out_ptr=out, out_idx=idx, in_ptr=back[0], in_idx=back[1]))
+        read.append(job.prepared.weights.toarray())
+    changed = int((abs(read[0] - read[1]).max(axis=1) > 1e-9).sum())
+    assert job.mechanism.affected_roots == (40 if release == "exact" else 3)
+    if release == "exact":  # of released rows, all that follows is a function of the release
+        assert changed > 3
 
 
 def test_without_privacy_the_same_rows_are_read():

@@ -178,7 +178,7 @@ def test_neighbourhoods_beyond_memory_are_refused():
     graph = random_graph(10, 1, 0.9)
     with (
         patch.object(kipf, "MOST_PAIRS", 500),
-        pytest.raises(UserError, match=r"found \d+ pairs of neighbours of the same node: expected at most 500"),
+        pytest.raises(UserError, match="expected at most 500 pairs of neighbours of the same node"),
     ):
         _ = GraphBlocks(graph, CPU).masked(np.arange(10)).neighbourhoods
 

@@ -76,8 +76,8 @@ def neighbourhoods(features: Matrix, inner: SparseMatrix, outer: SparseMatrix) -
     pairs = int((padded.astype(np.int64) ** 2).sum())
     if pairs > MOST_PAIRS:
         raise UserError(
-            f"the gradient of each node: found {pairs} pairs of neighbours of the same node: expected at most "
-            f"{MOST_PAIRS}; take more splits, a smaller train_share, or a graph of smaller degrees"
+            f"the gradient of each node: expected at most {MOST_PAIRS} pairs of neighbours of the same node: take more "
+            "splits, a smaller train_share, or a graph of smaller degrees"
         )
     pieces = []
     for size in np.unique(padded).tolist():

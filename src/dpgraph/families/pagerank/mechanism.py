@@ -263,8 +263,9 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
 
     What is proved: after softmax and clipping a root with a node in its row, however small the weight, moves by up to 2
     C. A column's norm gives no bound: all M roots with a row may change, and the node's own. So Theorem 1 of Daigavane
-    et al. holds at R = M, or at M + 1 where more roots have losses (own records only: R = 1, a move of C). It is
-    composed with the release. Rows that are not released cost no more, as the charge for every step covers any rows.
+    et al. holds at R = M, or at M + 1 where more roots have losses (own records only: R = 1, a move of C). Of rows
+    that are not released a column's scale is private, too, and every root may change (R = N). The steps are composed
+    with the release.
     """
 
     refuses_delta: ClassVar[bool] = False
@@ -284,8 +285,12 @@ class FixedBatchPagerank(FixedBatches, PagerankSteps):
 
     @property
     def affected_roots(self) -> int:
-        """R: those with a row, any of which may name the node, and the node itself."""
-        return 1 if self.release == "identity" else min(self.rows + 1, self.num_roots)
+        """R: those with a row, any of which may name the node, and the node itself; all where rows are private.
+
+        The scale of a column, which every root's own weight has, is then no function of a release.
+        """
+        most = self.num_roots if self.release == "exact" else self.rows + 1
+        return 1 if self.release == "identity" else min(most, self.num_roots)
 
     @property
     def noise_std_over_clip(self) -> float | None:
