@@ -78,6 +78,7 @@ class EntryResult:
     metric: str = "accuracy/test"
     # the paper's own numbers by its name of the data set, in the unit that is shown, where who asks looked them up
     printed: Mapping[str, float] = field(default_factory=dict)
+    members: tuple[tuple[Entry, EntryResult], ...] = ()  # of a mean over data sets: what it is the mean of
 
     @classmethod
     def not_run(cls, reason: str) -> EntryResult:

@@ -119,9 +119,9 @@ def contrast_of(terms: Iterable[tuple[float, Place]]) -> Contrast:
 def _printed(terms: Sequence[tuple[float, Place]]) -> float | None:
     """Return the printed sum on single data sets of the paper, else its mean over those that print all terms."""
     numbers = [outcome.printed for _, (_, outcome) in terms]
-    single = [getattr(outcome, "members", ()) == () for _, (_, outcome) in terms]
     own = [one.get(entry.suite_task.published or "") for (_, (entry, _)), one in zip(terms, numbers)]
-    if all(single) and any(entry.suite_task.published for _, (entry, _) in terms):
+    averaged = any(outcome.members for _, (_, outcome) in terms)
+    if not averaged and any(entry.suite_task.published for _, (entry, _) in terms):
         return None if None in own else sum(weight * (one or 0.0) for (weight, _), one in zip(terms, own))
     shared = [name for name in numbers[0] if all(name in one for one in numbers)]
     if not shared:
@@ -134,7 +134,7 @@ def _by_data_set(terms: Sequence[tuple[float, Place]]) -> dict[str, float]:
     """Return the estimate on each data set of a mean; empty where the places are of one data set."""
     sums: dict[str, float] = {}
     for weight, (_, outcome) in terms:
-        for entry, member in getattr(outcome, "members", ()):
+        for entry, member in outcome.members:
             label = entry.suite_task.label
             sums[label] = sums.get(label, 0.0) + weight * float(member.shown.mean())
     return sums

@@ -11,7 +11,6 @@ import pandas as pd
 from dpgraph.config.claim_tests import SimpleTest
 from dpgraph.config.suite import SuiteTask
 from dpgraph.reporting.claims.comparing import DataSet, Known, Knowns, Place
-from dpgraph.reporting.results import EntryResult
 
 DEMONSTRATION = "in a demonstration, whose short trainings decide no claim"
 
@@ -32,13 +31,6 @@ class Coverage:
         left = [name for name in self.left if name not in self.shown]
         parts = [DEMONSTRATION] * demonstration + [f"on {', '.join(self.shown)}"] * bool(self.shown)
         return "; ".join([*parts, *([f"not tested on {', '.join(left)}"] if left else [])])
-
-
-@dataclass(frozen=True)
-class AveragedResult(EntryResult):
-    """The mean over data sets of the results of one place: seed s of one with seed s of all others."""
-
-    members: tuple[Place, ...] = ()
 
 
 def data_sets_of(
@@ -86,15 +78,16 @@ def _points(test: SimpleTest, knowns: Knowns) -> list[tuple]:
 
 
 def _mean(label: str, members: Sequence[Place]) -> Place:
-    """Return the mean as a place of one task; its cell, which tells terms of a sum apart, is the first task's."""
+    """Return the mean as a place of one task: seed s of one with seed s of all others.
+
+    Its cell, which tells terms of a sum apart, is the first task's.
+    """
     entry, outcome = members[0]
     task = entry.suite_task.model_copy(update={"label": label})
-    shared = {name: getattr(outcome, name) for name in EntryResult.__dataclass_fields__}
     for member, result in members:
         if not result.ok:
-            shared |= {"status": result.status, "reason": f"{member.suite_task.label}, {result.reason}".rstrip(", ")}
+            reason = f"{member.suite_task.label}, {result.reason}".rstrip(", ")
+            outcome = replace(outcome, status=result.status, reason=reason)
     values = pd.concat([result.values for _, result in members], axis=1, join="inner").mean(axis=1)
     printed = {name: value for _, result in members for name, value in result.printed.items()}
-    return replace(entry, suite_task=task), AveragedResult(
-        **shared | {"values": values, "printed": printed}, members=tuple(members)
-    )
+    return replace(entry, suite_task=task), replace(outcome, values=values, printed=printed, members=tuple(members))

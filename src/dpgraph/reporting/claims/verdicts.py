@@ -144,7 +144,7 @@ class Comparisons:
             setattr(self, name, own + more if isinstance(more, list) else own | more)
 
     def use(self, *places: Place) -> None:
-        single = [one for place in places for one in getattr(place[1], "members", None) or (place,)]
+        single = [one for place in places for one in place[1].members or (place,)]
         self.plain |= {place[0].cell.method: None for place in single if place[0].cell.privacy is None}
         private = (place for place in single if place[0].cell.privacy is not None)
         self.private |= {(place[0].artefact, place[0].cell.slug): place for place in private}
