@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import io
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
@@ -90,11 +91,8 @@ class CanaryRun:
 
 def _largest(refuted: Callable[[float], bool]) -> float:
     """Return the largest of SHARES that is refuted; 0: none is. A larger share is a larger claim, refuted less."""
-    low, high = -1, len(SHARES)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if refuted(float(SHARES[middle])) else (low, middle)
-    return float(SHARES[low]) if low >= 0 else 0.0
+    count = bisect_left(SHARES, True, key=lambda share: not refuted(float(share)))
+    return float(SHARES[count - 1]) if count else 0.0
 
 
 def coins(size: int, name: str) -> np.ndarray:
