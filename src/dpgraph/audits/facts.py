@@ -26,6 +26,7 @@ LEVEL = 5.5  # standard deviations: 4e-8
 SETTINGS = cases.Settings(
     noise=0.005, rate=0.25, second_rate=0.15, steps=12, own_weight=0.9, num_rows=200, top_k=3, column_cap=3
 )  # fmt: skip
+SLOWER = replace(SETTINGS, learning_rate=SETTINGS.learning_rate / 2)  # of another cell, unlike in this only
 
 
 @dataclass(frozen=True)
@@ -46,18 +47,13 @@ def facts_of(kind: cases.Kind, size: int) -> list[Fact]:
     rate.
     """
     first, seeds = _observed(kind, SETTINGS, size, (0, 1))
-    (cells,) = _observed(kind, _slower(SETTINGS), size, (0,))
+    (cells,) = _observed(kind, SLOWER, size, (0,))
     facts = list(_facts(kind, size, first, {"seeds": seeds, "cells of two learning rates": cells}))
     if kind.release is not None:
         facts += release_facts(kind)
     if kind.components:
         facts += component_facts(kind)
     return facts
-
-
-def _slower(settings: cases.Settings) -> cases.Settings:
-    """Return the settings of another cell, which differs in the learning rate only."""
-    return replace(settings, learning_rate=settings.learning_rate / 2)
 
 
 def _observed(kind: cases.Kind, settings: cases.Settings, size: int, seeds: tuple[int, ...]) -> list[Seen]:
@@ -171,7 +167,7 @@ def release_facts(kind: cases.Kind) -> Iterator[Fact]:
         # all entries are kept, so the whole noisy matrix is seen; own entries are C1, all others 0
         clip, noise = 1e-3, 2.0
         seen = []
-        for step in (SETTINGS, _slower(SETTINGS)):
+        for step in (SETTINGS, SLOWER):
             weights, roots = rows(top_k=size, clip=clip, release_noise=noise, learning_rate=step.learning_rate)
             exact = np.zeros_like(weights)
             exact[np.arange(len(roots)), roots] = clip
@@ -199,7 +195,7 @@ def component_facts(kind: cases.Kind) -> Iterator[Fact]:
     records[np.arange(size), np.arange(size) % 100] = 7.0  # whose second moments are 3 on the diagonal
     graph = directed_graph([], [], records, np.arange(size) % 2)
     seen = []
-    for step in (SETTINGS, _slower(SETTINGS)):
+    for step in (SETTINGS, SLOWER):
         matrix = cases.prepared_step(PreparedComponents, kind, step, graph).matrix
         noise = (matrix - 3 * np.eye(100)) / SETTINGS.components_noise
         off = noise[np.triu_indices(100, 1)] * math.sqrt(2)

@@ -70,15 +70,10 @@ def probe_graph(kind: Kind, size: int) -> Graph:
 
 def public_divisor(kind: Kind, settings: Settings, size: int) -> float:
     """Return the divisor of the noisy sum: q N, m, or 1."""
-    if (kind.parts and not divided_parts(kind)) or kind.lots:
+    if (kind.parts and kind.variant != "per-node") or kind.lots:  # per node: divided by the mean size of parts
         return 1.0
     roots = roots_of(kind, settings, size)
     return float(settings.batch_size or round(settings.rate * roots)) if kind.fixed_size else settings.rate * roots
-
-
-def divided_parts(kind: Kind) -> bool:
-    """Tell whether the noisy vector of a part is divided by the mean size of parts, q N."""
-    return kind.parts and kind.variant == "per-node"
 
 
 def observe(prepared: Sequence[PreparedStep], kind: Kind, settings: Settings) -> list[Seen]:

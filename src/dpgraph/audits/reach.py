@@ -35,6 +35,7 @@ NOISE = 1e-3
 SLACK, LEAST = 1e-3, 0.95  # of the bound: rounding of sums that cancel; what an attack has to reach
 DEGREES = {0: (1, 1), 1: (2, 1), 2: (1, 1)}  # K, D by hops
 ROWS, COLUMN_CAP = 150, 2
+VALUES_SEEN = ("gaussian", "exponential-values")  # releases of rows whose values can be attacked
 
 
 @dataclass(frozen=True)
@@ -206,11 +207,6 @@ def _row_sum(kind: Kind, settings: Settings, graph: Graph) -> np.ndarray:
     return (network.theta.data - before).double().numpy() * undo
 
 
-def _releases(kind: Kind) -> bool:
-    """Tell whether rows are released whose values are seen."""
-    return kind.release in ("gaussian", "exponential-values")
-
-
 def reach(trials: int) -> AuditResult:
     """Attack steps with a proved sensitivity, and releases of rows.
 
@@ -219,7 +215,7 @@ def reach(trials: int) -> AuditResult:
     kinds = {name: kind for name, kind in KINDS.items() if kind.clipped}
     reached = of_each(lambda kind: reach_of(kind) if kind.clipped else None)
     reaches = {name: one for name, one in reached.items() if one is not None}
-    reaches |= {f"{name}: rows": release_reach(kind) for name, kind in kinds.items() if _releases(kind)}
+    reaches |= {f"{name}: rows": release_reach(kind) for name, kind in kinds.items() if kind.release in VALUES_SEEN}
     reaches |= {f"{name}: matrix": component_reach(kind) for name, kind in kinds.items() if kind.components}
     broken = [name for name, one in reaches.items() if not one.holds]
     name, one = max(reaches.items(), key=lambda item: item[1].share)

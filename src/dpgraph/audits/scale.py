@@ -131,16 +131,13 @@ def draws_of(prepared: PreparedStep, record: NoiseRecord) -> Iterator[tuple[str,
         for place, (draws, std) in enumerate(zip(noises, stds, strict=True)):
             yield f"steps {place + 1}" if place else "steps", [part / std for draw in draws for part in draw]
     else:  # percentiles: a std for each group of parameters
-        groups = [sum(1 for one in layers for _ in one.parameters()) for layers in _groups(prepared)]
+        step: Any = prepared._step  # type: ignore[attr-defined]
+        groups = [sum(1 for one in layers for _ in one.parameters()) for layers in step.network.groups.values()]
         each = np.repeat(stds, groups)
         yield "steps", [part / std for draw in noises[0] for part, std in zip(draw, each, strict=True)]
     for kind, found in by_kind(record, accounted.releases).items():
         of_kind = [one for one in accounted.releases if one.kind == kind]
         yield kind, [part / std_of(of_kind[0], part) for part in found]
-
-
-def _groups(prepared: Any) -> Any:
-    return prepared._step.network.groups.values()
 
 
 def by_kind(record: NoiseRecord, releases: Sequence[Release]) -> dict[str, list[np.ndarray]]:
