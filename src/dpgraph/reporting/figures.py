@@ -15,7 +15,7 @@ from dpgraph.engine.methods.looks import BLACK, BLUE, Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting.artefacts import abouts, artefact_of, described_labels, heading
 from dpgraph.reporting.drawing import canvas, marks
-from dpgraph.reporting.drawing.canvas import Drawn, house_style, panel_title, panels, save_all
+from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.formats import page, template
 from dpgraph.reporting.results import write_csv
 from dpgraph.reporting.splits import how_to_run
@@ -88,20 +88,19 @@ def write_audit_figure(audits: pd.DataFrame, stem: Path) -> list[Path]:
     near it comes: an attack that measures little says little.
     """
     curves = audits[audits["epsilon"].notna()]
-    names = list(dict.fromkeys(curves["audit"]))
-    if not names:
+    if curves.empty:
         raise UserError("audits: expected at least one with a curve (votes, votes-membership, subgraph-steps)")
     handles: dict[str, Artist] = {
         "claimed": marks.sample(CLAIMED),
         "measured lower bound (99 %)": marks.sample(MEASURED),
     }
-    with house_style("audits"):
-        figure, places, width = panels([1] * len(names), handles, ACROSS, HEIGHT)
-        for (axes,), name in zip(places, names):
-            rows = curves[curves["audit"] == name]
-            panel_title(axes, str(rows["title"].iloc[0]), False, width)
+    by_audit = [rows for _, rows in curves.groupby("audit", sort=False)]
+    titles = [str(rows["title"].iloc[0]) for rows in by_audit]
+    with canvas.house_style("audits"):
+        figure, grid, _ = canvas.panelled(titles, handles, False, "ε", "δ(ε)", ACROSS, HEIGHT)
+        for axes, rows in zip(grid, by_audit):
             _panel(axes, rows)
-        files = save_all(figure, stem)
+        files = canvas.save_all(figure, stem)
     return [*files, write_caption(_caption(curves), stem)]
 
 
@@ -125,8 +124,6 @@ def _caption(curves: pd.DataFrame) -> list[str]:
 def _panel(axes: Axes, rows: pd.DataFrame) -> None:
     axes.set_yscale("log")
     axes.set_ylim(LOWEST, 1.0)
-    axes.set_xlabel("ε")
-    axes.set_ylabel("δ(ε)")
     seen = rows[rows["measured"] >= LOWEST]
     axes.plot(seen["epsilon"], seen["measured"], color=MEASURED.colour, linewidth=1.8, zorder=2)
     axes.plot(rows["epsilon"], rows["claimed"], color=CLAIMED.colour, linewidth=1.2, zorder=3)
