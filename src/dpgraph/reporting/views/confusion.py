@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
+from scipy.stats import entropy
 
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import formats, protection, splits
@@ -107,11 +108,7 @@ def wrong_classes(one: Confusion, true: int) -> float:
     It is 1 where all errors go to one class, and nan without errors.
     """
     errors = np.delete(one.mean[true], true)
-    total = errors.sum()
-    if not total > 0:
-        return math.nan
-    shares = errors[errors > 0] / total
-    return float(np.exp(-(shares * np.log(shares)).sum()))
+    return float(np.exp(entropy(errors))) if errors.sum() > 0 else math.nan
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
