@@ -16,7 +16,7 @@ from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import display, formats, protection
 from dpgraph.reporting.artefacts import EntryRun, heading, of_entry
 from dpgraph.reporting.dictionary import MECHANISM
-from dpgraph.reporting.display import Footnotes, MadeTable, RowGroup, Table, Text
+from dpgraph.reporting.display import Footnotes, MadeTable, Table, Text
 from dpgraph.reporting.formats import DASH
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import Results, Summary
@@ -147,7 +147,7 @@ def _row(trial: Trial, rank: int | None, trials: int) -> dict[str, Any]:
 
 
 SHOWN = 5  # trials of each method, task and target (and of each relation and scope); the CSV file has all
-KINDS = ["method", "epsilon_target", "relation_rigorous", "scope_rigorous"]
+KINDS = ["task", "method", "epsilon_target", "relation_rigorous", "scope_rigorous"]
 
 
 def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTable:
@@ -161,11 +161,8 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
 def search_display(title: str, table: pd.DataFrame, validation: str, test: str) -> Table:
     """Lay out the rows of `search_table`, a block per task; `validation` and `test` head the values."""
     notes = Footnotes()
-    blocks = []
-    for _, part in table.groupby("task", sort=False):
-        best = part.groupby(KINDS, sort=False, dropna=False).head(SHOWN)
-        rows = [_cells(row, notes) for row in best.to_dict("records")]
-        blocks.append(RowGroup(display.with_delta(str(part["task_label"].iloc[0]), part), rows))
+    best = table.groupby(KINDS, sort=False, dropna=False).head(SHOWN)
+    blocks = display.by_task(best, lambda row: _cells(row, notes))
     values = [validation.capitalize(), test.capitalize()]
     columns = ["Method", "Settings", "Target ε", "Rank", *values, *display.EPSILON_HEADS, "ε with tuning"]
     remarks = [
