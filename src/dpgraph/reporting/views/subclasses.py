@@ -36,9 +36,7 @@ def draw(plan: Plan, artefact_id: str, given: Any) -> Drawn:
             units = subclasses_of(entry.cell, value)
             parts = entry.cell.privacy.subclasses  # type: ignore[union-attr]
             sizes = units.sizes[CLASS * parts : (CLASS + 1) * parts]
-            points += [
-                of_entry(entry, "paper", "artefact", "task", "method", "label") | {"size": int(one)} for one in sizes
-            ]
+            points += [of_entry(entry, *COLUMNS) | {"size": int(one)} for one in sizes]
             tiles, below = _examples(units, sizes, value)
         rows.append((fill(entry.method.label, TEXT_WIDTH), tiles, below))
     gallery = Gallery(SHOWN * EXAMPLES, len(rows), 1)
