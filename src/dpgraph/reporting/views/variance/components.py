@@ -73,15 +73,10 @@ class Components:
     splits: int
     initialisations: int
     sums: tuple[float, float, float]  # of squares: between splits, between initialisations, rest
+    degrees: tuple[int, int, int]  # of freedom, of each sum
     raw: Parts  # unbiased, and below 0 where a mean square is below that of the rest
     parts: Parts  # at least 0
     draws: Parts
-
-    @property
-    def degrees(self) -> tuple[int, int, int]:
-        """Return the degrees of freedom of each sum of squares."""
-        a, b = self.splits - 1, self.initialisations - 1
-        return a, b, a * b
 
     def estimate(self, measure: Callable[[Parts], np.ndarray]) -> Estimate:
         """Return the estimate of a function of the parts; nan where it has no value."""
@@ -128,7 +123,7 @@ def components(values: np.ndarray) -> Components:
     generator = numpy_generator("dpgraph", "generalised intervals of variance components")
     draws = [one / generator.chisquare(degree, DRAWS) for one, degree in zip(sums, degrees, strict=True)]
     raw = _solved([np.asarray(one / degree) for one, degree in zip(sums, degrees, strict=True)], a, b)
-    return Components(float(mean), a, b, sums, raw, _positive(raw), _positive(_solved(draws, a, b)))
+    return Components(float(mean), a, b, sums, degrees, raw, _positive(raw), _positive(_solved(draws, a, b)))
 
 
 def _solved(mean_squares: Sequence[np.ndarray], a: int, b: int) -> Parts:
