@@ -203,10 +203,15 @@ def _power(one: PartResult) -> str:
     return f"{one.power:.2f} ({one.n} seeds)" if one.power >= 0 else f"not known ({one.n} seeds)"
 
 
+def by_verdict(table: pd.DataFrame) -> dict[str, int]:
+    """Return how many claims have each verdict that some of them have."""
+    found = table["verdict"].value_counts()
+    return {name: int(found[name]) for name in claim_parts.VERDICTS if name in found}
+
+
 def counts(table: pd.DataFrame) -> str:
     """Return how many claims have which verdict, in words."""
-    found = table["verdict"].value_counts()
-    return ", ".join(f"{found[name]} {name}" for name in claim_parts.VERDICTS if name in found)
+    return ", ".join(f"{count} {name}" for name, count in by_verdict(table).items())
 
 
 def summed(table: pd.DataFrame) -> dict[str, int]:

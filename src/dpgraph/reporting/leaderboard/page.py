@@ -22,9 +22,8 @@ from dpgraph.planning.plan import Plan
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting import formats
 from dpgraph.reporting.artefacts import abouts_of_papers, described_labels, heading
-from dpgraph.reporting.claims.page import elsewhere, held
-from dpgraph.reporting.claims.parts import VERDICTS
-from dpgraph.reporting.leaderboard.finding import Overview, described, finding, headline, overview
+from dpgraph.reporting.claims.page import by_verdict, elsewhere, held
+from dpgraph.reporting.leaderboard.finding import described, finding, headline, overview
 from dpgraph.reporting.leaderboard.standings import BELOW, FALLS_BACK, columns_of, plain, script, standings, value_shown
 from dpgraph.reporting.protection import by_text
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE
@@ -53,7 +52,8 @@ def write_index(
 ) -> None:
     """Write the first page of a run. `claims` is claims.csv. Without its links it is complete."""
     links = Links() if links is None else links
-    write_text(path, page(plan, standings(plan, results), claims, links, commits_of(results)))
+    commits = sorted({str(text) for text in results["commit"].dropna() if text})  # of cells in no ranking, too
+    write_text(path, page(plan, standings(plan, results), claims, links, commits))
 
 
 def page(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links, commits: Sequence[str] = ()) -> str:
@@ -71,11 +71,6 @@ def write_page_of_all(suites: Sequence[Mapping[str, Any]], path: Path) -> None:
     write_text(path, template("index.html").render(title="Results", suites=suites, names=NAMES))
 
 
-def commits_of(results: pd.DataFrame) -> list[str]:
-    """Return the commits of all cells that ran, of those that no ranking shows, too."""
-    return sorted({str(text) for text in results["commit"].dropna() if text})
-
-
 def page_values(
     plan: Plan, table: pd.DataFrame, claims: pd.DataFrame, links: Links, commits: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -85,14 +80,15 @@ def page_values(
     """
     rows = [plain(row) for row in table.to_dict("records")]
     own = table[table["kind"] == OUTSIDE]
-    told = held(plan, claims)
+    told, best = held(plan, claims), overview(table)
     html = template("suite.html").render(
-        suite=plan.suite, finding=finding(plan, table, claims), overview=overview(table), measure=_measure(plan, table),
-        picture=_picture(plan, links), rows=rows, claims=_claims(plan, told), counts=_counts(told).items(),
+        suite=plan.suite, finding=finding(plan, table, claims), overview=best, measure=_measure(plan, table),
+        picture=_picture(plan, links), rows=rows, claims=_claims(plan, told), counts=by_verdict(told).items(),
         elsewhere=elsewhere(plan, claims), artefacts=_artefacts(plan, links), files=_files(plan, links),
         relations={name: Relation(name).meaning for name in _names(table, "relation", set(Relation))},
         scopes={name: Scope(name).meaning for name in _names(table, "scope", set(Scope))},
-        protects=_protects(overview(table)), meant=lambda about: "; ".join(text for _, text in _terms(about)),
+        protects=dict(sorted({term for about, _ in best.lines for term in _terms(about)})),
+        meant=lambda about: "; ".join(text for _, text in _terms(about)),
         abouts=described_labels(abouts_of_papers(plan.experiments, table)),
         **{column: by_text(table, column) for column in ("uncovered", "fallback", "below")},
         checks=dict(zip(own["label"], own["checks"])), commits=commits,
@@ -100,7 +96,7 @@ def page_values(
     )  # fmt: skip
     return {
         "suite": plan.suite.name, "title": plan.suite.title, "demonstration": plan.suite.demonstration,
-        "finding": finding(plan, table, claims), "commits": list(commits), "verdicts": _counts(told),
+        "finding": finding(plan, table, claims), "commits": list(commits), "verdicts": by_verdict(told),
         "rows": columns_of(rows), "chart": json.loads(_own("chart.json")), "headline": headline(plan, table),
         "records": links.cells, "html": html,
     }  # fmt: skip
@@ -136,10 +132,6 @@ def _terms(about: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _protects(lines: Overview) -> dict[str, str]:
-    return dict(sorted({term for about, _ in lines.lines for term in _terms(about)}))
-
-
 def _claims(plan: Plan, claims: pd.DataFrame) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return (paper's title, its claims)."""
     return [
@@ -147,11 +139,6 @@ def _claims(plan: Plan, claims: pd.DataFrame) -> list[tuple[str, list[dict[str, 
         for paper, part in claims.groupby("paper", sort=False)
         for records in [part.to_dict("records")]
     ]
-
-
-def _counts(claims: pd.DataFrame) -> dict[str, int]:
-    found = claims["verdict"].value_counts()
-    return {name: int(found[name]) for name in VERDICTS if name in found}
 
 
 def _artefacts(plan: Plan, links: Links) -> list[tuple[str, list[tuple[str, list[tuple[str, str]], str]]]]:
