@@ -138,11 +138,9 @@ def _datasets(plan: Plan | None) -> list[Row]:
 
 
 def _cells(plan: Plan) -> list[Row]:
-    artefacts: dict[str, list[str]] = {}
+    artefacts: dict[str, dict[str, None]] = {}  # each name once, in the order of the plan
     for entry in plan.entries:
-        names = artefacts.setdefault(entry.cell.slug, [])
-        if entry.artefact not in names:
-            names.append(entry.artefact)
+        artefacts.setdefault(entry.cell.slug, {})[entry.artefact] = None
     return [
         {"cell": slug, "seeds": len(cell.seeds), "artefacts": ", ".join(artefacts[slug])}
         for slug, cell in plan.cells.items()
