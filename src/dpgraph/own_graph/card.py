@@ -25,6 +25,7 @@ from dpgraph.own_graph.model import SavedModel, as_json, status_of
 from dpgraph.own_graph.risk import in_words, risk_warnings, rounded_up
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.relation import Relation, Scope
+from dpgraph.reporting.formats import template
 
 DELTAS = (1e-3, 1e-5, 1e-7, 1e-9)
 LIBRARIES = ("numpy", "scipy", "torch", "dp-accounting")
@@ -218,46 +219,7 @@ def _risk(curve: TradeOff, relation: Relation) -> dict[str, Any]:
 
 
 def markdown(value: dict[str, Any]) -> str:
-    lines = ["# Privacy card", "", f"**{value['status']}**", ""]
-    if value["risk_in_words"] is not None:
-        lines += [f"Risk: {value['risk_in_words']}.", ""]
-    fails = value["mu_fails_with_probability"]
-    unlikely = f", but for a probability of {fails:.2g}" if fails else ""
-    choice = value["choice_epsilon"]
-    choice_text = f", and a choice at ε = {choice:.4g}" if choice else ""
-    if value["classes_epsilon"] is not None:
-        left, rest = value["epsilon"] - value["classes_epsilon"], value["delta"] - value["classes_delta"]
-        lines += [
-            f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}: of it ε = {value['classes_epsilon']:.4g}, "
-            f"δ = {value['classes_delta']:.3g} for the choice of classes, and ε = {left:.4g}, δ = {rest:.3g} for all "
-            "that follows, whatever classes were chosen.", "",
-        ]  # fmt: skip
-    elif value["epsilon"] is not None:
-        lines += [
-            f"ε = {value['epsilon']:.4g} at δ = {value['delta']:.3g}; μ = {value['mu']:.4g} "
-            f"(Gaussian DP{unlikely}){choice_text}.",
-            "", "| δ | ε |", "|---|---|",
-            *(f"| {delta} | {'none' if epsilon is None else f'{epsilon:.4g}'} |"
-              for delta, epsilon in value["epsilon_by_delta"].items()), "",
-        ]  # fmt: skip
-    lines += [
-        f"- relation: {value['relation']}: {value['relation_in_words']}",
-        f"- scope: {value['scope']}: {value['scope_in_words']}",
-        f"- mechanism: {value['mechanism']['kind']}, method {value['method']}",
-    ]
-    if value["epsilon"] is not None:
-        lines.append(f"- trade-off curve (least error of a test for one record): [{CURVE}]({CURVE})")
-    charged = "Released, all of it charged" if value["epsilon"] is not None else "What a release would hold"
-    lines += ["", f"## {charged}", "", *(f"- {text}" for text in value["releases"])]
-    if value["beside"]:
-        lines += ["", f"## The same run under other relations, at δ = {value['delta']:.3g}", ""]
-        lines += [f"- {one['relation']}, ε = {one['epsilon']:.4g}: {one['in_words']}; {one['risk_in_words']}"
-                  for one in value["beside"]]  # fmt: skip
-    for title, name in (("Warnings", "warnings"), ("Assumed", "assumptions"), ("Not covered", "not_covered")):
-        lines += ["", f"## {title}", "", *(f"- {text}" for text in value[name])] if value[name] else []
-    for title, name in (("Checks", "checks"), ("Versions", "versions")):
-        lines += ["", f"## {title}", "", *(f"- {key}: {text}" for key, text in value[name].items())]
-    return "\n".join([*lines, "", f"Command: `{value['command']}`", ""])
+    return template("card.md", __package__).render(**value, curve=CURVE)
 
 
 def draw_curve(what: BudgetedRun, path: Path) -> None:

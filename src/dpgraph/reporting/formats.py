@@ -162,10 +162,10 @@ def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
 
 
 @cache
-def template(name: str) -> Template:
-    """Return a template of this folder; its filters escape plain text. `cell`: in a table of Markdown with markup."""
+def template(name: str, package: str = "dpgraph.reporting") -> Template:
+    """Return a template of a package; its filters escape plain text. `cell`: in a table of Markdown with markup."""
     environment = Environment(
-        loader=PackageLoader("dpgraph.reporting", ""), undefined=StrictUndefined, trim_blocks=True,
+        loader=PackageLoader(package, ""), undefined=StrictUndefined, trim_blocks=True,
         keep_trailing_newline=True,
     )  # fmt: skip
     environment.filters |= {"text": escape, "markdown": markdown}
