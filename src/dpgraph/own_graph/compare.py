@@ -41,6 +41,7 @@ from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
 from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.chance import holm
+from dpgraph.reporting.formats import template
 
 HELD_OUT = 0.2  # of the nodes, drawn anew for each seed
 MOST_SEEDS = 100
@@ -351,22 +352,8 @@ def paired_tests(rows: Sequence[ComparedMethod]) -> list[dict[str, Any]]:
 
 def table(found: MethodsCompared) -> str:
     """Return the table of `compare` as Markdown, with remarks and tests."""
-    rows = found.rows
-    lines = ["| method | relation; scope | ε | accuracy on held-out labels |", "| :-- | :-- | --: | --: |"]
-    for row in rows:
-        half = "" if math.isnan(row.half) else f" ± {100 * row.half:.1f}"
-        about = row.relation if row.epsilon == math.inf else f"{row.relation}; {row.scope}"
-        epsilon = "∞" if row.epsilon == math.inf else f"{row.epsilon:.3g}"
-        lines.append(f"| {row.method} | {about} | {epsilon} | {100 * row.mean:.1f}{half} % |")
-    lines.append("")
-    lines += [f"{row.method}: its ε is its author's claim, not proved; checks: {', '.join(row.checks)}"
-              for row in rows if row.checks]  # fmt: skip
-    lines += [f"{row.method}: {row.beside}" for row in rows if row.beside]
-    lines += [f"{name} is left out: {reason}" for name, reason in found.left_out.items()]
-    for one in paired_tests(rows):
-        gap = f"{one['better']} is {one['points']:.1f} points above {one['than']}"
-        lines.append(f"{gap} (paired t test, Holm: p = {one['p_holm']:.2g})")
-    return "\n".join(lines)
+    page = template("compare.md", __package__)
+    return page.render(**vars(found), tests=paired_tests(found.rows), inf=math.inf).removesuffix("\n")
 
 
 def write(found: MethodsCompared, folder: Path) -> None:
