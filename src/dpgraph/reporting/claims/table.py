@@ -15,7 +15,7 @@ from dpgraph.config.suite import COMPUTE, SuiteTask
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
 from dpgraph.planning.fairness import unequal
-from dpgraph.planning.plan import Plan
+from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.claims.comparing import DataSet, Known, PaperResults
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.data_sets import Coverage, data_sets_of
@@ -209,15 +209,15 @@ def _compared(
 
 def is_own(suite: PaperResults, test: SimpleTest, task_id: str) -> bool:
     """Return whether all that a test compares on a task is named as the paper's own."""
-    own = suite.plan.experiments[suite.paper].own
-    wanted = {(suite.full_name(name), method) for name, methods in uses(test) for method in methods}
-    cells = [
-        entry.cell
-        for artefact in {artefact for artefact, _ in wanted}
-        for entry in suite.plan.entries_of(artefact)
-        if entry.task_id == task_id and (artefact, entry.method_id) in wanted
-    ]
-    return own is not None and bool(cells) and all(own.covers(cell) for cell in cells)
+    own, entries = suite.plan.experiments[suite.paper].own, _entries(suite, test, task_id)
+    return own is not None and bool(entries) and all(own.covers(entry.cell) for entry in entries)
+
+
+def _entries(suite: PaperResults, test: SimpleTest, task_id: str) -> list[Entry]:
+    """Return the entries of all that a test compares on a task."""
+    used = {(suite.full_name(name), method) for name, methods in uses(test) for method in methods}
+    entries = (entry for entry in suite.plan.entries if entry.task_id == task_id)
+    return [entry for entry in entries if (entry.artefact, entry.method_id) in used]
 
 
 def _between_tasks(
@@ -247,18 +247,13 @@ def _between_tasks(
 
 def _has_all(suite: PaperResults, test: SimpleTest, task_id: str) -> bool:
     """Return whether the suite has every method of the test on this task."""
-    places = {(entry.artefact, entry.method_id) for entry in suite.plan.entries if entry.task_id == task_id}
+    places = {(entry.artefact, entry.method_id) for entry in _entries(suite, test, task_id)}
     return all((suite.full_name(name), method) in places for name, methods in uses(test) for method in methods)
 
 
 def _cannot_run(suite: PaperResults, test: SimpleTest, task_id: str) -> bool:
     """Return whether the suite leaves a place of the test on this task out for another reason than compute."""
-    used = {(suite.full_name(name), method) for name, methods in uses(test) for method in methods}
-    return any(
-        entry.not_run not in (None, COMPUTE) and (entry.artefact, entry.method_id) in used
-        for entry in suite.plan.entries
-        if entry.task_id == task_id
-    )
+    return any(entry.not_run not in (None, COMPUTE) for entry in _entries(suite, test, task_id))
 
 
 def _known(suite: PaperResults, name: str, task_id: str, test: SimpleTest) -> Known:
