@@ -84,8 +84,8 @@ def observe(prepared: Sequence[PreparedStep], kind: Kind, settings: Settings) ->
     if isinstance(first, PreparedLots):
         return [_lots(one, settings, undo) for one in prepared if isinstance(one, PreparedLots)]
     if isinstance(first, PreparedParts):
-        return _parts([one for one in prepared if isinstance(one, PreparedParts)], kind, settings, undo)
-    return _rows([one for one in prepared if isinstance(one, PreparedRows)], settings, undo)
+        return [_parts(one, kind, settings, undo) for one in prepared if isinstance(one, PreparedParts)]
+    return [_rows(one, settings, undo) for one in prepared if isinstance(one, PreparedRows)]
 
 
 def _sgd(parameters: Sequence[torch.nn.Parameter], settings: Settings) -> torch.optim.Optimizer:
@@ -175,41 +175,24 @@ def open_first_unit(network: KipfNetwork) -> None:
     w2[0, 0], w2[0, 1] = SLOPE, -SLOPE
 
 
-def _parts(prepared: list[PreparedParts], kind: Kind, settings: Settings, undo: float) -> list[Seen]:
-    signs = _signs(prepared[0].data.graph)
-    seen = []
-    for one in prepared:
-        sums = _part_sums(one, settings) * undo  # (T, F, H)
-        seen.append(_of_directions(sums[:, :, 0] * signs, sums[:, :, 1:].reshape(len(sums), -1), kind.each_node))
-    return seen
-
-
-def _part_sums(prepared: PreparedParts, settings: Settings) -> np.ndarray:
-    """Return the (T, F, H) moves of the first layer, at parameters that are the same in each step."""
+def _parts(prepared: PreparedParts, kind: Kind, settings: Settings, undo: float) -> Seen:
     graph = prepared.data.graph
     network = KipfNetwork(graph.num_features, UNITS, 2, torch_generator("audits", "probe"), CPU)
     source, privatizer = source_of(prepared, GraphBlocks(graph, CPU)), privatizer_of(prepared, network)
     step = KipfStep(network, _sgd([network.theta], settings), source, privatizer=privatizer)
     first = network.layers(network.theta.data)[0]
-    return _moved(first, settings.steps, lambda: open_first_unit(network), step)
+    sums = _moved(first, settings.steps, lambda: open_first_unit(network), step) * undo  # (T, F, H)
+    return _of_directions(sums[:, :, 0] * _signs(graph), sums[:, :, 1:].reshape(len(sums), -1), kind.each_node)
 
 
-def _rows(prepared: list[PreparedRows], settings: Settings, undo: float) -> list[Seen]:
-    return [_rows_seen(one, _row_sums(one, settings) * undo) for one in prepared]
-
-
-def _row_sums(prepared: PreparedRows, settings: Settings) -> np.ndarray:
-    """Return the (T, H, F) moves of the first layer, at parameters that are the same in each step."""
+def _rows(prepared: PreparedRows, settings: Settings, undo: float) -> Seen:
+    """Read steps on rows: a root's own record has most of the weight, so its own coordinate shows if it was drawn."""
     model = Model(architecture="mlp", hops=0, width=UNITS)
     network = Network(model, prepared.data.graph.num_features, 2, torch_generator("audits", "probe"))
     trained = RowNetwork(network, model.activation)
     step = prepared.closed(trained, _sgd([trained.theta], settings))
     parts = trained.parts(trained.theta.data)
-    return _moved(parts[0], settings.steps, lambda: flat(parts), step)
-
-
-def _rows_seen(prepared: PreparedRows, sums: np.ndarray) -> Seen:
-    """Read steps on rows: a root's own record has most of the weight, so its own coordinate shows if it was drawn."""
+    sums = _moved(parts[0], settings.steps, lambda: flat(parts), step) * undo  # (T, H, F)
     roots, weights = prepared.rows.roots, np.asarray(prepared.weights.todense())
     signs = _signs(prepared.data.graph)[roots]
     directions = signs[:, None] * weights / np.linalg.norm(weights, axis=1, keepdims=True)
