@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
@@ -137,16 +137,12 @@ def _optimised() -> Iterator[list[torch.nn.Parameter]]:
         yield parameters_held
 
 
-@dataclass(frozen=True)
-class InputsRead:
-    """The changes that moved the parameters of one kind, and how many were tried."""
+def read_by(kind: Kind, trials: int) -> tuple[list[str], int]:
+    """Run one kind on `trials` graphs, each with every change of unread inputs.
 
-    moved: tuple[str, ...]
-    tried: int
-
-
-def read_by(kind: Kind, trials: int) -> InputsRead:
-    """Run one kind on `trials` graphs, each with every change of unread inputs."""
+    Returns:
+        The changes that moved its parameters, and how many were tried.
+    """
     moved: list[str] = []
     tried = 0
     for index in range(trials):
@@ -158,7 +154,7 @@ def read_by(kind: Kind, trials: int) -> InputsRead:
             after = parameters_of(kind, change(graph, numpy_generator("audits", name, index)), index)
             tried += 1
             moved += [] if all(map(np.array_equal, before, after)) else [name]
-    return InputsRead(tuple(dict.fromkeys(moved)), tried)
+    return list(dict.fromkeys(moved)), tried
 
 
 def self_terms(trials: int) -> AuditResult:
@@ -167,9 +163,9 @@ def self_terms(trials: int) -> AuditResult:
     In every other graph training nodes have no edge to others.
     """
     read = of_each(lambda kind: read_by(kind, max(2, trials // 2)))  # at least one graph of each sort
-    moved = {name: one.moved for name, one in read.items() if one.moved}
+    moved = {name: changes for name, (changes, _) in read.items() if changes}
     shown = "; ".join(f"{name} reads {', '.join(what)}" for name, what in moved.items())
-    tried = sum(one.tried for one in read.values())
+    tried = sum(count for _, count in read.values())
     return AuditResult(
         audit="self-terms", title="parameters when unread inputs change",
         passed=not moved, trials=trials,
