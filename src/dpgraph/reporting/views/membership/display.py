@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -99,12 +98,8 @@ MARKS = 20  # points of a curve between two marks
 HEIGHT = 2.5  # inches
 
 
-@dataclass(frozen=True)
-class Panel:
-    """Attacks by one score on the runs of a task at one target epsilon, and on those without privacy."""
-
-    title: str
-    attacks: list[Attack]
+# a title, and attacks by one score on the runs of a task at one target epsilon, and on those without privacy
+Panel = tuple[str, list[Attack]]
 
 
 def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
@@ -119,16 +114,16 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     handles: dict[str, Artist] = {
         words.label(one.entry.method.label): marks.sample(looks[one.entry.method_id]) for one in made
     }
-    for one in (one for panel in chosen for one in _visible(panel.attacks)):
+    for one in (one for _, drawn in chosen for one in _visible(drawn)):
         colour, name = looks[one.entry.method_id].colour, words.label(f"excluded for {one.entry.method.label}")
         handles[name] = Patch(facecolor=colour, alpha=SHADE, linewidth=0)
     handles["guessing"] = Line2D([], [], **GUESSING)
     figure, grid, _ = canvas.panelled(
-        [panel.title for panel in chosen], handles, plan.suite.demonstration,
+        [title for title, _ in chosen], handles, plan.suite.demonstration,
         "false positive rate", "true positive rate", height=HEIGHT,
     )  # fmt: skip
-    for axes, panel in zip(grid, chosen):
-        _panel(axes, panel.attacks, looks)
+    for axes, (_, drawn) in zip(grid, chosen):
+        _panel(axes, drawn, looks)
     return Drawn(
         figure, membership_attacks.membership_points(made), [*_caption(made, chosen), *splits.fixed(plan, artefact_id)]
     )
@@ -140,7 +135,7 @@ GUESSING: dict[str, Any] = {"color": canvas.GREY, "linestyle": (0, (1, 1.5)), "l
 
 def _chosen(made: list[Attack]) -> list[Panel]:
     """Return the panels with results; with one target, titles do not name it."""
-    panels = []
+    panels: list[Panel] = []
     for task in dict.fromkeys(one.entry.task_id for one in made):
         of_task = [one for one in made if one.entry.task_id == task]
         targets = sorted({one.entry.target_epsilon for one in of_task if one.entry.target_epsilon is not None})
@@ -150,7 +145,7 @@ def _chosen(made: list[Attack]) -> list[Panel]:
                 own = [one for one in measured if one.score == score]
                 at = f", ε\xa0=\xa0{significant(target)}" if target is not None and len(targets) > 1 else ""
                 if any(one.entry.target_epsilon == target for one in own):
-                    panels.append(Panel(f"{own[0].entry.suite_task.label}{at}: {name}", own))
+                    panels.append((f"{own[0].entry.suite_task.label}{at}: {name}", own))
     return panels
 
 
@@ -162,7 +157,7 @@ def _caption(made: list[Attack], chosen: list[Panel]) -> list[str]:
         f"Mean TPR{over} at fixed FPR, from the FPR of {FEWEST} others of a seed on: below it a few records decide.",
         WHAT, *words.methods_budgets(rows), *_elsewhere(chosen), *protection.caption(rows),
     ]  # fmt: skip
-    limits = dict.fromkeys(_limit(one) for panel in chosen for one in _visible(panel.attacks))
+    limits = dict.fromkeys(_limit(one) for _, drawn in chosen for one in _visible(drawn))
     if limits:
         shaded = f"Shaded in a method’s colour: what its own proved ε (node-null) excludes: {'; '.join(limits)}. "
         lines += [f"{shaded}It binds no other method; larger ε allow all that is drawn.", BOUND]
@@ -178,7 +173,7 @@ def _caption(made: list[Attack], chosen: list[Panel]) -> list[str]:
 
 def _elsewhere(chosen: list[Panel]) -> list[str]:
     """Return sentences on private methods that have results at some targets only."""
-    runs = (one.entry for panel in chosen for one in panel.attacks)
+    runs = (one.entry for _, drawn in chosen for one in drawn)
     pairs = dict.fromkeys((run.method.label, run.target_epsilon) for run in runs if run.target_epsilon is not None)
     most = max(Counter(label for label, _ in pairs).values(), default=0)
     where = {label: [significant(at) for name, at in pairs if name == label] for label, _ in pairs}
