@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterable
 from functools import cache
 from html import escape
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
@@ -161,12 +162,17 @@ def page(suite: Suite, title: str, body: str, lead: str = "") -> str:
     return template("page.html").render(title=title, body=body, lead=lead or suite.title, note=note)
 
 
+# marks of templates in LaTeX, which is full of braces
+IN_LATEX: dict[str, Any] = {"block_start_string": "<%", "block_end_string": "%>", "variable_start_string": "<<",
+                            "variable_end_string": ">>"}  # fmt: skip
+
+
 @cache
 def template(name: str, package: str = "dpgraph.reporting") -> Template:
     """Return a template of a package; its filters escape plain text. `cell`: in a table of Markdown with markup."""
     environment = Environment(
         loader=PackageLoader(package, ""), undefined=StrictUndefined, trim_blocks=True,
-        keep_trailing_newline=True,
+        keep_trailing_newline=True, **(IN_LATEX if name.endswith(".tex") else {}),
     )  # fmt: skip
     environment.filters |= {"text": escape, "markdown": markdown}
     environment.filters["cell"] = lambda text: " ".join(text.split()).replace("|", "\\|")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dpgraph.reporting.display import NOT_IN_PAPER, RowGroup, Table, Text
-from dpgraph.reporting.formats import DASH, latex
+from dpgraph.reporting.formats import DASH, latex, template
 
 PREAMBLE = (
     r"\usepackage{array,booktabs,adjustbox,siunitx}",
@@ -35,7 +35,7 @@ def as_latex(table: Table, caption: str, label: str) -> str:
     table = _narrowed(table)
     parts = list(_parts(table))
     floats = [_float(table, blocks, caption, label, number, len(parts)) for number, blocks in enumerate(parts, 1)]
-    return "\n".join([*(f"% {line}" for line in PREAMBLE), *floats]) + "\n"
+    return "".join([*(f"% {line}\n" for line in PREAMBLE), *floats])
 
 
 def _narrowed(table: Table) -> Table:
@@ -86,37 +86,19 @@ def _height(row: Sequence[Text]) -> int:
 
 
 def _float(table: Table, blocks: Sequence[RowGroup], caption: str, label: str, number: int, of: int) -> str:
-    last = number == of
     more = "" if of == 1 else f" Part {number} of {of}."
-    width = len(table.columns)
     shown = [row for block in table.blocks for row in block.rows]  # all parts have the same columns
-    kinds = [_kind([row[place] for row in shown], place < table.text_columns) for place in range(width)]
-    lines = [
-        "\\begin{table*}[htbp]",
-        "\\centering",
-        "\\footnotesize",
-        "\\setlength{\\tabcolsep}{3pt}",
-        f"\\caption{{{latex(caption + more)}}}",
-        f"\\label{{tab:{label}{'' if number == 1 else f'-{number}'}}}",
-        "\\begin{adjustbox}{max width=\\textwidth}",
-        f"\\begin{{tabular}}{{@{{}}{''.join(kinds)}@{{}}}}",
-        "\\toprule",
-        *_spans(table),
-        " & ".join(_head(name, kind) for name, kind in zip(table.columns, kinds, strict=True)) + " \\\\",
-    ]
-    for block in blocks:
-        lines.append("\\midrule")
-        if block.title:
-            lines.append(f"\\multicolumn{{{width}}}{{@{{}}l}}{{\\itshape {latex(block.title)}}} \\\\")
-        lines += [
-            " & ".join(_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True)) + " \\\\" for row in block.rows
-        ]
-    lines += ["\\bottomrule", "\\end{tabular}", "\\end{adjustbox}"]
-    below = _notes(table, blocks) + (list(table.brief or []) if last else [])
-    if below:
-        lines += ["\\par\\smallskip", "\\begin{minipage}{\\textwidth}", "\\scriptsize"]
-        lines += [" \\par\n".join(text if text.startswith("\\") else latex(text) for text in below), "\\end{minipage}"]
-    return "\n".join([*lines, "\\end{table*}"])
+    kinds = [_kind([row[at] for row in shown], at < table.text_columns) for at in range(len(table.columns))]
+    below = _notes(table, blocks) + (list(table.brief or []) if number == of else [])
+    return template("table.tex").render(
+        caption=latex(caption + more),
+        label=label if number == 1 else f"{label}-{number}",
+        kinds=kinds,
+        spans=_spans(table),
+        heads=[_head(name, kind) for name, kind in zip(table.columns, kinds, strict=True)],
+        blocks=[(latex(block.title), [_cells(row, kinds) for row in block.rows]) for block in blocks],
+        notes=[text if text.startswith("\\") else latex(text) for text in below],
+    )
 
 
 def _notes(table: Table, blocks: Sequence[RowGroup]) -> list[str]:
@@ -192,6 +174,10 @@ def spans(table: Table) -> list[tuple[str, int]]:
         return []
     parts = [(name, len(list(part))) for name, part in itertools.groupby(table.spans)]
     return [one for name, width in parts for one in ([(name, width)] if name else [("", 1)] * width)]
+
+
+def _cells(row: Sequence[Text], kinds: Sequence[str]) -> list[str]:
+    return [_cell(cell, kind) for cell, kind in zip(row, kinds, strict=True)]
 
 
 def _cell(cell: Text, kind: str) -> str:
