@@ -14,6 +14,7 @@ from dpgraph.audits.probes import STRENGTH
 from dpgraph.audits.result import Audit, AuditResult, largest
 from dpgraph.config.cell import Model
 from dpgraph.core.randomness import numpy_generator, torch_generator
+from dpgraph.data.adjacency import keep_entries
 from dpgraph.data.graph import Graph
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.edge_lists import EdgeLists, full_edge_lists, stable_edge_lists
@@ -167,7 +168,7 @@ def sensitivity(trials: int) -> AuditResult:
         x[node] *= 1000
         sides = (graph, without_list(graph, node))
         before, after = (stable_edge_lists(side, side.train_nodes, degree, cap, index) for side in sides)
-        without = _drop(after, node)
+        without = EdgeLists(*keep_entries(after.ptr, after.idx, after.idx != node))  # a null node brings no message
         roots = np.setdiff1d(graph.train_nodes, [node])
         gap = _sum(network, before, graph.train_nodes, x, y) - _sum(network, without, roots, x, y)
         changed = changed_roots(before, after, node, 1)
@@ -177,14 +178,6 @@ def sensitivity(trials: int) -> AuditResult:
         claim="at most (2 c - 1) C for c <= R changed roots, K C for K tuples that leave",
         finding=f"at most {worst:.3g} of it", trials=trials,
     )  # fmt: skip
-
-
-def _drop(lists_: EdgeLists, node: int) -> EdgeLists:
-    """Drop pointers to a null node, which bring no message."""
-    kept = lists_.idx != node
-    owners = np.repeat(np.arange(lists_.num_nodes), np.diff(lists_.ptr))[kept]
-    counts = np.bincount(owners, minlength=lists_.num_nodes)
-    return EdgeLists(np.concatenate([[0], np.cumsum(counts)]), lists_.idx[kept])
 
 
 AUDITS = {"lists": Audit(lists, 5), "sensitivity": Audit(sensitivity, 60, quick=20)}
