@@ -60,14 +60,10 @@ def _observed(kind: cases.Kind, settings: cases.Settings, size: int, seeds: tupl
     return observe(cases.prepared_steps(kind, settings, probe_graph(kind, size), seeds), kind, settings)
 
 
-def expected_std(kind: cases.Kind, size: int, height: float) -> float:
-    """Return the noise std on the sum. Where clip norms are percentiles, the unit is the one that was found."""
-    unit = height if kind.percentiles else cases.CLIP_NORM
-    return unit * cases.multiplier(kind, SETTINGS, size) * cases.std_over_multiplier(kind, SETTINGS, size)
-
-
 def _facts(kind: cases.Kind, size: int, seen: Seen, others: Mapping[str, Seen]) -> Iterator[Fact]:
-    std = expected_std(kind, size, float(seen.heights[0].mean()))
+    # where clip norms are percentiles, the unit is the one that was found
+    unit = float(seen.heights[0].mean()) if kind.percentiles else cases.CLIP_NORM
+    std = unit * cases.multiplier(kind, SETTINGS, size) * cases.std_over_multiplier(kind, SETTINGS, size)
     yield from _noise(seen.noise / std, "noise")
     for name, other in others.items():
         yield Fact(f"noise of two {name}", _correlation(seen.noise, other.noise))

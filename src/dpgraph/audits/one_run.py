@@ -129,7 +129,8 @@ def attack(name: str, size: int) -> dict[str, CanaryRun]:
     Where they vote, the buckets alone are scored as well: half of their noise would be a smaller part of the whole.
     """
     kind, settings, present = KINDS[name], RUNS[name], coins(size, name)
-    graph = canary_graph(size, buckets_of_a_vote(kind, settings) - 1)
+    # m of votes: how many buckets a vote of full norm goes to
+    graph = canary_graph(size, getattr(mechanism_of(kind, settings, 10), "degree_floor", 1) - 1)
     step = prepared_step(PreparedTrees, kind, settings, null_records(graph, np.flatnonzero(~present)))
     scores = _trained(step, settings, size, graph.num_classes)
     whole = cache(partial(claim_of, kind, settings))
@@ -141,11 +142,6 @@ def attack(name: str, size: int) -> dict[str, CanaryRun]:
     mu = _votes_mu(settings)
     alone = cache(lambda share: theory.gaussian_delta(share * mu, EPSILONS))
     return {name: CanaryRun(scores + read, present, whole), f"{name}, buckets": CanaryRun(read, present, alone)}
-
-
-def buckets_of_a_vote(kind: Kind, settings: Settings) -> int:
-    """Return m of votes: how many buckets a vote of full norm goes to."""
-    return getattr(mechanism_of(kind, settings, 10), "degree_floor", 1)
 
 
 def _trained(prepared: PreparedTrees, settings: Settings, size: int, width: int) -> np.ndarray:
