@@ -136,7 +136,6 @@ def card(
     what: BudgetedRun,
     numbers: PublicNumbers,
     *,
-    kind: str,
     scope: str,
     secret: bool,
     command: str,
@@ -172,7 +171,7 @@ def card(
     return {
         "status": status_of(secret, curve.advantage),
         "mechanism": what.mechanism.model_dump(mode="json"),
-        "method": kind,
+        "method": what.kind,
         "relation": str(relation),
         "relation_in_words": relation.meaning,
         "scope": str(covered),

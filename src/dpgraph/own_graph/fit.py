@@ -15,6 +15,7 @@ import numpy as np
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.files import check_out, make_private, write_rows
+from dpgraph.data.adjacency import statistics
 from dpgraph.data.records import TRAIN
 from dpgraph.families.votes.mechanism import READERS
 from dpgraph.families.votes.removed_mechanism import CappedVotes
@@ -222,7 +223,7 @@ def fit(
             say(text)
     trained = train(own, what, seed)
     secret = trained.secret
-    stated = cards.card(own, what, numbers, kind=what.kind, scope=scope, secret=secret, command=command, audits=audits)
+    stated = cards.card(own, what, numbers, scope=scope, secret=secret, command=command, audits=audits)
     model = model_of(own, trained, what.kind)
     rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone
@@ -331,8 +332,6 @@ def private_checks(own: OwnGraph, rows: np.ndarray) -> dict[str, Any]:
     """Return statistics of private data, for the curator alone."""
     graph = own.graph()
     degrees = np.diff(graph.out_ptr)
-    ends = np.repeat(np.arange(len(degrees)), degrees), np.asarray(graph.out_idx)
-    both = (own.labels[ends[0]] >= 0) & (own.labels[ends[1]] >= 0)
     held = (own.labels >= 0) & (own.roles != TRAIN)
     right = rows.argmax(axis=1) == own.labels
     bounds = [0, 1, 2, 4, 8, 16, 32, 64, 128, 1 << 62]
@@ -340,7 +339,7 @@ def private_checks(own: OwnGraph, rows: np.ndarray) -> dict[str, Any]:
         "held_out_labels": int(held.sum()),
         "accuracy_on_held_out": float(right[held].mean()) if held.any() else None,
         "share_of_largest_class": float(np.bincount(own.labels[held]).max() / held.sum()) if held.any() else None,
-        "homophily": float((own.labels[ends[0]] == own.labels[ends[1]])[both].mean()) if both.any() else None,
+        "homophily": statistics(graph)["homophily"],
         "degrees_from": bounds[:-1],
         "degree_histogram": np.histogram(degrees, bounds)[0].tolist(),
         "self_loops_left_out": int((own.source == own.target).sum()),
