@@ -46,9 +46,9 @@ def marked(style: Look, size: float = SIZE) -> dict[str, Any]:
     return {"marker": style.marker, "markersize": size * LARGER.get(style.marker, 1.0), **edge}
 
 
-def sample(style: Look, marks: bool = True, line: bool = True) -> Line2D:
+def sample(style: Look, line: bool = True) -> Line2D:
     """Return a line of a legend, or its mark alone."""
-    shape = {**(marked(style) if marks else {"marker": ""}), "linestyle": style.line if line else ""}
+    shape = {**marked(style), "linestyle": style.line if line else ""}
     return Line2D([], [], color=style.colour, **shape)
 
 
