@@ -97,8 +97,7 @@ def gaps_of(kind: Kind) -> dict[str, str]:
     mechanism = type(opened)(**{**dict(opened), "delta": DELTA})
     stated, expected = mechanism.rigorous(), own_epsilon(kind)
     gaps: dict[str, str] = {}
-    unproved = stated.epsilon is None or expected is None
-    if unproved and not (stated.epsilon is None and expected is None):
+    if (stated.epsilon is None) != (expected is None):
         gaps["epsilon"] = f"{stated.epsilon}, {expected}"
     elif stated.epsilon is not None and expected is not None:
         low, high = (1 - BELOW) * expected, (1 + ABOVE) * expected + 1e-9

@@ -154,29 +154,28 @@ def release_facts(kind: cases.Kind) -> Iterator[Fact]:
         prepared = cases.prepared_step(PreparedRows, kind, settings, graph)
         return np.asarray(prepared.weights.todense()), prepared.rows.roots
 
+    def noise_of_rows(clip: float, **changed: Any) -> np.ndarray:
+        """Return the noise in rows of which all entries are kept; own entries are C1, all others 0."""
+        weights, roots = rows(top_k=size, clip=clip, **changed)
+        weights[np.arange(len(roots)), roots] -= clip
+        return weights
+
     if kind.variant == "rigorous" and kind.release != "identity":
         weights, roots = rows(column_cap=2)
         own = weights[np.arange(len(roots)), roots] != 0
         named = (weights != 0).sum(axis=0) - np.bincount(roots[own], minlength=size)
         yield Fact("column cap", np.inf if named.max() > 2 else 0.0)
     if kind.release == "gaussian":
-        # all entries are kept, so the whole noisy matrix is seen; own entries are C1, all others 0
         clip, noise = 1e-3, 2.0
-        seen = []
-        for step in (SETTINGS, SLOWER):
-            weights, roots = rows(top_k=size, clip=clip, release_noise=noise, learning_rate=step.learning_rate)
-            exact = np.zeros_like(weights)
-            exact[np.arange(len(roots)), roots] = clip
-            seen.append((weights - exact) / (noise * clip))
+        rates = (step.learning_rate for step in (SETTINGS, SLOWER))
+        seen = [noise_of_rows(clip, release_noise=noise, learning_rate=rate) / (noise * clip) for rate in rates]
         yield from _noise(seen[0], "rows")
         yield Fact("rows of two cells of two learning rates", _correlation(*seen))
     if kind.release == "exponential-values":
         clip, epsilon = 1e-6, 2.0  # so small that no column is scaled to norm 1
-        weights, roots = rows(top_k=size, clip=clip, release_noise=1e-3, values_epsilon=epsilon)
-        exact = np.zeros_like(weights)
-        exact[np.arange(len(roots)), roots] = clip
         scale = math.sqrt(2) * size * clip / epsilon
-        yield from _noise((weights - exact) / scale, "values", kurtosis=6.0)
+        values = noise_of_rows(clip, release_noise=1e-3, values_epsilon=epsilon)
+        yield from _noise(values / scale, "values", kurtosis=6.0)
     if kind.release in ("exponential", "exponential-values"):
         epsilon = math.log(size - 1)  # at which a root's own column, the only one that counts, wins half of the time
         weights, roots = rows(top_k=1, clip=1e-3, release_noise=epsilon, values_epsilon=1.0)
