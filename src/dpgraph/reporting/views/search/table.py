@@ -4,7 +4,6 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any
 
 import pandas as pd
@@ -62,8 +61,11 @@ def search_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
     search = search_of(plan, artefact_id)
     known = Results.of(results)
     metric = plan.artefacts[artefact_id].metric
+    by_key: dict[SearchKey, list[Entry]] = {}
+    for entry in plan.entries_of(artefact_id):
+        by_key.setdefault(_key(entry), []).append(entry)
     rows = []
-    for _, entries in groupby(_ordered(plan, artefact_id), key=_key):
+    for entries in by_key.values():
         trials = [Trial(entry, known.outcome(entry, search.metric)) for entry in entries]
         kinds = dict.fromkeys(trial.kind for trial in trials if trial.complete)
         for kind in kinds:
@@ -107,15 +109,6 @@ def search_of(plan: Plan, artefact_id: str) -> Search:
 
 def _key(entry: Entry) -> SearchKey:
     return entry.method_id, entry.task_id, math.inf if entry.target_epsilon is None else entry.target_epsilon
-
-
-def _ordered(plan: Plan, artefact_id: str) -> list[Entry]:
-    """Return the entries grouped by key, keys and trials in the plan's order."""
-    entries = plan.entries_of(artefact_id)
-    first: dict[SearchKey, int] = {}
-    for position, entry in enumerate(entries):
-        first.setdefault(_key(entry), position)
-    return sorted(entries, key=lambda entry: first[_key(entry)])
 
 
 def _row(trial: Trial, rank: int | None, trials: int) -> dict[str, Any]:
