@@ -135,8 +135,7 @@ def _told(annotation: Any) -> str:
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:
-    models = [one for one in _options(annotation) if isinstance(one, type) and issubclass(one, BaseModel)]
-    return models[0] if models else None
+    return next((one for one in _options(annotation) if isinstance(one, type) and issubclass(one, BaseModel)), None)
 
 
 def _numeric(annotation: Any) -> bool:
