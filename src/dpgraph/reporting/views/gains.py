@@ -34,7 +34,8 @@ def gain_points(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> p
     for entry in entries:
         outcome, own = known.outcome(entry, artefact.metric), entry.method_id == artefact.reference
         row: dict[str, Any] = described(entry, outcome) | {"source": "ours"}
-        row |= _place(graph_facts(results, entry.cell.task))
+        facts = graph_facts(results, entry.cell.task)
+        row |= {name: facts.get(name, math.nan) for name in ("mean_degree", "homophily")}
         if not own:
             over = references.get((entry.task_id, entry.target_epsilon)) or references.get((entry.task_id, None))
             row |= _gain(outcome, MISSING if over is None else known.outcome(over, artefact.metric))
@@ -57,10 +58,6 @@ def _gain(outcome: EntryResult, reference: EntryResult) -> dict[str, Any]:
     return {"n": found.n, "mean": found.mean, "ci_low": found.low, "ci_high": found.high}
 
 
-def _place(facts: dict[str, Any]) -> dict[str, float]:
-    return {name: facts.get(name, math.nan) for name in ("mean_degree", "homophily")}
-
-
 # by the sign that the whole interval has
 LOOKS = {1: Look(BLUE, "o", "-"), -1: Look(VERMILION, "v", "-"), 0: Look(GREY, "s", "-")}
 TEXTS = {1: "more accurate", -1: "less accurate", 0: "no significant difference"}
@@ -75,7 +72,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     points = gain_points(plan, artefact_id, results)
     artefact = plan.artefacts[artefact_id]
     own = points[points["method"] != artefact.reference]
-    by_panel = own[_drawn(own)].groupby(["label", "epsilon_target"], sort=False, dropna=False)
+    placed = own["mean"].notna() & own["mean_degree"].gt(0) & own["homophily"].notna()
+    by_panel = own[placed].groupby(["label", "epsilon_target"], sort=False, dropna=False)
     shown = {_title(own, *panel): rows for panel, rows in by_panel}
     empty = [title for one in zip(own["label"], own["epsilon_target"]) if (title := _title(own, *one)) not in shown]
     signs = {sign for rows in shown.values() for sign in _signs(rows)}
@@ -86,10 +84,6 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     for axes, rows in zip(grid, shown.values()):
         _panel(axes, rows)
     return Drawn(figure, points, _caption(plan, artefact_id, points, empty))
-
-
-def _drawn(rows: pd.DataFrame) -> pd.Series:
-    return rows["mean"].notna() & rows["mean_degree"].gt(0) & rows["homophily"].notna()
 
 
 def _title(own: pd.DataFrame, label: str, target: float) -> str:

@@ -157,7 +157,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     target = points.groupby(["task", "method"])["epsilon_target"]
     points = points.assign(place=target.rank(method="dense", ascending=False))
     tasks = plan.tasks_of(artefact_id)
-    panels = [(task, place) for task in tasks for place in _places(points[points["task"] == task])]
+    places = {task: points.loc[points["task"] == task, "place"].dropna().unique() for task in tasks}
+    panels = [(task, place) for task, known in places.items() for place in sorted(known) or [1.0]]
     handles = marks.method_handles(points, looks, line=False)
     names = [ORDINALS[min(int(place), len(ORDINALS)) - 1] for _, place in panels]
     titles = [f"{tasks[task][0].label}, {name} ε of each method" for (task, _), name in zip(panels, names)]
@@ -175,7 +176,3 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     means = points[points["class_id"] == MEAN]
     about = words.described(means, MEANING[0], *splits.fixed(plan, artefact_id))
     return Drawn(figure, points.drop(columns="place"), about)
-
-
-def _places(points: pd.DataFrame) -> list[float]:
-    return sorted(points["place"].dropna().unique()) or [1.0]

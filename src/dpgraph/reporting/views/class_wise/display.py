@@ -70,7 +70,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     A private method is shown at its largest target epsilon. The last place is the accuracy over all test nodes.
     """
     points = class_wise_points(plan, artefact_id, results, class_counts(plan, artefact_id, results))
-    shown = points[points["epsilon_target"].isna() | (points["epsilon_target"] == _largest(points))]
+    largest = points.groupby(["task", "method"])["epsilon_target"].transform("max")
+    shown = points[points["epsilon_target"].isna() | (points["epsilon_target"] == largest)]
     known = shown.groupby("task", sort=False)["mean"].transform(lambda means: means.notna().any()).astype(bool)
     labels = dict(shown.loc[known, ["task", "task_label"]].drop_duplicates().itertuples(index=False))
     looks = looks_of_methods(plan.entries_of(artefact_id))
@@ -86,10 +87,6 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     about = ["all: accuracy over all test nodes.", *splits.fixed(plan, artefact_id)]
     about += words.not_drawn(shown.loc[~known, "task_label"])
     return Drawn(figure, points, words.described(shown.assign(source="ours"), *about))
-
-
-def _largest(points: pd.DataFrame) -> pd.Series:
-    return points.groupby(["task", "method"])["epsilon_target"].transform("max")
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], width: float, size: float) -> None:
