@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, logsumexp, ndtr
 from scipy.stats import binom, hypergeom
 
@@ -101,8 +100,12 @@ def gaussian_delta(mu: float, epsilons: np.ndarray) -> np.ndarray:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Return epsilon of a Gaussian mechanism of this mu."""
-    return float(brentq(lambda one: gaussian_delta(mu, np.array([one]))[0] - delta, 0.0, 1.0 + mu * (mu + 10)))
+    """Return epsilon of a Gaussian mechanism of this mu, by bisection."""
+    low, high = 0.0, 1.0 + mu * (mu + 10)
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(mu, np.array([middle]))[0] > delta else (low, middle)
+    return high
 
 
 def epsilon_of_renyi(divergence: np.ndarray, orders: np.ndarray, delta: float) -> float:
@@ -190,7 +193,10 @@ class _LossLaw:
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon at which delta is at most `delta`."""
+        low, high = 0.0, float(self.first + GRID * len(self.mass))
         if self.delta(np.array([0.0]))[0] <= delta:
             return 0.0
-        largest = self.first + GRID * len(self.mass)
-        return float(brentq(lambda one: self.delta(np.array([one]))[0] - delta, 0.0, largest))
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.delta(np.array([middle]))[0] > delta else (low, middle)
+        return high
