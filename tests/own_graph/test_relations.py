@@ -90,7 +90,8 @@ def test_noise_under_node_remove_is_what_was_accounted_for_and_a_little_more(mon
     votes = ((600, 4), found.votes_ratio * found.noise_multiplier * norm)
     wanted = [((3,), found.mean_ratio * found.noise_multiplier), *steps, *hubs, ((600,), found.degrees_noise), votes]
     assert [shape for shape, _, _ in drawn] == [shape for shape, _ in wanted]
-    assert np.allclose([std for _, std, _ in drawn], [std * (1 + 2**-10) for _, std in wanted], rtol=1e-6)
+    raised = [std if shape == (600,) else std * (1 + 2**-10) for shape, std in wanted]  # counts need no more
+    assert np.allclose([std for _, std, _ in drawn], raised, rtol=1e-6)
     assert all(math.log2(grid) % 1 == 0 and grid <= std * 2.0**-20 for _, std, grid in drawn)
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -195,11 +196,12 @@ def test_data_that_a_part_names_are_missing_whether_or_not_its_artefact_is(paper
 
 def test_a_claim_without_private_runs_names_its_methods(paper_plan):
     comparisons = Comparisons()
-    places = {entry.cell.method: (entry, None) for entry in paper_plan.entries if entry.cell.privacy is None}
+    one = SimpleNamespace(members=())
+    places = {entry.cell.method: (entry, one) for entry in paper_plan.entries if entry.cell.privacy is None}
     comparisons.use(*places.values())
     assert decide({"": comparisons}, "").mechanism == f"{', '.join(places)}, without privacy"
     private = next(entry for entry in paper_plan.entries if entry.cell.privacy is not None)
-    comparisons.use((private, None))
+    comparisons.use((private, one))
     assert list(comparisons.private) == [(private.artefact, private.cell.slug)]
 
 

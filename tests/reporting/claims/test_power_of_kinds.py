@@ -37,7 +37,12 @@ def places(means: Means, noise: np.ndarray) -> dict[str, Any]:
                 method_id="a",
             ),
             SimpleNamespace(
-                ok=True, quantity=POINT, metric="accuracy/test", printed={}, values=pd.Series(mean + noise[:, column])
+                ok=True,
+                quantity=POINT,
+                metric="accuracy/test",
+                printed={},
+                members=(),
+                values=pd.Series(mean + noise[:, column]),
             ),
         )
         for column, (name, mean) in enumerate(means.items())

@@ -219,7 +219,7 @@ def test_audits_fit_a_page(monkeypatch, tmp_path):
         for e in epsilon
     ]  # fmt: skip
     seen: list[Figure] = []
-    monkeypatch.setattr(audit_figures, "save_all", lambda figure, stem: seen.append(figure) or _png(figure, stem))
+    monkeypatch.setattr(canvas, "save_all", lambda figure, stem: seen.append(figure) or _png(figure, stem))
     audit_figures.write_audit_figure(pd.DataFrame(rows), tmp_path / "audits")
     (figure,) = seen
     assert figure.get_figheight() < 18 / 2.54
