@@ -104,6 +104,13 @@ BUGS = (
         "tests/families/pagerank/test_mechanism.py::test_roots_without_a_row_join_the_batches_and_not_the_release",
     ),
     edit(
+        "the scales of private rows reach the rows alone",
+        "dpgraph.families.pagerank.mechanism:FixedBatchPagerank.affected_roots",
+        "self.num_roots if self.release == 'exact' else self.rows + 1",
+        "self.rows + 1",
+        "tests/families/pagerank/test_appr.py::test_the_scales_of_private_rows_reach_roots_without_a_row[exact]",
+    ),
+    edit(
         "columns are not capped",
         "dpgraph.families.pagerank.prepared:PreparedRows.__init__",
         "weights = cap_columns(weights, mechanism.column_cap, order.generator('column priorities'))",
