@@ -41,25 +41,37 @@ def one_by_one(found, pixels, labels, images, weights):
     return torch.stack(rows)
 
 
+def whole(parts):
+    """The gradients (u, P) that parts stand for."""
+    return torch.cat(
+        [part[0] if len(part) == 1 else torch.einsum("uo,ui->uoi", *part).flatten(1) for part in parts], dim=1
+    )
+
+
+def rows_clipped(rows, clip_norm):
+    return clipped_sum([(rows,)], clip_norm)[0]
+
+
 @pytest.mark.parametrize("kind", ["cnn", "softmax"])
 @pytest.mark.parametrize("most", [1, 4, 1000])
 def test_gradients_are_those_of_automatic_differentiation(kind, most, monkeypatch):
-    monkeypatch.setattr(training, "MOST_IMAGES", most)  # images of a pass
+    monkeypatch.setitem(training.MOST_IMAGES, "cpu", most)  # images of a pass
     found, (pixels, labels) = network(kind), data()
     labels[3] = -1
     random = numpy_generator("tests", "units", "images")
     images = torch.from_numpy(random.integers(0, 20, (4, 7)))
     images[0, 0] = 3
     weights = torch.from_numpy(random.random((4, 7)))
-    gradients = UnitGradients(found).weighted(pixels, labels, images, weights)
-    torch.testing.assert_close(gradients, one_by_one(found, pixels, labels, images, weights))
+    for ids, shares in ((images, weights), (images[:, :1], weights[:, :1])):
+        gradients = whole(UnitGradients(found).weighted(pixels, labels, ids, shares))
+        torch.testing.assert_close(gradients, one_by_one(found, pixels, labels, ids, shares))
 
 
 def test_an_image_without_label_adds_nothing():
     found, (pixels, labels) = network("softmax"), data()
     labels[:] = -1
     alone = UnitGradients(found).weighted(pixels, labels, torch.tensor([[5]]), torch.ones(1, 1))
-    assert (alone == 0).all()
+    assert (whole(alone) == 0).all()
 
 
 def test_a_network_with_other_layers_is_refused():
@@ -69,9 +81,9 @@ def test_a_network_with_other_layers_is_refused():
 
 def test_rows_are_clipped_one_by_one():
     rows = torch.tensor([[3.0, 4.0], [0.3, 0.4], [float("nan"), 1.0], [float("inf"), 0.0], [0.0, 0.0]])
-    found = clipped_sum(rows, 1.0)
+    found = rows_clipped(rows, 1.0)
     torch.testing.assert_close(found, torch.tensor([0.9, 1.2]), rtol=1e-5, atol=0)
-    assert clipped_sum(rows[:1], 1.0).norm() <= 1.0
+    assert rows_clipped(rows[:1], 1.0).norm() <= 1.0
 
 
 class BrainFloats(TorchFunctionMode):
@@ -88,15 +100,49 @@ def test_rounded_operands_are_allowed_for(count, scale, clip_norm):
     """Entries just above the middle of two numbers of bf16 are all rounded up; the first row is within its limit."""
     row = torch.full((1, count), (1 + 2**-8 + 2**-20) * 2**-6 * scale)
     with products_in("bf16"), BrainFloats():
-        assert 0.9 * clip_norm < float(clipped_sum(row, clip_norm).double().norm()) <= clip_norm
+        assert 0.9 * clip_norm < float(rows_clipped(row, clip_norm).double().norm()) <= clip_norm
     with BrainFloats():  # which nobody allowed for
-        assert float(clipped_sum(row, clip_norm).double().norm()) > clip_norm
+        assert float(rows_clipped(row, clip_norm).double().norm()) > clip_norm
 
 
 def test_at_full_precision_nothing_is_enlarged():
     rows = torch.randn(5, 300, generator=torch_generator("tests", "rows"))
-    factors = torch.where(rows.double().norm(dim=1) <= 17.0, 1.0, training.SLACK * 17.0 / rows.double().norm(dim=1))
-    assert torch.equal(clipped_sum(rows, 17.0), factors.float() @ rows)
+    factors = (training.SLACK * 17.0 / rows.double().norm(dim=1)).clamp_max(1)
+    assert torch.equal(rows_clipped(rows, 17.0), factors.float() @ rows)
+
+
+@pytest.mark.parametrize("clip_norm", [1e-9, 1e-3, 1.0, 1e6])
+@pytest.mark.parametrize(
+    ("outputs", "inputs"), [(1.0, 3.0), (1e-20, 1e-20), (1e30, 1e30), (1e-44, 1e30), (1e38, 1e-44)]
+)
+def test_factors_of_any_size_are_clipped(outputs, inputs, clip_norm):
+    """At the ends of float32, where a factor of clipping or a number of the product is a subnormal number."""
+    generator = torch_generator("tests", "factors")
+    part = tuple(torch.rand(1, 40, generator=generator) * size for size in (outputs, inputs))
+    length = float(part[0].double().norm() * part[1].double().norm())
+    found = float(clipped_sum([part], clip_norm)[0].double().norm())
+    assert found <= clip_norm
+    if 1e-44 not in (outputs, inputs):
+        wanted = min(length, clip_norm) if length < training.LONGEST * clip_norm else 0.0
+        assert found == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("length", [1.0, 1e28, 1e33, 4.46e35, 3e38])  # 1e-9 / 4.46e35 is 1.6 subnormal numbers
+def test_numbers_of_any_size_are_clipped(length):
+    rows = torch.rand(1, 40, generator=torch_generator("tests", "numbers"))
+    rows *= length / rows.norm()
+    assert float(rows_clipped(rows, 1e-9).double().norm()) <= 1e-9
+
+
+def test_factors_are_clipped_with_the_other_parts_of_their_unit():
+    generator = torch_generator("tests", "parts")
+    factors = tuple(torch.randn(6, count, generator=generator) for count in (4, 7))
+    rows = torch.randn(6, 5, generator=generator)
+    factors[0][1], factors[1][2, 3], rows[3, 0] = 0.0, float("nan"), float("inf")
+    made = torch.cat([torch.einsum("uo,ui->uoi", *factors).flatten(1), rows], 1)
+    wanted = rows_clipped(made, 2.0)
+    found = torch.cat([one.flatten() for one in clipped_sum([factors, (rows,)], 2.0)])
+    torch.testing.assert_close(found, wanted)
 
 
 def step_of(features, labels, units, most=None, clip_norm=0.5, rate=1.0, std=0.0):
@@ -118,10 +164,10 @@ def moved(step):
 UNITS = Units(np.arange(20), np.array([0, 12, 15, 15, 20]), Lists.CLASSES)  # one of them empty
 
 
-@pytest.mark.parametrize("most", [None, 3])
+@pytest.mark.parametrize("most", [None, 3, 1])
 @pytest.mark.parametrize("numbers", [1, 2**24])
 def test_a_step_is_the_sum_of_the_clipped_gradients_of_units(most, numbers, monkeypatch):
-    monkeypatch.setattr(training, "MOST_NUMBERS", numbers)  # units whose gradients are formed together
+    monkeypatch.setitem(training.MOST_NUMBERS, "cpu", numbers)  # units whose gradients are formed together
     pixels, labels = data()
     step = step_of(pixels, labels, UNITS, most)
     images, weights = UNITS.chosen(np.array([0, 1, 3]), most, numpy_generator("chosen"))

@@ -1,9 +1,10 @@
 """Steps over units of images: the gradient of each drawn unit's mean loss, clipped as one vector (Zhang, Algorithm 5).
 
-A layer's gradient for unit u is a product of the unit's rows: sum over its images (and positions of a convolution) of
-weight x derivative by output x input. One forward and one backward pass of a chunk of images gives the rows of all its
-units, batched products the gradients, which are formed whole. The norm is of the very vector that is added, so rounding
-of either pass does not loosen the bound.
+The gradient of a layer for unit u is a sum over the unit's images (and positions of a convolution) of weight x
+derivative by output x input. One forward and one backward pass of a chunk of images gives derivatives and inputs of all
+its units, one product the gradients of all of them. Of a linear layer and a single image both factors are kept instead:
+their product is formed in the sum alone. Norms are of the very numbers that are added, so rounding of either pass does
+not loosen the bound.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.grad import conv2d_weight
 
 from dpgraph.engine.sampling.batches import Draws
 from dpgraph.engine.training.ghost import LayerRows
@@ -21,9 +23,14 @@ from dpgraph.engine.training.optimizers import apply_gradient
 from dpgraph.engine.training.precision import OPERANDS, operand_eps
 from dpgraph.families.units.sampling import Units
 
-MOST_IMAGES = 1024  # in one pass
-MOST_NUMBERS = 2**24  # of gradients that are formed at once
+# in one pass, and numbers of gradients that are formed at once: on a CPU those that stay in the cache
+MOST_IMAGES = {"cpu": 128, "cuda": 1024}
+MOST_NUMBERS = {"cpu": 2**20, "cuda": 2**24}
 SLACK = 1 - 1e-6  # of a limit, for the rounding of its product with a gradient
+LONGEST = 2.0**125  # of a gradient, in clip norms: beyond it the factor would be a subnormal number
+
+# gradients of u units by one parameter: (u, p) numbers, or a linear layer's factors (u, outputs) and (u, inputs)
+Part = tuple[Tensor, ...]
 
 
 @dataclass
@@ -45,55 +52,88 @@ class UnitGradients:
             )
         self.size = sum(one.numel() for one in held)
 
-    def weighted(self, pixels: Tensor, labels: Tensor, images: Tensor, weights: Tensor) -> Tensor:
-        """Return the gradients (u, P) of the units' weighted cross-entropies; an image without label has gradient 0.
+    def together(self, images: int, device: str) -> int:
+        """Return how many units of so many images each are worked on at once."""
+        fitting = MOST_IMAGES[device] // max(images, 1)
+        return max(1, fitting if images == 1 else min(fitting, MOST_NUMBERS[device] // self.size))
+
+    def weighted(self, pixels: Tensor, labels: Tensor, images: Tensor, weights: Tensor) -> list[Part]:
+        """Return the gradients of the units' weighted cross-entropies; an image without label has gradient 0.
 
         Args:
             pixels: (N, F) images.
             labels: (N,) classes; -1: none.
             images: (u, m) ids of each unit's images.
             weights: (u, m) weights of their losses.
+
+        Returns:
+            A part for each parameter, in their order.
         """
-        total = torch.zeros(len(images), self.size, dtype=pixels.dtype, device=pixels.device)
-        columns = max(1, MOST_IMAGES // max(len(images), 1))
+        columns, total = max(1, MOST_IMAGES[pixels.device.type] // max(len(images), 1)), list[Part]()
         for chosen, shares in zip(images.split(columns, dim=1), weights.split(columns, dim=1), strict=True):
-            self._add(total, pixels[chosen.flatten()], labels[chosen.flatten()], shares)
+            ids = chosen.flatten()
+            parts = self._parts(pixels[ids], labels[ids], shares, factors=images.shape[1] == 1)
+            total = [(one + more,) for (one,), (more,) in zip(total, parts, strict=True)] if total else parts
         return total
 
-    def _add(self, total: Tensor, pixels: Tensor, labels: Tensor, weights: Tensor) -> None:
+    def _parts(self, pixels: Tensor, labels: Tensor, weights: Tensor, factors: bool) -> list[Part]:
         rows = LayerRows()
         with rows.recorded(self.layers), torch.enable_grad():
             losses = nn.functional.cross_entropy(self.network(pixels), labels, reduction="none", ignore_index=-1)
             # a unit's mean is its own: no number of another unit enters it
             slopes = torch.autograd.grad((losses * weights.flatten()).sum(), list(rows.outputs.values()))
-        place, units = 0, len(weights)
+        units, parts = len(weights), list[Part]()
         for layer, slope, inputs in zip(self.layers, slopes, rows.inputs.values(), strict=True):
+            slope, inputs = (one.unflatten(0, (units, -1)) for one in (slope, inputs))
             if isinstance(layer, nn.Conv2d):
-                inputs = nn.functional.unfold(
-                    inputs, layer.kernel_size, layer.dilation, layer.padding, layer.stride  # type: ignore[arg-type]
-                ).transpose(1, 2)  # fmt: skip
-                slope = slope.flatten(2).transpose(1, 2)
-            inputs, slope = (one.reshape(units, -1, one.shape[-1]) for one in (inputs, slope))
-            parts = [torch.bmm(slope.transpose(1, 2), inputs)]
+                parts.append((convolved(layer, slope, inputs),))
+                slope = slope.sum((3, 4))
+            elif factors:
+                parts.append((slope[:, 0], inputs[:, 0]))
+            else:
+                parts.append((torch.bmm(slope.mT, inputs).flatten(1),))
             if layer.bias is not None:
-                parts.append(slope.sum(dim=1))
-            for part in parts:
-                flat = part.reshape(units, -1)
-                total[:, place : place + flat.shape[1]] += flat
-                place += flat.shape[1]
+                parts.append((slope.sum(1),))
+        return parts
 
 
-def clipped_sum(gradients: Tensor, clip_norm: float) -> Tensor:
-    """Return the sum (P,) of rows (u, P), each scaled to norm at most `clip_norm`; a row that is not finite is 0.
+def convolved(layer: nn.Conv2d, slopes: Tensor, inputs: Tensor) -> Tensor:
+    """Return the gradients (u, p) by a convolution's weights, each unit's channels a group of one convolution.
 
-    The sum is a product of matrices. No cell asks for rounded operands; where PyTorch rounds them nonetheless, norms
-    are enlarged for it (Theorem 2 of docs/privacy/shared.md).
+    `slopes` (u, m, outputs, height, width) are derivatives by the layer's output, `inputs` (u, m, channels, ...) its
+    input.
     """
-    norms = gradients.double().norm(dim=1) * (1 + OPERANDS * operand_eps(gradients))
-    finite = torch.isfinite(norms)
-    factors = torch.where(norms <= clip_norm, torch.ones_like(norms), SLACK * clip_norm / norms)
-    whole = torch.where(finite[:, None], gradients, torch.zeros_like(gradients))
-    return torch.where(finite, factors, torch.zeros_like(factors)).to(gradients.dtype) @ whole
+    units, (outputs, *rest) = len(slopes), layer.weight.shape
+    inputs, slopes = (one.transpose(0, 1).flatten(1, 2) for one in (inputs, slopes))
+    return conv2d_weight(
+        inputs, (units * outputs, *rest), slopes, layer.stride, layer.padding, layer.dilation, units  # type: ignore[arg-type]
+    ).reshape(units, -1)  # fmt: skip
+
+
+def clipped_sum(parts: list[Part], clip_norm: float) -> list[Tensor]:
+    """Return the sum of units' gradients, scaled to norm at most `clip_norm`: (p,) or (outputs, inputs) for each part.
+
+    A gradient that is not finite, or longer than `LONGEST` clip norms, is 0. Sums are products of matrices. No cell
+    asks for rounded operands; where PyTorch rounds them nonetheless, norms are enlarged for it (Theorem 2 of
+    docs/privacy/shared.md).
+    """
+    lengths = [[torch.linalg.vector_norm(one, dim=1, dtype=torch.float64) for one in part] for part in parts]
+    products = [torch.stack(own).prod(0) for own in lengths]  # of two factors the length of their product
+    norms = torch.stack(products).norm(dim=0) * (1 + OPERANDS * operand_eps(parts[0][0]))
+    kept = norms <= LONGEST * clip_norm  # false for what is not a number
+    scales, sums = torch.where(kept, (SLACK * clip_norm / norms).clamp_max(1), 0), list[Tensor]()
+    for part, own, product in zip(parts, lengths, products, strict=True):
+        first, *second = (torch.where(kept[:, None], one, 0) for one in part)
+        if not second:
+            sums.append(scales.to(first.dtype) @ first)
+            continue
+        # both factors of length 1, so that nothing enlarges a subnormal number
+        shares = [1 / torch.where(kept, length, 1).clamp_min(torch.finfo(torch.float32).tiny) for length in own]
+        first, inputs = (
+            one * share[:, None].to(one.dtype) for one, share in zip((first, *second), shares, strict=True)
+        )
+        sums.append((first * torch.where(kept, scales * product, 0)[:, None].to(first.dtype)).mT @ inputs)
+    return sums
 
 
 @dataclass
@@ -122,14 +162,14 @@ class UnitStep:
         drawn = self.draws.next()
         drawn = drawn[self.units.sizes[drawn] > 0]  # an empty unit adds 0
         images, weights = self.units.chosen(drawn, self.most, self.images)
-        total = torch.zeros(self._gradients.size, dtype=self.features.dtype, device=self.features.device)
-        together = max(1, MOST_NUMBERS // self._gradients.size)
+        sums = [torch.zeros_like(one) for one in self.network.parameters()]
+        together = self._gradients.together(images.shape[1], self.features.device.type)
         for first in range(0, len(drawn), together):
             part = slice(first, first + together)
             read, shares = (torch.from_numpy(one[part]).to(self.features.device) for one in (images, weights))
-            total += clipped_sum(self._gradients.weighted(self.features, self.labels, read, shares), self.clip_norm)
-        own = list(self.network.parameters())
-        sums = [flat.view_as(one) for flat, one in zip(total.split([one.numel() for one in own]), own, strict=True)]
+            gradients = self._gradients.weighted(self.features, self.labels, read, shares)
+            for total, more in zip(sums, clipped_sum(gradients, self.clip_norm), strict=True):
+                total += more.view_as(total)
         self.noise.add(sums)
         apply_gradient(self.optimizer, sums, self.divisor)
         return int(images.size)
