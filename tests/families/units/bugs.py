@@ -58,6 +58,27 @@ BUGS = (
         "tests/families/units/test_steps.py::test_factors_are_clipped_with_the_other_parts_of_their_unit",
     ),
     edit(
+        "factors longer than any that is scaled are clipped",
+        "dpgraph.families.units.steps:clipped_sum",
+        " & (longest <= LONGEST)",
+        "",
+        "tests/families/units/test_steps.py::test_factors_of_any_size_are_clipped",
+    ),
+    edit(
+        "one unit without a finite loss spoils its chunk",
+        "dpgraph.families.units.steps:UnitGradients._parts",
+        "losses * weights.flatten()",
+        "losses * weights.flatten() * (1 + 0 * losses.detach().sum())",
+        "tests/families/units/test_steps.py::test_a_unit_that_is_not_finite_adds_nothing_and_leaves_the_others",
+    ),
+    edit(
+        "a convolution's dilation is taken for its stride",
+        "dpgraph.families.units.steps:convolved",
+        "layer.stride, layer.padding, layer.dilation",
+        "layer.dilation, layer.padding, layer.stride",
+        "tests/families/units/test_steps.py::test_gradients_of_other_convolutions_and_orders",
+    ),
+    edit(
         "a drawn split of classes",
         "dpgraph.families.units.spec:DpUnitsCell._split_is_public",
         "split not in ('public', 'train-rest')",

@@ -74,9 +74,38 @@ def test_an_image_without_label_adds_nothing():
     assert (whole(alone) == 0).all()
 
 
-def test_a_network_with_other_layers_is_refused():
-    with pytest.raises(TypeError, match="linear layers and convolutions"):
-        UnitGradients(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)))
+@pytest.mark.parametrize(
+    "layer", [nn.BatchNorm1d(3), nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular")], ids=["norm", "padding"]
+)
+def test_a_network_with_other_layers_is_refused(layer):
+    with pytest.raises(TypeError, match="linear layers and convolutions padded with zeros"):
+        UnitGradients(nn.Sequential(nn.Linear(3, 3), layer))
+
+
+class LastFirst(nn.Module):
+    """Layers that run in another order than their parameters have, one of them over patches of each image."""
+
+    def __init__(self, **settings):
+        super().__init__()
+        self.last = nn.Linear(4, CLASSES)
+        self.first = nn.Conv2d(1, 2, 3, **settings)
+        self.patches = nn.Linear(2, 4)
+
+    def forward(self, pixels):
+        maps = self.first(pixels.reshape(-1, 1, 10, 6)).flatten(2).mT
+        return self.last(torch.tanh(self.patches(maps.flatten(0, 1))).unflatten(0, maps.shape[:2]).sum(1))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"stride": (2, 1), "bias": False}, {"dilation": (2, 1)}, {"padding": (0, 2), "stride": (1, 2)}]
+)
+@pytest.mark.parametrize("images", [1, 3])
+def test_gradients_of_other_convolutions_and_orders(settings, images):
+    found, (pixels, labels) = LastFirst(**settings).double(), data()
+    ids = torch.arange(12)[: 4 * images].reshape(4, images)
+    shares = torch.rand(4, images, generator=torch_generator("tests", "shares")).double()
+    gradients = whole(UnitGradients(found).weighted(pixels, labels, ids, shares))
+    torch.testing.assert_close(gradients, one_by_one(found, pixels, labels, ids, shares))
 
 
 def test_rows_are_clipped_one_by_one():
@@ -105,6 +134,15 @@ def test_rounded_operands_are_allowed_for(count, scale, clip_norm):
         assert float(rows_clipped(row, clip_norm).double().norm()) > clip_norm
 
 
+def test_rounded_operands_of_factors_are_allowed_for():
+    """At some of these sizes the numbers of a factor of length 1 are all rounded up."""
+    parts = [[(torch.ones(1, count), torch.ones(1, count))] for count in range(200, 264)]
+    with products_in("bf16"), BrainFloats():
+        assert max(float(clipped_sum(part, 1.0)[0].double().norm()) for part in parts) <= 1.0
+    with BrainFloats():
+        assert max(float(clipped_sum(part, 1.0)[0].double().norm()) for part in parts) > 1.0
+
+
 def test_at_full_precision_nothing_is_enlarged():
     rows = torch.randn(5, 300, generator=torch_generator("tests", "rows"))
     factors = (training.SLACK * 17.0 / rows.double().norm(dim=1)).clamp_max(1)
@@ -113,7 +151,7 @@ def test_at_full_precision_nothing_is_enlarged():
 
 @pytest.mark.parametrize("clip_norm", [1e-9, 1e-3, 1.0, 1e6])
 @pytest.mark.parametrize(
-    ("outputs", "inputs"), [(1.0, 3.0), (1e-20, 1e-20), (1e30, 1e30), (1e-44, 1e30), (1e38, 1e-44)]
+    ("outputs", "inputs"), [(1.0, 3.0), (1e-20, 1e-20), (1e30, 1e30), (1e-44, 1e30), (1e38, 1e-44), (1e-3, 3e38)]
 )
 def test_factors_of_any_size_are_clipped(outputs, inputs, clip_norm):
     """At the ends of float32, where a factor of clipping or a number of the product is a subnormal number."""
@@ -122,7 +160,9 @@ def test_factors_of_any_size_are_clipped(outputs, inputs, clip_norm):
     length = float(part[0].double().norm() * part[1].double().norm())
     found = float(clipped_sum([part], clip_norm)[0].double().norm())
     assert found <= clip_norm
-    if 1e-44 not in (outputs, inputs):
+    if inputs > 1e38:  # the factor is longer than any that is scaled
+        assert found == 0
+    elif 1e-44 not in (outputs, inputs):
         wanted = min(length, clip_norm) if length < training.LONGEST * clip_norm else 0.0
         assert found == pytest.approx(wanted, rel=1e-5)
 
@@ -185,6 +225,18 @@ def test_another_class_in_the_place_of_one_moves_the_sum_by_twice_the_clip_norm_
     for units in (UNITS, fewer):  # the same number of images, or another one
         distance = float((moved(step_of(others, labels, units)) - before).norm())
         assert 1e-3 < distance <= 1.0 + 1e-6
+
+
+@pytest.mark.parametrize("most", [1, None])
+def test_a_unit_that_is_not_finite_adds_nothing_and_leaves_the_others(most):
+    pixels, labels = data()
+    pixels[12:15] = float("nan")
+    fewer = Units(np.concatenate([np.arange(12), np.arange(15, 20)]), np.array([0, 12, 12, 12, 17]), Lists.CLASSES)
+    found, wanted = (moved(step_of(pixels, labels, units, most)) for units in (UNITS, fewer))
+    if most is None:  # of one image, another is drawn for the last unit
+        torch.testing.assert_close(found, wanted)
+    assert found.isfinite().all()
+    assert found.norm() > 0.2
 
 
 def test_all_images_of_a_class_move_no_more_than_one_of_them():

@@ -3,8 +3,8 @@
 The gradient of a layer for unit u is a sum over the unit's images (and positions of a convolution) of weight x
 derivative by output x input. One forward and one backward pass of a chunk of images gives derivatives and inputs of all
 its units, one product the gradients of all of them. Of a linear layer and a single image both factors are kept instead:
-their product is formed in the sum alone. Norms are of the very numbers that are added, so rounding of either pass does
-not loosen the bound.
+their product is formed in the sum alone. Norms are of the numbers and factors that are added, so rounding of either
+pass does not loosen the bound.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from dpgraph.families.units.sampling import Units
 # in one pass, and numbers of gradients that are formed at once: on a CPU those that stay in the cache
 MOST_IMAGES = {"cpu": 128, "cuda": 1024}
 MOST_NUMBERS = {"cpu": 2**20, "cuda": 2**24}
-SLACK = 1 - 1e-6  # of a limit, for the rounding of its product with a gradient
-LONGEST = 2.0**125  # of a gradient, in clip norms: beyond it the factor would be a subnormal number
+SLACK = 1 - 1e-6  # of a limit, for the roundings of what is added: seven at most, together 4.2e-7
+LONGEST = 2.0**125  # of a gradient in clip norms, and of a factor: what scales a longer one would be a subnormal number
 
 # gradients of u units by one parameter: (u, p) numbers, or a linear layer's factors (u, outputs) and (u, inputs)
 Part = tuple[Tensor, ...]
@@ -46,16 +46,18 @@ class UnitGradients:
         kinds = (nn.Linear, nn.Conv2d)
         self.layers = nn.ModuleList([one for one in self.network.modules() if isinstance(one, kinds)])
         held = [parameter for layer in self.layers for parameter in layer.parameters()]
-        if [id(one) for one in held] != [id(one) for one in self.network.parameters()]:
+        padded = any(getattr(layer, "padding_mode", "zeros") != "zeros" for layer in self.layers)
+        if padded or [id(one) for one in held] != [id(one) for one in self.network.parameters()]:
             raise TypeError(
-                "expected a network of linear layers and convolutions alone, in the order of its parameters"
+                "expected a network of linear layers and convolutions padded with zeros, in the order of its parameters"
             )
         self.size = sum(one.numel() for one in held)
+        self.linear = sum(layer.weight.numel() for layer in self.layers if isinstance(layer, nn.Linear))
 
     def together(self, images: int, device: str) -> int:
         """Return how many units of so many images each are worked on at once."""
-        fitting = MOST_IMAGES[device] // max(images, 1)
-        return max(1, fitting if images == 1 else min(fitting, MOST_NUMBERS[device] // self.size))
+        formed = self.size - self.linear * (images == 1)  # numbers of a unit
+        return max(1, min(MOST_IMAGES[device] // max(images, 1), MOST_NUMBERS[device] // max(formed, 1)))
 
     def weighted(self, pixels: Tensor, labels: Tensor, images: Tensor, weights: Tensor) -> list[Part]:
         """Return the gradients of the units' weighted cross-entropies; an image without label has gradient 0.
@@ -81,14 +83,16 @@ class UnitGradients:
         with rows.recorded(self.layers), torch.enable_grad():
             losses = nn.functional.cross_entropy(self.network(pixels), labels, reduction="none", ignore_index=-1)
             # a unit's mean is its own: no number of another unit enters it
-            slopes = torch.autograd.grad((losses * weights.flatten()).sum(), list(rows.outputs.values()))
+            slopes = torch.autograd.grad(
+                (losses * weights.flatten()).sum(), [rows.outputs[number] for number in range(len(self.layers))]
+            )
         units, parts = len(weights), list[Part]()
-        for layer, slope, inputs in zip(self.layers, slopes, rows.inputs.values(), strict=True):
-            slope, inputs = (one.unflatten(0, (units, -1)) for one in (slope, inputs))
+        for number, (layer, slope) in enumerate(zip(self.layers, slopes, strict=True)):
+            slope, inputs = (one.unflatten(0, (units, -1)) for one in (slope, rows.inputs[number]))
             if isinstance(layer, nn.Conv2d):
                 parts.append((convolved(layer, slope, inputs),))
                 slope = slope.sum((3, 4))
-            elif factors:
+            elif factors and slope.shape[1] == 1:
                 parts.append((slope[:, 0], inputs[:, 0]))
             else:
                 parts.append((torch.bmm(slope.mT, inputs).flatten(1),))
@@ -113,14 +117,15 @@ def convolved(layer: nn.Conv2d, slopes: Tensor, inputs: Tensor) -> Tensor:
 def clipped_sum(parts: list[Part], clip_norm: float) -> list[Tensor]:
     """Return the sum of units' gradients, scaled to norm at most `clip_norm`: (p,) or (outputs, inputs) for each part.
 
-    A gradient that is not finite, or longer than `LONGEST` clip norms, is 0. Sums are products of matrices. No cell
-    asks for rounded operands; where PyTorch rounds them nonetheless, norms are enlarged for it (Theorem 2 of
-    docs/privacy/shared.md).
+    A gradient that is not finite, or longer than `LONGEST` clip norms, or with a factor longer than `LONGEST`, is 0.
+    Sums are products of matrices. No cell asks for rounded operands; where PyTorch rounds them nonetheless, norms are
+    enlarged for it (Theorem 2 of docs/privacy/shared.md).
     """
     lengths = [[torch.linalg.vector_norm(one, dim=1, dtype=torch.float64) for one in part] for part in parts]
     products = [torch.stack(own).prod(0) for own in lengths]  # of two factors the length of their product
     norms = torch.stack(products).norm(dim=0) * (1 + OPERANDS * operand_eps(parts[0][0]))
-    kept = norms <= LONGEST * clip_norm  # false for what is not a number
+    longest = torch.stack([length for own in lengths for length in own]).amax(dim=0)
+    kept = (norms <= LONGEST * clip_norm) & (longest <= LONGEST)  # false for what is not a number
     scales, sums = torch.where(kept, (SLACK * clip_norm / norms).clamp_max(1), 0), list[Tensor]()
     for part, own, product in zip(parts, lengths, products, strict=True):
         first, *second = (torch.where(kept[:, None], one, 0) for one in part)
