@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from skimage.metrics import structural_similarity
 
 from dpgraph.config.cell import Task
@@ -18,6 +20,7 @@ from dpgraph.problems.images.exposure import (
     SSIM,
     Inversion,
     inversion_metrics,
+    least_angles,
     least_ssim,
     similarities,
 )
@@ -72,10 +75,26 @@ def test_recognised_is_nearest_to_its_own_class_of_all():
     """By hand: class 0's reconstruction is an image of class 1, the others are images of their own."""
     value = images()
     own = [np.flatnonzero(value.labels[:10] == number)[0] for number in range(3)]
-    found = Inversion(value.features[[own[1], own[1], own[2], 0]])
+    found = Inversion(value.features[[own[1], own[1], own[2], 0]] * np.float32([[1], [0.1], [1], [1]]))  # one is dark
     metrics = {(one.metric, one.class_id): one.value for one in inversion_metrics(value, found, 5)}
     assert [metrics[BY_CLASS + RECOGNISED, number] for number in range(3)] == [0, 1, 1]
     assert metrics[RECOGNISED, -1] == pytest.approx(2 / 3)
+
+
+def test_a_black_image_is_not_recognised():
+    found = Inversion(np.zeros_like(images().features[:4]))
+    (mean,) = [one.value for one in inversion_metrics(images(), found, 5) if one.metric == RECOGNISED]
+    assert mean == 0
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_angles_are_those_of_single_pairs(seed):
+    random = np.random.default_rng(seed)
+    found, others = random.random((4, 6)).astype(np.float32), random.random((5, 6)).astype(np.float32)
+    found[random.random(4) < 0.3] = 0
+    for one, least in zip(found, least_angles(found, others), strict=True):
+        pairs = [one @ other / np.linalg.norm(one) / np.linalg.norm(other) for other in others] if one.any() else []
+        assert least == pytest.approx(1 - max(pairs) if pairs else np.inf, abs=1e-6)
 
 
 def test_a_training_image_is_at_no_distance():

@@ -40,7 +40,7 @@ OTHERS = {
     "inversion_l2": Quantity("L2 from reconstruction to nearest training image", "", "", 1.0, 0.0, math.inf,
                              "inversion_blank_l2", "a black image"),
     "inversion_blank_l2": Quantity("L2 from a black image to nearest training image", "", "", 1.0, 0.0, math.inf),
-    "inversion_recognised": Quantity("reconstructions nearest to an image of their own class (%)"),
+    "inversion_recognised": Quantity("reconstructions nearest by angle to an image of their class (%)"),
     "inversion_ssim": Quantity("1 − SSIM of reconstruction and nearest training image", "", "", 1.0, 0.0, 2.0),
     "membership_auc": Quantity("membership by losses, AUC (%)"),
     "presence_epsilon": Quantity("ε that others’ predictions show, at least", "", "", 1.0, 0.0, math.inf),

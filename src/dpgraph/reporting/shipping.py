@@ -248,8 +248,8 @@ def _caption_of_gallery(plan: Plan, name: str, results: pd.DataFrame | None) -> 
     rows = described_rows(EntryRun(entry, known.outcome(entry, metric)) for entry in plan.entries_of(name))
     better = "higher" if quantity(metric).more_is_better else "lower"
     return [
-        "First row: a training image of each class. Other rows: what an attack reconstructs from one network each, "
-        "that of the first seed; other seeds are not shown.",
+        "First row: a training image of each class. Other rows: what an attack finds in a network that was trained for "
+        "this row, that of the first seed; other seeds are not shown.",
         f"Below an image: {quantity(metric).label} of its class; {better} is a better attack.",
         *words.guarantees(rows.assign(source="ours"), budgets=False),
         *described_labels(abouts(plan, name, rows[rows["status"] == "ok"])),

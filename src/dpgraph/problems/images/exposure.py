@@ -31,21 +31,22 @@ def inversion_metrics(value: Images, found: Inversion, step: int) -> tuple[Metri
 
     The distances are the least Euclidean distance, and the least 1 - SSIM, of a reconstruction to a training image of
     the class; `inversion_blank_l2` is the distance of a black image, which knows no class. A reconstruction counts as
-    `inversion_recognised` where the training image that is nearest to it by L2, of all classes, is of its own class. A
-    class without training images has no metrics.
+    `inversion_recognised` where the training image at the least angle to it, of all classes, is of its own class: by L2
+    any dark image would be nearest to one with little ink, and a black one is not recognised. A class without training
+    images has no metrics.
     """
     train, labels = value.train_nodes, np.asarray(value.labels)
     own = {number: train[labels[train] == number] for number in range(value.num_classes)}
     pixels = {number: np.asarray(value.features)[nodes] for number, nodes in own.items() if len(nodes)}
-    squares = {number: nearest_squares(found.images, others) for number, others in pixels.items()}
+    angles = {number: least_angles(found.images, others) for number, others in pixels.items()}
     of_class: dict[str, dict[int, float]] = {L2: {}, SSIM: {}, BLANK: {}, RECOGNISED: {}}
     for number, images in pixels.items():
         image = found.images[number]
         of_class[L2][number] = least_l2(image, images)
         of_class[SSIM][number] = least_ssim(image, images, value.shape)
         of_class[BLANK][number] = least_l2(np.zeros_like(image), images)
-        others = min((square[number] for other, square in squares.items() if other != number), default=np.inf)
-        of_class[RECOGNISED][number] = float(squares[number][number] < others)
+        others = min((angle[number] for other, angle in angles.items() if other != number), default=np.inf)
+        of_class[RECOGNISED][number] = float(angles[number][number] < others)
     return tuple(
         Metric(step=step, final=True, metric=metric, class_id=number, value=one)
         for name, values in of_class.items()
@@ -56,11 +57,16 @@ def inversion_metrics(value: Images, found: Inversion, step: int) -> tuple[Metri
     )
 
 
-def nearest_squares(images: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Return (n,) the least squared distance of each of `images` (n, F) to one of `others` (m, F)."""
-    found, known = images.astype(np.float64), others.astype(np.float64)
-    squares = (known**2).sum(axis=1)[:, None] - 2 * known @ found.T
-    return np.asarray(squares.min(axis=0) + (found**2).sum(axis=1))
+def least_angles(images: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return (n,) the least angle, as 1 - its cosine, of each of `images` (n, F) to one of `others` (m, F).
+
+    It is infinite for a black image.
+    """
+    found, known = (one.astype(np.float64) for one in (images, others))
+    lengths, sizes = (np.linalg.norm(one, axis=1) for one in (found, known))
+    cosines = known @ found.T / np.maximum(sizes, np.finfo(np.float64).tiny)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(lengths > 0, 1 - cosines.max(axis=0) / lengths, np.inf)
 
 
 def least_l2(image: np.ndarray, others: np.ndarray) -> float:

@@ -76,9 +76,9 @@ MEANING = (
     "another attack may come nearer, and a distance does not show whether one image or class was in the data. Nor does "
     "ε bound a distance: an image of a class outside the training data may be as near. Compare distances only between "
     "rows of similar accuracy.",
-    "Recognised: reconstructions whose nearest training image by L2, of all classes, is of their own class. "
-    "Black: the mean least L2 of a black image, which does not depend on the data. A reconstruction that is farther "
-    "away shows no similarity to the training images.",
+    "Recognised: reconstructions whose nearest training image by angle (at any brightness), of all classes, is of "
+    "their own class. Black: the mean least L2 of a black image, which is this near without any data: an L2 above it "
+    "shows nothing by itself.",
     "Membership: area under the curve of the attack that takes images with small losses for members; 50 % is chance. "
     "It is about single images, as record-DP is.",
 )
