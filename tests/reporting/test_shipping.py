@@ -314,7 +314,7 @@ def test_galleries_of_digits_are_kept_and_those_of_persons_are_not(tmp_path):
         rows += result_rows(entry, metric="inversion_l2/train", **promise)
     captions = keep_galleries(plan, frame_of(rows), before, folder)
     found = {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.png")}
-    of_digits = {"fig4.1", "fig4.3", "fig4.4", "fig4.5", "controls", "printed-noise-gallery"}
+    of_digits = {"fig4.1", "fig4.3", "fig4.4", "fig4.5", "controls", "printed-noise-gallery", "attacks-gallery"}
     assert found == {
         f"figures/zhang-ch4/{name}.png": "kept" if name == "fig4.4" else "of this run" for name in of_digits
     }
@@ -329,4 +329,4 @@ def test_galleries_of_digits_are_kept_and_those_of_persons_are_not(tmp_path):
         assert text in told
     assert "joint" in told
     assert "k-means" in " ".join(captions["zhang-ch4/fig4.3"])  # which shows no attack
-    assert {name.split("/")[1] for name in pictures} - of_digits == {"fig4.2", "fig4.10"}
+    assert {name.split("/")[1] for name in pictures} - of_digits == {"fig4.2", "fig4.10", "attacks-gallery-faces"}
