@@ -92,8 +92,12 @@ def test_angles_are_those_of_single_pairs(seed):
     random = np.random.default_rng(seed)
     found, others = random.random((4, 6)).astype(np.float32), random.random((5, 6)).astype(np.float32)
     found[random.random(4) < 0.3] = 0
+    others[random.random(5) < 0.3] = 0
     for one, least in zip(found, least_angles(found, others), strict=True):
-        pairs = [one @ other / np.linalg.norm(one) / np.linalg.norm(other) for other in others] if one.any() else []
+        lengths = np.linalg.norm(one) * np.linalg.norm(others, axis=1)
+        pairs = (
+            [one @ other / (length or 1.0) for other, length in zip(others, lengths, strict=True)] if one.any() else []
+        )
         assert least == pytest.approx(1 - max(pairs) if pairs else np.inf, abs=1e-6)
 
 
