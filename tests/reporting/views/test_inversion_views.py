@@ -124,6 +124,12 @@ def test_the_table_says_what_a_distance_does_not(plan, frame, tmp_path):
     assert "| 5.93 |" in text  # what is printed stands there without results of ours
 
 
+@pytest.mark.parametrize(("name", "said"), [("fig4.6", "their accuracies differ"), ("matched", "not membership")])
+def test_a_figure_has_the_caption_of_its_artefact(plan, frame, tmp_path, name, said):
+    write_figure(plan, f"zhang-ch4/{name}", frame, tmp_path / name)
+    assert said in (tmp_path / f"{name}.txt").read_text()
+
+
 @pytest.mark.parametrize("name", ["fig4.6", "matched", "fig4.7b", "fig4.9b"])
 def test_curves_are_drawn_with_results_and_without(plan, frame, name, tmp_path):
     for given in (frame, None):

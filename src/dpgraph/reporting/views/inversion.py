@@ -153,7 +153,8 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     Methods without a target are in all panels. Bands are 95 % intervals.
     """
     points = inversion_rows(plan, artefact_id, results).rename(columns={"distance": "mean"}).assign(source="ours")
-    looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(plan.artefacts[artefact_id].metric)
+    artefact = plan.artefacts[artefact_id]
+    looks, shown = looks_of_methods(plan.entries_of(artefact_id)), quantity(artefact.metric)
     target = points.groupby(["task", "method"])["epsilon_target"]
     points = points.assign(place=target.rank(method="dense", ascending=False))
     tasks = plan.tasks_of(artefact_id)
@@ -174,5 +175,5 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
             x = part["class_id"].to_numpy(float)
             marks.curve(axes, x, part, looks[str(method)], shown, side, ordered=False)
     means = points[points["class_id"] == MEAN]
-    about = words.described(means, MEANING[0], *splits.fixed(plan, artefact_id))
+    about = words.described(means, artefact.caption, MEANING[0], *splits.fixed(plan, artefact_id))
     return Drawn(figure, points.drop(columns="place"), about)
