@@ -307,6 +307,20 @@ def test_claims_of_this_project_do_not_count_nor_do_four_seeds():
     assert strong_enough([few]) == told
 
 
+@pytest.mark.parametrize(("holds", "strong"), [("premise fails", True), ("reproduced", False), ("inconclusive", False)])
+def test_a_reading_whose_premise_fails_asks_for_no_power(holds, strong):
+    def tested(reading, power):
+        return PartResult("better", reading=reading, n=5, power=power, p_against=0.5)
+
+    premise = PartResult("above chance", holds, reading="printed", n=5, power=0.9, p_against=0.5, premise=True)
+    table = counted(["A"], ["inconclusive"], [0.9], ["here"])
+    table["parts"] = [parts_as_text([premise, tested("printed", 0.1), tested("code", 0.9)])]
+    assert strong_enough([table]).startswith("1 of the 1" if strong else "None of the 1")
+    # the other reading is asked for its parts
+    table["parts"] = [parts_as_text([premise, tested("printed", 0.9), tested("code", 0.1)])]
+    assert strong_enough([table]).startswith("None of the 1")
+
+
 def test_over_several_suites_a_claim_counts_once_and_where_its_power_is_largest():
     """B is weak here and strong there; D was run nowhere, though its data are here; E is computed."""
     verdicts = ["reproduced", "underpowered", "underpowered", "not run", "reproduced"]

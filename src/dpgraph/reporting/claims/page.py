@@ -43,8 +43,9 @@ def strong_enough(tables: Iterable[pd.DataFrame]) -> str:
     """Say how many of the papers' claims whose data are in the suites can have a verdict, and name those that cannot.
 
     tables: claims.csv of suites; a claim counts once, in its strongest suite. It can have a verdict with power and
-    seeds enough in each of its parts. Claims of this project do not count, nor do computed ones, which have no sample,
-    nor those that need a data set which the suite has not.
+    seeds enough in each of its parts; a reading whose premise fails has its verdict by that, and asks for no part.
+    Claims of this project do not count, nor do computed ones, which have no sample, nor those that need a data set
+    which the suite has not.
     """
     here = [
         table[(table["data"] == claim_parts.DATA_HERE) & table["sentence"].notna() & (table["sentence"] != "")]
@@ -61,8 +62,10 @@ def strong_enough(tables: Iterable[pd.DataFrame]) -> str:
 
 
 def _is_strong(row: dict) -> bool:
-    parts = [one for one in claim_parts.read_parts(row["parts"]) if not one.premise]
-    return row["verdict"] != NOT_RUN and bool(parts) and all(one.strong for one in parts)
+    parts = claim_parts.read_parts(row["parts"])
+    settled = {one.reading for one in parts if one.premise and one.verdict == PREMISE_FAILS}
+    asked = [one for one in parts if not one.premise and one.reading not in settled]
+    return row["verdict"] != NOT_RUN and bool(asked or settled) and all(one.strong for one in asked)
 
 
 def _shown(row: dict) -> dict:
