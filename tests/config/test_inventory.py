@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from dpgraph.cli import main
-from dpgraph.cli.catalogue import inventory
 from dpgraph.config.config import parse
 from dpgraph.config.documents import read_yaml
 from dpgraph.config.inventory import Inventory
+from dpgraph.planning.inventory import read_inventory
 from tests.plans import load_once, plan_of
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
@@ -17,7 +17,7 @@ WORKFLOW = Path(__file__).parents[2] / "workflow"
 
 @pytest.fixture(autouse=True)
 def planned_once(monkeypatch):
-    monkeypatch.setattr("dpgraph.cli.catalogue.load_plan", load_once)
+    monkeypatch.setattr("dpgraph.planning.inventory.load_plan", load_once)
 
 
 def numbered(prefix, first, last):
@@ -38,7 +38,7 @@ PAPERS = {
 
 def test_the_suite_shows_all_that_the_papers_have():
     items: dict[str, list[str]] = {paper: [] for paper in PAPERS}
-    for row in inventory(WORKFLOW):
+    for row in read_inventory(WORKFLOW)[1]:
         if row["paper"] in items:
             items[row["paper"]].append(row["item"])
     assert {paper: set(found) for paper, found in items.items()} == {

@@ -9,30 +9,11 @@ from typing import Any
 from tabulate import tabulate
 
 from dpgraph.config.cell import Cell
-from dpgraph.config.config import Config, parse
-from dpgraph.config.documents import read_yaml
-from dpgraph.config.inventory import Inventory
-from dpgraph.core.errors import invalid
 from dpgraph.families.registry import spec
 from dpgraph.planning.explain import explain
-from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.planning.plan import Plan
 
 Row = dict[str, Any]
-
-
-def inventory(workflow: Path, paper: str | None = None) -> list[Row]:
-    """Return every table, figure and claim of one paper or all, with the artefacts that show it or why none does."""
-    path = workflow / "inventory.yaml"
-    known = parse(Inventory, read_yaml(path), str(path))
-    plan = load_plan(Config(suite=known.suite), workflow)
-    if paper is not None and paper not in plan.experiments:
-        raise invalid("--paper", paper, f"one of {', '.join(plan.experiments)}")
-    names = {
-        one: [*(name.partition("/")[2] for name in plan.artefacts if name.startswith(f"{one}/")), *experiment.claims]
-        for one, experiment in plan.experiments.items()
-        if paper in (None, one)
-    }
-    return known.rows(names)
 
 
 def print_rows(rows: list[Row], as_json: bool) -> None:

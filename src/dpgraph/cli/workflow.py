@@ -74,14 +74,15 @@ def list_(what: Listing, /, *, paper: str | None = None, as_json: Json = False, 
         what: What to list.
         paper: Only of this paper.
     """
-    from dpgraph.cli.catalogue import ANYWHERE, LISTINGS, OF_THE_PACKAGE, inventory, print_rows
+    from dpgraph.cli.catalogue import ANYWHERE, LISTINGS, OF_THE_PACKAGE, print_rows
     from dpgraph.config.paths import no_project
     from dpgraph.config.suite import suite_papers
+    from dpgraph.planning.inventory import read_inventory
 
     if what == "inventory":
         if not suite.workflow.is_dir():
             raise no_project(suite.workflow)
-        rows = inventory(suite.workflow, paper)
+        rows = read_inventory(suite.workflow, paper)[1]
     elif what in OF_THE_PACKAGE or (what in ANYWHERE and paper is None and not suite.workflow.is_dir()):
         suite.read()  # an installed package alone, as for `fit`: there is no suite
         rows = LISTINGS[what](None)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -163,11 +164,14 @@ def learnt(rows: Sequence[Throughput], device: str = "cpu") -> FittedLaws:
     return FittedLaws(laws, others, measured, rates)
 
 
+_learnt_once = lru_cache(maxsize=4)(learnt)
+
+
 def known_of(plan: Plan, device: str = "") -> FittedLaws:
     """Return the laws of a device, by default of the one that the plan's config names; `auto` counts as cpu."""
     path = plan.workflow / FILE
     named = device or ("cuda" if plan.config.device == "cuda" else "cpu")
-    return learnt(read_throughputs(path), named) if path.is_file() else FittedLaws()
+    return _learnt_once(tuple(read_throughputs(path)), named) if path.is_file() else FittedLaws()
 
 
 def left_out_reasons(plan: Plan) -> dict[str, str]:

@@ -27,6 +27,7 @@ from dpgraph.reporting.claims.page import overview as overview_of_claims
 from dpgraph.reporting.claims.page import overview_page as page_of_claims
 from dpgraph.reporting.claims.parts import NOT_RUN
 from dpgraph.reporting.claims.table import read_claims, write_claims
+from dpgraph.reporting.coverage import coverage
 from dpgraph.reporting.drawing import words
 from dpgraph.reporting.figures import draw_figure, figure_html, plain
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
@@ -44,7 +45,7 @@ from dpgraph.reporting.views.registry import inputs_of, views_with
 
 FOLDER = Path("docs/results")
 GUIDE, GUIDE_DATA = "which-method.md", "which-method.csv"
-CLAIMS = Path("claims.md")
+CLAIMS, ARTEFACTS = Path("claims.md"), Path("artefacts.md")
 LIMIT = 10_000_000  # bytes of all that is in the folder
 PICTURES = 3  # figures of a suite that are kept, the first ones
 TIMES = ("seconds", "cpu_seconds", "steps_per_second")  # kept with three digits
@@ -96,15 +97,20 @@ def write_rows(source: Path, target: Path) -> None:
 
 
 def write_common(out: Path, workflow: Path = WORKFLOW) -> None:
-    """Write the pages over all suites: results, claims, contents and the guide."""
+    """Write the pages over all suites: results, claims, the papers' tables and figures, contents and the guide."""
     known = [read_values(path) for path in sorted(out.glob(f"*/{VALUES}"))]
     write_page_of_all(known, out / "index.html")
     write_text(out / "README.md", _contents(out, known))
     write_text(out.parent / GUIDE, guide(out, workflow))
     write_text(out.parent / GUIDE_DATA, guide_data(out))
-    table, text = claims_of_all(out, workflow)
-    write_csv(table, out / CLAIMS.with_suffix(".csv"))
-    write_text(out / CLAIMS, text)
+    for path, (table, text) in pages_of_all(out, workflow).items():
+        write_csv(table, path.with_suffix(".csv"))
+        write_text(path, text)
+
+
+def pages_of_all(out: Path, workflow: Path) -> dict[Path, tuple[pd.DataFrame, str]]:
+    """Return the papers' claims, and their tables and figures, over all suites whose rows are kept."""
+    return {out / CLAIMS: claims_of_all(out, workflow), out / ARTEFACTS: coverage(out, workflow)}
 
 
 def claims_of_all(out: Path, workflow: Path = WORKFLOW) -> tuple[pd.DataFrame, str]:

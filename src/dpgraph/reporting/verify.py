@@ -23,7 +23,7 @@ from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.leaderboard.guide import VALUES, guide, guide_data
 from dpgraph.reporting.leaderboard.standings import read_values, standings, standings_of
 from dpgraph.reporting.render import ROWS, read_rows
-from dpgraph.reporting.shipping import CLAIMS, FOLDER, GUIDE, GUIDE_DATA, claims_of_all, readme_before_figures
+from dpgraph.reporting.shipping import CLAIMS, FOLDER, GUIDE, GUIDE_DATA, pages_of_all, readme_before_figures
 
 NUMBERS = Path("docs/numbers.yaml")
 LARGEST_CLASS = "largest class"
@@ -115,8 +115,9 @@ def unlike_pages(root: Path = Path(), claims: bool = True) -> Iterator[str]:
                 write_claims(plan, rows, Path(made) / "claims.csv", Path(made) / "claims.html")
                 if not _same(*(read_claims(one / "claims.csv")[VERDICT] for one in (path.parent, Path(made)))):
                     yield f"{path.with_name('claims.csv')}: expected the verdicts of {ROWS}"
-    if claims and claims_of_all(folder, root / WORKFLOW)[1] != (folder / CLAIMS).read_text(encoding="utf-8"):
-        yield f"{folder / CLAIMS}: expected what claims.csv of the suites gives: run `dpgraph ship` for one of them"
+    for path, (_, text) in pages_of_all(folder, root / WORKFLOW).items() if claims else ():
+        if text != path.read_text(encoding="utf-8"):
+            yield f"{path}: expected what rows and claims of the suites give: run `dpgraph ship` for one of them"
     for name, made in ((GUIDE, guide(folder, root / WORKFLOW)), (GUIDE_DATA, guide_data(folder))):
         if made != (folder.parent / name).read_text(encoding="utf-8"):
             yield f"{folder.parent / name}: expected what docs/results gives: run `dpgraph ship` for one of its suites"
