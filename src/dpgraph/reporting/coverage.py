@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from os.path import commonprefix
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -101,9 +101,9 @@ def _row(
 
 
 def _title(titles: Sequence[str]) -> str:
-    """Return what the titles of all panels begin with, up to a comma, or the first title where that is too little."""
-    common = commonprefix(titles)
-    return titles[0] if common == titles[0] or "," not in common else common.rpartition(",")[0]
+    """Return the parts, between commas, with which the titles of all panels begin; the first title if there is none."""
+    columns = zip(*(title.split(", ") for title in titles), strict=False)
+    return ", ".join(part for part, *_ in takewhile(lambda one: len(set(one)) == 1, columns)) or titles[0]
 
 
 def _pattern(item: Mapping[str, str], names: Sequence[str], whole: Plan) -> str:
