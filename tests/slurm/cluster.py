@@ -70,8 +70,9 @@ own-texts:
 
 
 # A private cell and another of each problem, long enough to be stopped between two checkpoints, and short enough to be
-# trained again. Where a job's time is over, Slurm wakes it before it ends it: on a loaded machine 600 steps of votes
-# were done in between. The encoder of texts is a perceptron on their vectors.
+# trained again. Slurm wakes a job before it ends it, when its time is over (votes) or it is cancelled (texts): on a
+# loaded machine 600 steps of votes were done in between, and 150 of texts. The encoder of texts is a
+# perceptron on their vectors.
 FAILURES = """
 name: failures
 title: Jobs to be killed
@@ -86,7 +87,7 @@ tasks:
 papers:
   huang:
     rules:
-      - set: {model: {encoder: mlp, width: 16}, training: {learning_rate: 0.01, steps: 150, negatives: 4}}
+      - set: {model: {encoder: mlp, width: 16}, training: {learning_rate: 0.01, steps: 600, negatives: 4}}
       - {methods: [encoder], set: {training: {batch_size: 64}}}
       - {methods: [dp-encoder], set: {training: {sampling_rate: 0.005}, privacy: {max_degree: 4, list_cap: 1}}}
     artefacts:
