@@ -8,10 +8,12 @@ from dpgraph.config.inventory import Inventory
 from dpgraph.core.errors import invalid
 from dpgraph.planning.plan import Plan, load_plan
 
+INVENTORY = "inventory.yaml"
+
 
 def read_inventory(workflow: Path, paper: str | None = None) -> tuple[Plan, list[dict[str, str]]]:
     """Return the plan of the suite that has all, and every item of one paper or all with the artefacts that show it."""
-    path = workflow / "inventory.yaml"
+    path = workflow / INVENTORY
     known = parse(Inventory, read_yaml(path), str(path))
     plan = load_plan(Config(suite=known.suite), workflow)
     if paper is not None and paper not in plan.experiments:

@@ -2,7 +2,6 @@
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -12,46 +11,50 @@ from dpgraph.config.config import Config
 from dpgraph.planning.cost import hours_in_words
 from dpgraph.planning.inventory import read_inventory
 from dpgraph.planning.plan import Plan, load_plan
+from dpgraph.reporting.claims.parts import FEWEST
 from dpgraph.reporting.formats import template
 from dpgraph.reporting.render import ROWS
 from dpgraph.reporting.views.registry import SuiteFiles, inputs_of
 
 TRAINED = {SuiteFiles.RESULTS, SuiteFiles.CELLS}
-COLUMNS = ("paper", "item", "title", "cells", "with_rows", "seeds", "panels", "complete", "no_data", "suites", "also",
-           "missing", "run")  # fmt: skip
+COLUMNS = ("paper", "item", "title", "cells", "with_results", "seeds", "panels", "complete", "unused_data", "suites",
+           "also", "missing", "run")  # fmt: skip
 STATES = COMPLETE, PART, ELSEWHERE, NONE = "complete", "in part", "other cells", "not run"
-UNTRAINED = "no training"
+UNTRAINED = "needs no training"
 
 
 def coverage(out: Path, workflow: Path) -> tuple[pd.DataFrame, str]:
     """Return a row for each table and figure of the papers, and the page of them.
 
-    `cells` are those of the suite with the papers' own grids, `with_rows` those of them with rows in any kept suite,
-    `seeds` the fewest of these. `panels` are the artefacts that show the item, `complete` those with rows of all cells.
-    `no_data` are missing cells whose data set is in no kept suite. `suites` have the rows; `also` show the item by
-    other cells.
+    `cells` are those of the suite with the papers' own grids, `with_results` those of them that any kept suite has with
+    `FEWEST` seeds or more, `seeds` the fewest of these. `panels` are the artefacts that show the item, `complete` those
+    with results of all cells. `unused_data` are missing cells whose data set is in no kept suite. `suites` have the
+    results; `also` have other cells that show the item. Suites that the workflow no longer has are left out.
     """
     whole, items = read_inventory(workflow)
-    kept = {path.parent.name: _seeds_by_cell(path) for path in sorted(out.glob(f"*/{ROWS}"))}
+    paths = [path for path in sorted(out.glob(f"*/{ROWS}")) if (workflow / f"suites/{path.parent.name}.yaml").is_file()]
+    kept = {path.parent.name: _seeds_by_cell(path) for path in paths}
     shows = {suite: _shown(load_plan(Config(suite=suite), workflow), rows) for suite, rows in kept.items()}
     made = [_row(one, whole, kept, shows) for one in items if one["item"].startswith(("table", "fig"))]
     table = pd.DataFrame(made, columns=list(COLUMNS))
     titles = {name: experiment.title for name, experiment in whole.experiments.items()}
     papers = [(titles[str(name)], rows.to_dict("records")) for name, rows in table.groupby("paper", sort=False)]
-    return table, template("artefacts.md").render(papers=papers, state=state, counts=counted(table), suites=list(kept))
+    return table, template("artefacts.md").render(
+        papers=papers, state=state, counts=counted(table), suites=list(kept), fewest=FEWEST, untrained=UNTRAINED
+    )
 
 
 def state(row: Mapping[str, Any]) -> str:
-    """Return whether all, some or none of an item's cells have rows, or only other cells that show it."""
+    """Return the word for how many of an item's cells have results."""
     if not row["cells"]:
         return UNTRAINED if row["panels"] else "–"
-    if row["with_rows"] == row["cells"]:
+    if row["with_results"] == row["cells"]:
         return COMPLETE
-    return PART if row["with_rows"] else ELSEWHERE if row["also"] else NONE
+    return PART if row["with_results"] else ELSEWHERE if row["also"] else NONE
 
 
 def counted(table: pd.DataFrame) -> str:
-    """Return e.g. `25 tables: 2 complete, 3 in part, ...; 41 figures: ...`, of items whose numbers need training."""
+    """Return e.g. `25 tables: 2 complete, 3 in part, ...; 41 figures: ...`, of items that need training."""
     trained = table[table["cells"] > 0]
     states = trained.apply(state, axis=1)
     texts = []
@@ -62,53 +65,58 @@ def counted(table: pd.DataFrame) -> str:
 
 
 def _seeds_by_cell(path: Path) -> pd.DataFrame:
-    """Return the data set and the number of seeds of each cell with a result."""
+    """Return the data set and the number of seeds of each cell with results."""
     rows = pd.read_parquet(path, columns=["cell", "dataset", "seed", "final", "status"])
-    good = rows[rows["final"] & (rows["status"] == "ok")]
-    return good.groupby("cell").agg(dataset=("dataset", "first"), seeds=("seed", "nunique"))
+    good = rows[rows["final"] & (rows["status"] == "ok")].groupby("cell")
+    return good.agg(dataset=("dataset", "first"), seeds=("seed", "nunique"))
 
 
-def _shown(plan: Plan, rows: pd.DataFrame) -> set[str]:
-    """Return the artefacts of a suite of which a cell has rows."""
-    return {entry.artefact for entry in plan.entries if entry.cell.slug in rows.index}
+def _shown(plan: Plan, rows: pd.DataFrame) -> dict[str, set[str]]:
+    """Return the cells with results by artefact of a suite."""
+    found: dict[str, set[str]] = {}
+    for entry in plan.entries:
+        if entry.cell.slug in rows.index:
+            found.setdefault(entry.artefact, set()).add(entry.cell.slug)
+    return found
 
 
 def _row(
-    item: Mapping[str, str], whole: Plan, kept: Mapping[str, pd.DataFrame], shows: Mapping[str, set[str]]
+    item: Mapping[str, str], whole: Plan, kept: Mapping[str, pd.DataFrame], shows: Mapping[str, dict[str, set[str]]]
 ) -> dict[str, Any]:
     names = [f"{item['paper']}/{name}" for name in item["shown_by"].split(", ") if name]
     panels = {name: {entry.cell.slug for entry in whole.entries_of(name)} & set(whole.runs) for name in names
               if TRAINED.intersection(inputs_of(whole.artefacts[name].view).reads)}  # fmt: skip
     cells = set().union(*panels.values())
-    found = {suite: rows["seeds"].reindex(sorted(cells & set(rows.index))) for suite, rows in kept.items()}
+    enough = {suite: rows["seeds"][rows["seeds"] >= FEWEST] for suite, rows in kept.items()}
+    found = {suite: seeds[seeds.index.isin(cells)] for suite, seeds in enough.items()}
     seeds = pd.concat([*found.values(), pd.Series(dtype=int)]).groupby(level=0).max()  # a cell may be in several suites
     missing, data = sorted(cells - set(seeds.index)), {name for rows in kept.values() for name in rows["dataset"]}
+    other = {suite: set().union(*(known.get(name, ()) for name in panels)) - cells for suite, known in shows.items()}
     return {
         "paper": item["paper"],
         "item": item["item"],
         "title": _title([whole.artefacts[name].title for name in names]) if names else item["reason"],
         "cells": len(cells),
-        "with_rows": len(seeds),
+        "with_results": len(seeds),
         "seeds": int(seeds.min()) if len(seeds) else 0,
         "panels": len(names),
         "complete": sum(panel <= set(seeds.index) for panel in panels.values()),
-        "no_data": sum(whole.runs[slug].cell.task.dataset not in data for slug in missing),
+        "unused_data": sum(whole.runs[slug].cell.task.dataset not in data for slug in missing),
         "suites": ", ".join(suite for suite, some in found.items() if len(some)),
-        "also": ", ".join(suite for suite, known in shows.items() if not len(found[suite]) and known & set(names)),
+        "also": ", ".join(suite for suite, some in other.items() if some),
         "missing": hours_in_words(whole, missing) if missing else "",
         "run": f"dpgraph run {_pattern(item, names, whole)} --suite {whole.suite.name}" if missing else "",
     }
 
 
 def _title(titles: Sequence[str]) -> str:
-    """Return the parts, between commas, with which the titles of all panels begin; the first title if there is none."""
-    columns = zip(*(title.split(", ") for title in titles), strict=False)
-    return ", ".join(part for part, *_ in takewhile(lambda one: len(set(one)) == 1, columns)) or titles[0]
+    """Return the title of a single panel; of several what theirs are up to the first comma, each once."""
+    return titles[0] if len(titles) == 1 else " / ".join(dict.fromkeys(title.split(", ")[0] for title in titles))
 
 
 def _pattern(item: Mapping[str, str], names: Sequence[str], whole: Plan) -> str:
     """Return the artefacts as words of a command, one with a * where it matches these alone."""
-    for pattern in (f"{item['paper']}/{item['item']}{end}" for end in ("*", "-*")):
+    for pattern in (f"{item['paper']}/{item['item']}{end}" for end in ("*", "-k*")):
         if len(names) > 1 and fnmatch.filter(whole.artefacts, pattern) == list(names):
             return f"'{pattern}'"
     return " ".join(names)

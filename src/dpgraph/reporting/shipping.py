@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
 from dpgraph.data.registry import entry
+from dpgraph.planning.inventory import INVENTORY
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.artefacts import EntryRun, abouts, described_labels, described_rows, heading
 from dpgraph.reporting.claims.page import counts, elsewhere, held, papers_claims, strong_enough
@@ -110,7 +111,9 @@ def write_common(out: Path, workflow: Path = WORKFLOW) -> None:
 
 def pages_of_all(out: Path, workflow: Path) -> dict[Path, tuple[pd.DataFrame, str]]:
     """Return the papers' claims, and their tables and figures, over all suites whose rows are kept."""
-    return {out / CLAIMS: claims_of_all(out, workflow), out / ARTEFACTS: coverage(out, workflow)}
+    pages = {out / CLAIMS: claims_of_all(out, workflow)}
+    listed = (workflow / INVENTORY).is_file()  # a project of one's own need not list what papers have
+    return pages | ({out / ARTEFACTS: coverage(out, workflow)} if listed else {})
 
 
 def claims_of_all(out: Path, workflow: Path = WORKFLOW) -> tuple[pd.DataFrame, str]:

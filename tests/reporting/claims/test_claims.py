@@ -307,18 +307,24 @@ def test_claims_of_this_project_do_not_count_nor_do_four_seeds():
     assert strong_enough([few]) == told
 
 
-@pytest.mark.parametrize(("holds", "strong"), [("premise fails", True), ("reproduced", False), ("inconclusive", False)])
-def test_a_reading_whose_premise_fails_asks_for_no_power(holds, strong):
-    def tested(reading, power):
-        return PartResult("better", reading=reading, n=5, power=power, p_against=0.5)
+@pytest.mark.parametrize(("holds", "more"), [("premise fails", True), ("reproduced", False), ("inconclusive", False)])
+def test_claims_that_only_a_failed_premise_makes_strong_are_named(holds, more):
+    def counts(*parts):
+        table = counted(["A"], ["inconclusive"], [0.9], ["here"])
+        table["parts"] = [parts_as_text(parts)]
+        return strong_enough([table])
 
-    premise = PartResult("above chance", holds, reading="printed", n=5, power=0.9, p_against=0.5, premise=True)
-    table = counted(["A"], ["inconclusive"], [0.9], ["here"])
-    table["parts"] = [parts_as_text([premise, tested("printed", 0.1), tested("code", 0.9)])]
-    assert strong_enough([table]).startswith("1 of the 1" if strong else "None of the 1")
-    # the other reading is asked for its parts
-    table["parts"] = [parts_as_text([premise, tested("printed", 0.9), tested("code", 0.1)])]
-    assert strong_enough([table]).startswith("None of the 1")
+    def part(reading, power, verdict="underpowered", premise=False):
+        return PartResult("better", verdict, reading=reading, n=5, power=power, p_against=0.5, premise=premise)
+
+    premise = part("printed", 0.9, holds, premise=True)
+    named = ", 1 more (A) in each part of the readings whose premise holds (goal"
+    assert (named in counts(premise, part("printed", 0.1), part("code", 0.9))) == more
+    assert (named in counts(part("", 0.9, holds, premise=True), part("", 0.1))) == more  # a claim with one reading
+    assert counts(premise, part("printed", 0.9), part("code", 0.9)).startswith("1 of the 1")
+    # the other reading is asked for its parts, and no part is a premise
+    assert counts(premise, part("printed", 0.9), part("code", 0.1)).endswith("(goal: two thirds)")
+    assert named not in counts(part("printed", 0.1, holds), part("code", 0.9))
 
 
 def test_over_several_suites_a_claim_counts_once_and_where_its_power_is_largest():

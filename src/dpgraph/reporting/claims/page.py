@@ -9,6 +9,7 @@ from dataclasses import replace
 from html import escape
 from pathlib import Path
 from textwrap import shorten
+from typing import Any
 
 import pandas as pd
 
@@ -43,29 +44,37 @@ def strong_enough(tables: Iterable[pd.DataFrame]) -> str:
     """Say how many of the papers' claims whose data are in the suites can have a verdict, and name those that cannot.
 
     tables: claims.csv of suites; a claim counts once, in its strongest suite. It can have a verdict with power and
-    seeds enough in each of its parts; a reading whose premise fails has its verdict by that, and asks for no part.
-    Claims of this project do not count, nor do computed ones, which have no sample, nor those that need a data set
-    which the suite has not.
+    seeds enough in each of its parts. Those that have them only without the readings whose premise fails are named:
+    such a reading has its verdict by that. Claims of this project do not count, nor do computed ones, which have no
+    sample, nor those that need a data set which the suite has not.
     """
     here = [
         table[(table["data"] == claim_parts.DATA_HERE) & table["sentence"].notna() & (table["sentence"] != "")]
         for table in tables
     ]
     claims = {claim for table in here for claim in table["claim"]}
-    strong = {row["claim"] for table in here for row in table.to_dict("records") if _is_strong(row)}
+    rows = [row for table in here for row in table.to_dict("records")]
+    strong = {row["claim"] for row in rows if _is_strong(row, False)}
+    more = sorted({row["claim"] for row in rows if _is_strong(row, True)} - strong)
     if not claims:
         return ""
-    others = f"; not {', '.join(sorted(claims - strong))}" if strong and claims - strong else ""
-    enough = f"power {claim_parts.ENOUGH:g} and {FEWEST} seeds in each part (goal: two thirds){others}"
+    others = ", ".join(sorted(claims - strong - set(more)))
     has = "have" if len(strong) > 1 else "has"
-    return f"{len(strong) or 'None'} of the {len(claims)} claims of papers whose data are here {has} {enough}"
+    return (
+        f"{len(strong) or 'None'} of the {len(claims)} claims of papers whose data are here {has} power "
+        f"{claim_parts.ENOUGH:g} and {FEWEST} seeds in each part"
+        + (f", {len(more)} more ({', '.join(more)}) in each part of the readings whose premise holds" if more else "")
+        + " (goal: two thirds)"
+        + (f"; not {others}" if others and (strong or more) else "")
+    )
 
 
-def _is_strong(row: dict) -> bool:
+def _is_strong(row: Mapping[str, Any], settled: bool) -> bool:
+    """Return whether all parts are strong; with `settled` not those of readings whose premise fails."""
     parts = claim_parts.read_parts(row["parts"])
-    settled = {one.reading for one in parts if one.premise and one.verdict == PREMISE_FAILS}
-    asked = [one for one in parts if not one.premise and one.reading not in settled]
-    return row["verdict"] != NOT_RUN and bool(asked or settled) and all(one.strong for one in asked)
+    failed = {one.reading for one in parts if one.premise and one.verdict == PREMISE_FAILS} if settled else set()
+    asked = [one for one in parts if not one.premise and one.reading not in failed]
+    return row["verdict"] != NOT_RUN and bool(asked or failed) and all(one.strong for one in asked)
 
 
 def _shown(row: dict) -> dict:
