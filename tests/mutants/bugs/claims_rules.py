@@ -7,7 +7,9 @@ from tests.mutants.bugs.shorthand import edit
 PARTS = "dpgraph.reporting.claims.parts:"
 TABLE = "dpgraph.reporting.claims.table:"
 RANKING = "dpgraph.reporting.ranking:"
+COVERAGE = "dpgraph.reporting.coverage:"
 OF_RULES = "tests/reporting/claims/test_rules.py::"
+OF_COVERAGE = "tests/reporting/test_coverage.py::"
 OF_NAMES = "tests/reporting/leaderboard/test_names.py::"
 
 BUGS = (
@@ -129,6 +131,34 @@ BUGS = (
         "one[1].power if one[1].power >= 0 else -1.0",
         "-one[1].power",
         OF_RULES + "test_each_part_is_taken_from_the_suite_with_most_power",
+    ),
+    edit(
+        "a failed premise counts as power without a word",
+        "dpgraph.reporting.claims.page:strong_enough",
+        "_is_strong(row, False)",
+        "_is_strong(row, True)",
+        "tests/reporting/claims/test_claims.py::test_claims_that_only_a_failed_premise_makes_strong_are_named",
+    ),
+    edit(
+        "a table is complete with one seed a cell",
+        COVERAGE + "_row",
+        'rows["seeds"] >= FEWEST',
+        'rows["seeds"] >= 1',
+        OF_COVERAGE + "test_a_cell_counts_with_five_seeds_that_ended_well",
+    ),
+    edit(
+        "a failed run completes a table",
+        COVERAGE + "_seeds_by_cell",
+        'rows["final"] & (rows["status"] == "ok")',
+        'rows["final"]',
+        OF_COVERAGE + "test_a_cell_counts_with_five_seeds_that_ended_well",
+    ),
+    edit(
+        "other data complete a table of a paper",
+        COVERAGE + "_row",
+        "seeds[seeds.index.isin(cells)]",
+        "seeds",
+        OF_COVERAGE + "test_other_cells_that_show_an_item_are_named",
     ),
     edit(
         "one mechanism has a name in each file",
