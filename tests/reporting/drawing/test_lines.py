@@ -63,6 +63,13 @@ def test_what_is_proved_stands_for_its_family_before_what_is_published():
     assert chosen(3, of_methods(names), families) == ["gcn-paper", "gcn-proved", "mlp-proved"]
 
 
+def test_panels_of_one_figure_leave_out_the_same_published_mechanism():
+    names = [f"paper-{place}" for place in range(7)]
+    families = dict.fromkeys(names, "dp-appr")
+    for order in (names, names[::-1], names[3:] + names[:3]):  # the last is the best
+        assert chosen(6, of_methods(dict.fromkeys(order, "published")), families) == names[:6]
+
+
 def test_at_most_two_lines_are_without_privacy_those_of_most_data_sets_first():
     names = {"gcn": "none", "mlp": "none", "best": "none", **{f"ours-{place}": "rigorous" for place in range(4)}}
     points = of_methods(names)

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from dpgraph.config.cell import LARGE, NetworkCell, Privacy, RootBatches, UndroppedMlp
 from dpgraph.config.frozen import Finite
 from dpgraph.engine.methods.cost import network_seconds
-from dpgraph.engine.methods.looks import BLUE, BROWN, DASHED, GREEN, GREY, ORANGE, PURPLE, TEAL, VERMILION, Look
+from dpgraph.engine.methods.looks import BLACK, BLUE, BROWN, DASHED, GREEN, GREY, ORANGE, PURPLE, TEAL, VERMILION, Look
 from dpgraph.engine.methods.spec import OWN_RECORD, AttackCase, MethodSpec, ReadBy, ScoreReads, Variant, captured
 from dpgraph.families.pagerank.mechanism import FixedBatchPagerank, PoissonPagerank
 from dpgraph.families.pagerank.variants import poisson_pagerank, published_pagerank
@@ -159,7 +159,7 @@ def look(cell: Any) -> Look:
     rows = cell.pagerank
     style = LOOKS[rows.release]
     if cell.privacy is None:
-        return replace(style, line=(0, (1, 1.5)))
+        return replace(style, colour=BLACK, line=(0, (1, 1.5)))  # DPSGD reads exact rows, too
     if cell.privacy.variant == "published":
         return replace(style, marker=PUBLISHED[style.marker], line=DASHED)
     if rows.own_weight:

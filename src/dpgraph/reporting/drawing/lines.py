@@ -16,7 +16,8 @@ def chosen_methods(entries: Sequence[Entry], drawable: pd.DataFrame, most: int =
     Methods are taken in this order: `PUBLIC_LINES` without privacy (those of most data sets, then the best), the first
     mechanism as a paper publishes it, the best method of each family, and then the other methods; in both, what is
     proved comes before what is published. A method is better the nearer it is, at its largest epsilon, to the best of
-    each data set, on average.
+    each data set, on average. Published mechanisms keep the artefact's order: the panels of one figure leave out the
+    same one.
 
     Args:
         entries: Entries of the artefact, in its order.
@@ -38,7 +39,8 @@ def chosen_methods(entries: Sequence[Entry], drawable: pd.DataFrame, most: int =
     published = list(private.index[private["variant"].str.startswith("published")][:1])
     others = private.drop(published)
     claimed = others["variant"].str.startswith("published")
-    others = others.assign(claimed=claimed).sort_values(["claimed", "below"], ascending=[True, False], kind="stable")
+    others = others.assign(claimed=claimed, below=others["below"].mask(claimed, 0.0))
+    others = others.sort_values(["claimed", "below"], ascending=[True, False], kind="stable")
     second = others.index.map(families).duplicated()
     order = [*public.index[:PUBLIC_LINES], *published, *others.index[~second], *others.index[second]]
     chosen = order[:most]
