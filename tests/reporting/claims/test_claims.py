@@ -5,6 +5,7 @@ import math
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
 from pydantic import ValidationError
@@ -16,7 +17,7 @@ from dpgraph.config.suite import SuiteTask
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import splits
-from dpgraph.reporting.claims.contrasts import Strength
+from dpgraph.reporting.claims.contrasts import Strength, contrast
 from dpgraph.reporting.claims.page import _shown, strong_enough, summed
 from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
 from dpgraph.reporting.claims.registry import (
@@ -27,7 +28,7 @@ from dpgraph.reporting.claims.registry import (
     kinds,
 )
 from dpgraph.reporting.claims.table import claims_table, write_claims
-from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, decide
+from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, compared, decide
 from dpgraph.reporting.formats import template
 from tests.reporting.conftest import WORKFLOW
 from tests.reporting.verdicts import UNDECIDED, assert_not_run
@@ -249,6 +250,21 @@ def test_a_claim_whose_power_nobody_knows_is_underpowered_not_inconclusive():
     found = decide({"": Comparisons(made=[one])}, "")
     assert found.verdict == "underpowered"
     assert found.reason.startswith("a true effect has no known power at 5 seeds; what was seen is neither for it nor ")
+
+
+@pytest.mark.parametrize(("mean", "expected"), [(2.5, "underpowered"), (40.0, "reproduced")])
+def test_a_weak_test_reproduces_what_is_shown_to_be_larger_than_the_effect_of_its_power(mean, expected):
+    """Power is that of 1 point; 40 points of which 1 is refuted, too, need none. 2.5 points are above 0 alone."""
+    values = pd.Series(mean + 2.0 * np.array([-1.24, 0.76, 0.26, -0.74, 0.96]))
+    one = compared("a", contrast([(1.0, "a", values), (-1.0, "b", 0.0 * values)]), 0.0)
+    assert one.p_above < 0.05
+    found = decide({"": Comparisons(made=[one])}, "")
+    assert found.verdict == expected
+    assert found.power < 0.5
+    # a second comparison that only agrees is not covered by the first, nor one part by another
+    weak = compared("b", contrast([(1.0, "a", values - mean + 2.5), (-1.0, "b", 0.0 * values)]), 0.0)
+    assert decide({"": Comparisons(made=[one, weak])}, "").verdict == "underpowered"
+    assert decide({"a": Comparisons(made=[one]), "b": Comparisons(made=[weak])}, "").verdict == "inconclusive"
 
 
 def test_a_weak_test_reproduces_nothing_and_may_refute():

@@ -44,6 +44,7 @@ class PartResult:
     power: float = math.nan
     p_for: float = math.nan  # against "one comparison does not hold"
     p_against: float = math.nan  # against "all comparisons hold", Bonferroni's correction over them
+    larger: bool = False  # power is below `ENOUGH`, but an effect beyond that of the power is shown at 5 %
     missing: str = ""  # why the first comparison that is missing could not be made
     premise: bool = False
 
@@ -77,7 +78,7 @@ class PartResult:
             return NOT_RUN, f"{self.missing}; what was seen: {self.reason}"
         if self.n < FEWEST:
             return UNDERPOWERED, f"{self.n} seeds, fewer than {FEWEST}; what was seen: {self.reason}"
-        if not self.power >= ENOUGH:
+        if not self.power >= ENOUGH and not self.larger:
             known = f"is seen with probability {self.power:.2f}" if self.power >= 0 else "has no known power"
             seen = "for it" if self.p_for < LEVEL else "neither for it nor against it"
             return UNDERPOWERED, f"a true effect {known} at {self.n} seeds; what was seen is {seen}: {self.reason}"

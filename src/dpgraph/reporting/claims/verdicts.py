@@ -13,7 +13,7 @@ from dpgraph.privacy.guarantee import MODE_NAMES
 from dpgraph.reporting import protection
 from dpgraph.reporting.claims import parts as claim_parts
 from dpgraph.reporting.claims.contrasts import LEVEL, Above, Contrast, Strength, Ways, strength, together
-from dpgraph.reporting.claims.parts import CONTRADICTED, NOT_RUN, REPRODUCED, UNDERPOWERED, PartResult
+from dpgraph.reporting.claims.parts import CONTRADICTED, ENOUGH, NOT_RUN, REPRODUCED, UNDERPOWERED, PartResult
 from dpgraph.reporting.formats import difference, epsilon
 from dpgraph.reporting.results import EntryResult
 
@@ -75,6 +75,12 @@ class Comparison:
     given: Strength | None = None  # of a test that is none on contrasts
     effect: str = ""  # of such a test
     by_data_set: Mapping[str, float] = field(default_factory=dict)  # estimates, where it is about their mean
+
+    @property
+    def p_larger(self) -> float:
+        """Return the p-value against "in no way are all contrasts above the effects that power is computed for"."""
+        ways = [max(one.contrast.p_above(one.effect) for one in way) for way in self.ways]
+        return min([1.0, *(len(ways) * p for p in ways if p == p)])
 
     @property
     def sentence(self) -> str:
@@ -234,6 +240,7 @@ def _result(name: str, comparisons: Comparisons, asserted: float | None) -> Part
         power=tested.power,
         p_for=max(one.p_above for one in testable),
         p_against=p_against,
+        larger=tested.power < ENOUGH and max(one.p_larger for one in testable) < LEVEL,
         missing=missing,
     )
 
