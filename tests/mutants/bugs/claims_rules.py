@@ -9,6 +9,7 @@ TABLE = "dpgraph.reporting.claims.table:"
 RANKING = "dpgraph.reporting.ranking:"
 COVERAGE = "dpgraph.reporting.coverage:"
 OF_RULES = "tests/reporting/claims/test_rules.py::"
+OF_CLAIMS = "tests/reporting/claims/test_claims.py::"
 OF_COVERAGE = "tests/reporting/test_coverage.py::"
 OF_NAMES = "tests/reporting/leaderboard/test_names.py::"
 
@@ -42,20 +43,46 @@ BUGS = (
         OF_RULES + "test_a_sentence_on_all_data_sets_is_not_run_on_two_of_four",
     ),
     edit(
-        "what is above the margin counts as larger than the effect of the power",
-        "dpgraph.reporting.claims.verdicts:Comparison.p_larger",
-        "one.contrast.p_above(one.effect)",
-        "one.contrast.p_above(one.margin)",
-        "tests/reporting/claims/test_claims.py::"
-        "test_a_weak_test_reproduces_what_is_shown_to_be_larger_than_the_effect_of_its_power[2.5-underpowered]",
+        "what is above the margin counts as a larger effect",
+        "dpgraph.reporting.claims.contrasts:Above.p_larger",
+        "max(self.effect, self.margin + found)",
+        "self.margin",
+        OF_CLAIMS + "test_a_weak_test_reproduces_an_effect_that_it_finds_half_of_the_time[value1-underpowered]",
+    ),
+    edit(
+        "a larger effect is one that its test hardly finds",
+        "dpgraph.reporting.claims.contrasts:Above.p_larger",
+        "max(self.effect, self.margin + found)",
+        "self.effect",
+        OF_CLAIMS + "test_a_weak_test_reproduces_an_effect_that_it_finds_half_of_the_time[value2-underpowered]",
+    ),
+    edit(
+        "a printed effect need not be exceeded",
+        "dpgraph.reporting.claims.contrasts:Above.p_larger",
+        "max(self.effect, self.margin + found)",
+        "self.margin + found",
+        OF_CLAIMS + "test_a_printed_effect_must_be_exceeded_too",
     ),
     edit(
         "one comparison that is larger stands for all of its part",
         "dpgraph.reporting.claims.verdicts:_result",
         "max(one.p_larger for one in testable)",
         "min(one.p_larger for one in testable)",
-        "tests/reporting/claims/test_claims.py::"
-        "test_a_weak_test_reproduces_what_is_shown_to_be_larger_than_the_effect_of_its_power[40.0-reproduced]",
+        OF_CLAIMS + "test_a_larger_effect_is_one_of_every_comparison_and_part_in_one_whole_way",
+    ),
+    edit(
+        "the larger of two effects is picked without a correction",
+        "dpgraph.reporting.claims.verdicts:Comparison.p_larger",
+        "len(self.ways) * max(...)",
+        "max(one.p_larger(level) for one in way)",
+        OF_CLAIMS + "test_a_larger_effect_is_one_of_every_comparison_and_part_in_one_whole_way",
+    ),
+    edit(
+        "a larger effect of what the usual test does not show",
+        "dpgraph.reporting.claims.verdicts:_result",
+        "p_for < LEVEL",
+        "True",
+        OF_CLAIMS + "test_a_larger_effect_needs_the_usual_test_and_five_seeds",
     ),
     edit(
         "a premise that fails is passed over",
@@ -144,9 +171,9 @@ BUGS = (
     edit(
         "a part is taken from the suite that agrees most",
         "dpgraph.reporting.claims.page:_strongest",
-        "one[1].power if one[1].power >= 0 else -1.0",
-        "-one[1].power",
-        OF_RULES + "test_each_part_is_taken_from_the_suite_with_most_power",
+        "one[1].n",
+        "one[1].power",
+        OF_RULES + "test_each_part_is_taken_from_the_suite_with_most_seeds",
     ),
     edit(
         "a failed premise counts as power without a word",

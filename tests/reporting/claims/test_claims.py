@@ -17,7 +17,7 @@ from dpgraph.config.suite import SuiteTask
 from dpgraph.core.errors import UserError
 from dpgraph.planning.plan import load_plan
 from dpgraph.reporting import splits
-from dpgraph.reporting.claims.contrasts import Strength, contrast
+from dpgraph.reporting.claims.contrasts import Above, Contrast, Strength, contrast
 from dpgraph.reporting.claims.page import _shown, strong_enough, summed
 from dpgraph.reporting.claims.parts import VERDICTS, PartResult, parts_as_text
 from dpgraph.reporting.claims.registry import (
@@ -28,7 +28,7 @@ from dpgraph.reporting.claims.registry import (
     kinds,
 )
 from dpgraph.reporting.claims.table import claims_table, write_claims
-from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, compared, decide
+from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, all_hold, compared, decide, picked
 from dpgraph.reporting.formats import template
 from tests.reporting.conftest import WORKFLOW
 from tests.reporting.verdicts import UNDECIDED, assert_not_run
@@ -252,19 +252,56 @@ def test_a_claim_whose_power_nobody_knows_is_underpowered_not_inconclusive():
     assert found.reason.startswith("a true effect has no known power at 5 seeds; what was seen is neither for it nor ")
 
 
-@pytest.mark.parametrize(("mean", "expected"), [(2.5, "underpowered"), (40.0, "reproduced")])
-def test_a_weak_test_reproduces_what_is_shown_to_be_larger_than_the_effect_of_its_power(mean, expected):
-    """Power is that of 1 point; 40 points of which 1 is refuted, too, need none. 2.5 points are above 0 alone."""
-    values = pd.Series(mean + 2.0 * np.array([-1.24, 0.76, 0.26, -0.74, 0.96]))
-    one = compared("a", contrast([(1.0, "a", values), (-1.0, "b", 0.0 * values)]), 0.0)
-    assert one.p_above < 0.05
-    found = decide({"": Comparisons(made=[one])}, "")
+SPREAD = np.array([-1.24, 0.76, 0.26, -0.74, 0.96])
+
+
+def seen(mean: float, scale: float = 2.0, printed: float | None = None) -> Contrast:
+    """A difference over five seeds, its standard error 0.86 at a scale of 2."""
+    terms = [(1.0, "a", pd.Series(mean + scale * SPREAD)), (-1.0, "b", pd.Series(0.0 * SPREAD))]
+    return dataclasses.replace(contrast(terms), printed=printed)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (seen(40.0), "reproduced"),
+        (seen(2.5), "underpowered"),  # above 0, not above 1 point
+        (seen(3.5), "underpowered"),  # above 1 point, not above the 1.8 that this test finds half of the time
+        (seen(3.9), "reproduced"),
+        (seen(11.0, scale=10.0), "underpowered"),  # p = .03 above 0 and above 1 point, by chance as likely as not
+        (seen(10.0, printed=9.0, scale=20.0), "underpowered"),  # above half of what is printed
+    ],
+)
+def test_a_weak_test_reproduces_an_effect_that_it_finds_half_of_the_time(value, expected):
+    found = decide({"": Comparisons(made=[compared("a", value, 0.0)])}, "")
     assert found.verdict == expected
     assert found.power < 0.5
-    # a second comparison that only agrees is not covered by the first, nor one part by another
-    weak = compared("b", contrast([(1.0, "a", values - mean + 2.5), (-1.0, "b", 0.0 * values)]), 0.0)
+
+
+def test_a_larger_effect_is_one_of_every_comparison_and_part_in_one_whole_way():
+    one, weak = compared("a", seen(40.0), 0.0), compared("b", seen(2.5), 0.0)
     assert decide({"": Comparisons(made=[one, weak])}, "").verdict == "underpowered"
     assert decide({"a": Comparisons(made=[one]), "b": Comparisons(made=[weak])}, "").verdict == "inconclusive"
+    assert all_hold([one, one]).p_larger < 0.05 < all_hold([one, weak]).p_larger
+    # of two ways each is tested at half of the level, against the effect that is found half of the time at that level
+    single, double = (compared("a", seen(4.2), 0.0), ((Above(seen(4.2), 0.0),), (Above(seen(-9.0), 0.0),)))
+    assert single.p_larger < 0.05 < picked("a", seen(4.2), (0.01, 0.99), double).p_larger
+
+
+def test_a_printed_effect_must_be_exceeded_too():
+    assert Above(seen(5.0), 0.0).p_larger(0.05) < 0.05 < Above(seen(5.0, printed=20.0), 0.0).p_larger(0.05)
+
+
+def test_a_larger_effect_needs_the_usual_test_and_five_seeds():
+    one = compared("a", seen(40.0), 0.0)
+    for p_above, expected in ((0.06, "underpowered"), (0.04, "reproduced")):
+        found = decide({"": Comparisons(made=[dataclasses.replace(one, p_above=p_above)])}, "")
+        assert found.verdict == expected
+    four = contrast([(1.0, "a", pd.Series(40 + SPREAD[:4])), (-1.0, "b", pd.Series(0 * SPREAD[:4]))])
+    assert decide({"": Comparisons(made=[compared("a", four, 0.0)])}, "").reason.startswith("4 seeds, fewer than 5")
+    # an asserted effect below the margin does not lower what must be shown
+    regime = compared("a", dataclasses.replace(seen(61.0), difference=False), 60.0)
+    assert decide({"": Comparisons(made=[regime])}, "", asserted=4.0).verdict == "underpowered"
 
 
 def test_a_weak_test_reproduces_nothing_and_may_refute():

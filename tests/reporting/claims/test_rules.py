@@ -279,7 +279,7 @@ def test_a_computed_part_refutes_a_sentence_of_whose_other_parts_nothing_is_here
 # ---- the table over all suites ---------------------------------------------------------------------------------------
 
 
-def test_each_part_is_taken_from_the_suite_with_most_power(paper_plan):
+def test_each_part_is_taken_from_the_suite_with_most_seeds(paper_plan):
     experiment = paper_plan.experiments["daigavane"]
     claim = experiment.claims["D3"].model_copy(update={"readings": {}})
     first, second = claim.by_part
@@ -293,16 +293,16 @@ def test_each_part_is_taken_from_the_suite_with_most_power(paper_plan):
                "substitutes": ""}  # fmt: skip
         return pd.DataFrame([row]).set_index("claim", drop=False)
 
-    weak = table(a=part(first, FALSE, power=0.6), p=held)
-    strong = table(a=part(first, SURE, power=0.9), b=part(second, SURE), p=held)
+    weak = table(a=part(first, FALSE, power=0.95), p=held)
+    strong = table(a=part(first, SURE, n=6), b=part(second, SURE), p=held)
     found = overview({"D3": (experiment, claim)}, {"weak": weak, "strong": strong}).iloc[0]
     assert found["verdict"] == "reproduced"
-    assert found["power"] == "0.90 (5 seeds); 0.90 (5 seeds)"
+    assert found["power"] == "0.90 (6 seeds); 0.90 (5 seeds)"
     # a premise that is open where a part is taken from, then one that fails there
-    other = table(a=part(first, SURE, power=0.95), p=part(premise, OPEN | {"power": 0.1}, premise=True))
+    other = table(a=part(first, SURE, n=7), p=part(premise, OPEN | {"power": 0.1}, premise=True))
     found = overview({"D3": (experiment, claim)}, {"other": other, "strong": strong}).iloc[0]
     assert found["verdict"] == "inconclusive"
-    other = table(a=part(first, SURE, power=0.95), p=part(premise, OPEN, premise=True))
+    other = table(a=part(first, SURE, n=7), p=part(premise, OPEN, premise=True))
     found = overview({"D3": (experiment, claim)}, {"other": other, "strong": strong}).iloc[0]
     assert found["verdict"] == "premise fails"
     assert overview({"D3": (experiment, claim)}, {}).iloc[0]["verdict"] == "not run"

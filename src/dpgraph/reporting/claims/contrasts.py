@@ -147,6 +147,13 @@ class Above:
             return EffectFrom.UNIT
         return EffectFrom.PRINTED_ELSEWHERE if self.contrast.printed_elsewhere else EffectFrom.PRINTED
 
+    def p_larger(self, level: float) -> float:
+        """Return the p-value against "at most the effect of the power, or one that a test at `level` finds half of the
+        time"."""
+        error, degrees = self.contrast.error, self.contrast.degrees
+        found = error * float(stdtrit(degrees, 1 - level)) if error > 0 else 0.0
+        return self.contrast.p_above(max(self.effect, self.margin + found))
+
 
 Ways = tuple[tuple[Above, ...], ...]
 

@@ -1,6 +1,6 @@
 """Pages of claims: those of a suite as HTML, and the papers' claims over all suites with kept rows as Markdown.
 
-Over all suites a part has the result of the suite that tests it with the most power; a claim is then decided anew over
+Over all suites a part has the result of the suite that tests it with the most seeds; a claim is then decided anew over
 its parts. A premise must hold in each suite that a part is taken from. Suites without rows decide no claim.
 """
 
@@ -41,9 +41,9 @@ def claims_page(plan: Plan, table: pd.DataFrame) -> str:
 
 
 def strong_enough(tables: Iterable[pd.DataFrame]) -> str:
-    """Say how many of the papers' claims whose data are in the suites can have a verdict, and name those that cannot.
+    """Say how many of the papers' claims whose data are in the suites have power and seeds enough, and name the others.
 
-    tables: claims.csv of suites; a claim counts once, in its strongest suite. It can have a verdict with power and
+    tables: claims.csv of suites; a claim counts once, in its strongest suite, if it has power and
     seeds enough in each of its parts. Those that have them only without the readings whose premise fails are named:
     such a reading has its verdict by that. Claims of this project do not count, nor do computed ones, which have no
     sample, nor those that need a data set which the suite has not.
@@ -196,12 +196,11 @@ def _decided(
 
 
 def _strongest(found: Iterable[tuple[str, PartResult]]) -> tuple[str, PartResult | None]:
-    """Return the result of the suite that tests a part with the most power; its direction plays no part."""
+    """Return the result of the suite that tests a part with the most seeds, which no result influences."""
     some = list(found)
     if not some:
         return "", None
-    return max(some, key=lambda one: (one[1].tested or one[1].verdict != NOT_RUN, not one[1].missing,
-                                      one[1].n >= FEWEST, one[1].power if one[1].power >= 0 else -1.0))  # fmt: skip
+    return max(some, key=lambda one: (one[1].tested or one[1].verdict != NOT_RUN, not one[1].missing, one[1].n))
 
 
 def _told(reading: str, one: PartResult, reason: bool = False) -> str:

@@ -26,7 +26,7 @@ REPRODUCED, CONTRADICTED, PREMISE_FAILS, DEPENDS, INCONCLUSIVE, UNDERPOWERED, NO
     "not run",
 )
 DATA_HERE, DATA_MISSING = "here", "missing in part"
-ENOUGH = 0.5  # power below which a part is called underpowered
+ENOUGH = 0.5  # power below which a part is called underpowered, unless a larger effect is shown
 FEWEST = 5  # seeds below which a part has no verdict
 
 
@@ -44,7 +44,7 @@ class PartResult:
     power: float = math.nan
     p_for: float = math.nan  # against "one comparison does not hold"
     p_against: float = math.nan  # against "all comparisons hold", Bonferroni's correction over them
-    larger: bool = False  # power is below `ENOUGH`, but an effect beyond that of the power is shown at 5 %
+    larger: bool = False  # power is below `ENOUGH`, but an effect is shown that the test finds half of the time
     missing: str = ""  # why the first comparison that is missing could not be made
     premise: bool = False
 
@@ -55,7 +55,7 @@ class PartResult:
 
     @property
     def strong(self) -> bool:
-        """Return whether the part can have a verdict: computed, or with enough power and seeds."""
+        """Return whether the part is computed, or has enough power and seeds."""
         return (self.verdict in (REPRODUCED, CONTRADICTED) and not self.tested) or (
             self.power >= ENOUGH and self.n >= FEWEST
         )
@@ -83,7 +83,8 @@ class PartResult:
             seen = "for it" if self.p_for < LEVEL else "neither for it nor against it"
             return UNDERPOWERED, f"a true effect {known} at {self.n} seeds; what was seen is {seen}: {self.reason}"
         if self.p_for < LEVEL:
-            return REPRODUCED, self.reason
+            more = f"; a larger effect than that of its power, {self.power:.2f}, is shown"
+            return REPRODUCED, self.reason + more * self.larger
         return INCONCLUSIVE, f"neither shown nor refuted at 5 %: {self.reason}"
 
 
@@ -135,7 +136,7 @@ def parts_as_text(parts: Sequence[PartResult]) -> str:
     """Return parts as a JSON list, numbers with four digits; missing numbers are left out."""
     rows = [
         {key: float(f"{value:.4g}") if isinstance(value, float) else value for key, value in asdict(one).items()
-         if value not in ("", 0, False) and value == value}
+         if (value not in ("", 0, False) or isinstance(value, float)) and value == value}
         for one in parts
     ]  # fmt: skip
     return json.dumps(rows, ensure_ascii=False)

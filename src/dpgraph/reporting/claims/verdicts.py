@@ -78,9 +78,9 @@ class Comparison:
 
     @property
     def p_larger(self) -> float:
-        """Return the p-value against "in no way are all contrasts above the effects that power is computed for"."""
-        ways = [max(one.contrast.p_above(one.effect) for one in way) for way in self.ways]
-        return min([1.0, *(len(ways) * p for p in ways if p == p)])
+        """Return the p-value against "in no way is every contrast larger than what its test finds half of the time"."""
+        level = LEVEL / max(1, len(self.ways))
+        return min([1.0, *(len(self.ways) * max(one.p_larger(level) for one in way) for way in self.ways)])
 
     @property
     def sentence(self) -> str:
@@ -230,7 +230,7 @@ def _result(name: str, comparisons: Comparisons, asserted: float | None) -> Part
         return PartResult(name, missing=missing or "nothing to compare")
     p_against = min(1.0, len(testable) * min(one.p_below for one in testable))
     refutes = min(testable, key=lambda one: one.p_below)
-    tested = _strength(made)
+    tested, p_for = _strength(made), max(one.p_above for one in testable)
     return PartResult(
         name,
         reason=(refutes if p_against < LEVEL else made[0]).sentence,
@@ -238,9 +238,9 @@ def _result(name: str, comparisons: Comparisons, asserted: float | None) -> Part
         n=min(one.n for one in made),
         size=tested.size,
         power=tested.power,
-        p_for=max(one.p_above for one in testable),
+        p_for=p_for,
         p_against=p_against,
-        larger=tested.power < ENOUGH and max(one.p_larger for one in testable) < LEVEL,
+        larger=tested.power < ENOUGH and p_for < LEVEL and max(one.p_larger for one in testable) < LEVEL,
         missing=missing,
     )
 
