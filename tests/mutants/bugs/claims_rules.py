@@ -73,7 +73,7 @@ BUGS = (
     edit(
         "the larger of two effects is picked without a correction",
         "dpgraph.reporting.claims.verdicts:Comparison.p_larger",
-        "len(self.ways) * max(...)",
+        "len(self.ways) * max(one.p_larger(level) for one in way)",
         "max(one.p_larger(level) for one in way)",
         OF_CLAIMS + "test_a_larger_effect_is_one_of_every_comparison_and_part_in_one_whole_way",
     ),
