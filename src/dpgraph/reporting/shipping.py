@@ -28,6 +28,7 @@ from dpgraph.reporting.claims.page import overview as overview_of_claims
 from dpgraph.reporting.claims.page import overview_page as page_of_claims
 from dpgraph.reporting.claims.parts import NOT_RUN
 from dpgraph.reporting.claims.table import read_claims, write_claims
+from dpgraph.reporting.claims.verdicts import COMPUTED
 from dpgraph.reporting.coverage import coverage
 from dpgraph.reporting.drawing import words
 from dpgraph.reporting.figures import draw_figure, figure_html, plain
@@ -196,7 +197,7 @@ def _readme(
         suite=plan.suite, note=" ".join(plan.suite.note.split()), finding=finding(plan, table, claims),
         processors=sorted({str(text) for text in results["processor"].dropna() if text}),
         commits=_checked_commits(results, plan.suite.name), best=best,
-        lines=[_best_line(best, *line) for line in best.lines], claims=len(tested),
+        lines=[_best_line(best, *line) for line in best.lines], claims=counts(tested),
         told=(f"{power}." if (power := strong_enough([tested])) else "", elsewhere(plan, claims)),
         captions=captions, heading=lambda name: heading(plan, name),
     )  # fmt: skip
@@ -224,7 +225,8 @@ def _contents(out: Path, known: list[dict[str, Any]]) -> str:
     tables = {name: read_claims(path) for name in names if (path := out / name / "claims.csv").is_file()}
     told = {}
     for name, table in tables.items():
-        ran, own = table[table["verdict"] != NOT_RUN], table["sentence"].fillna("") == ""
+        ran = table[(table["verdict"] != NOT_RUN) & (table["scope"] != COMPUTED)]
+        own = table["sentence"].fillna("") == ""
         told[name] = [counts(ran[one[ran.index]]) or DASH for one in (~own, own)]
     power = strong_enough(table for name, table in tables.items() if name not in without)
     return template("suites.md").render(known=known, without=without, told=told, power=power)

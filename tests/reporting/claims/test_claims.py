@@ -397,6 +397,7 @@ def test_claims_are_counted_as_readme_prints_them():
     powers = ["computed; computed", "0.90 (8 seeds); computed", "–", "0.90 (8 seeds)", "–", "–", "–"]
     table = pd.DataFrame({"verdict": verdicts, "power": powers, "run": [math.nan] * 5 + ["dpgraph run d/t", math.nan]})
     expected = {"claims": 7, "decided": 3, "computed": 1, "open": 2, "not_run": 2, "untestable": 1}
+    expected |= {"reproduced": 1, "contradicted": 1, "premise_fails": 1, "depends": 0}
     assert summed(table) == expected
 
 

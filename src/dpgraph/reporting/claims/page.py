@@ -226,13 +226,14 @@ def counts(table: pd.DataFrame) -> str:
 
 
 def summed(table: pd.DataFrame) -> dict[str, int]:
-    """Return how many claims of `overview` there are, are decided, computed, open, not run, and cannot be tested."""
+    """Return how many claims of `overview` there are, have each decided verdict, are decided at all and by computation,
+    are open, not run, and cannot be tested.
+    """
     verdict, power = table["verdict"], table["power"]
-    decided, not_run = (
-        verdict.isin((REPRODUCED, claim_parts.CONTRADICTED, PREMISE_FAILS, claim_parts.DEPENDS)),
-        verdict == NOT_RUN,
-    )
-    found = {
+    verdicts = {"reproduced": REPRODUCED, "contradicted": claim_parts.CONTRADICTED, "premise_fails": PREMISE_FAILS,
+                "depends": claim_parts.DEPENDS}  # fmt: skip
+    decided, not_run = verdict.isin(verdicts.values()), verdict == NOT_RUN
+    found = {name: verdict == one for name, one in verdicts.items()} | {
         "claims": verdict != "", "decided": decided, "computed": decided & power.str.fullmatch("(computed(; )?)+"),
         "open": ~decided & ~not_run, "not_run": not_run, "untestable": not_run & (table["run"].fillna("") == ""),
     }  # fmt: skip

@@ -20,6 +20,9 @@ from dpgraph.reporting.results import EntryResult
 Place = tuple[Entry, EntryResult]
 
 
+COMPUTED = "computed, without training"  # the scope of claims that are the same in every suite
+
+
 @dataclass(frozen=True)
 class Verdict:
     """A verdict on a claim; `size` and `power` are those of the test at the suite's seeds, nan without a test."""
@@ -50,9 +53,7 @@ def computed(holds: bool, evidence: str, n: int, false_premise: str = "") -> Ver
     if false_premise:
         verdict, reason = claim_parts.PREMISE_FAILS, f"premise, {false_premise}; what was computed: {reason}"
     parts = (PartResult("", verdict, reason, comparisons=n),)
-    return Verdict(
-        verdict, "computed, without training", evidence, n, mechanism="accounting", reason=reason, parts=parts
-    )
+    return Verdict(verdict, COMPUTED, evidence, n, mechanism="accounting", reason=reason, parts=parts)
 
 
 @dataclass(frozen=True)
