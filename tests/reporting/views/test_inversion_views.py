@@ -96,7 +96,7 @@ def frame(plan, rows_of, as_frame):
 
 def test_a_row_of_means_and_one_for_each_class_beside_the_printed_distance(plan, frame):
     rows = inversion_rows(plan, "zhang-ch4/table4.1", frame)
-    mnist = rows[(rows["task"] == "mnist") & (rows["method"] == "vanilla")]
+    mnist = rows[(rows["task"] == "mnist-large") & (rows["method"] == "vanilla")]
     assert mnist["class_id"].tolist() == [-1, *range(CLASSES)]
     means = mnist.iloc[0]
     assert means["l2_mean"] == pytest.approx(7.0, abs=0.05)
