@@ -262,6 +262,7 @@ def _caption_of_gallery(plan: Plan, name: str, results: pd.DataFrame | None) -> 
         "First row: a training image of each class. Other rows: what an attack finds in a network that was trained for "
         "this row, that of the first seed; other seeds are not shown.",
         f"Below an image: {quantity(metric).label} of its class; {better} is a better attack.",
+        *filter(None, [plan.artefacts[name].caption]),
         *words.guarantees(rows.assign(source="ours"), budgets=False),
         *described_labels(abouts(plan, name, rows[rows["status"] == "ok"])),
     ]

@@ -124,7 +124,9 @@ def test_the_table_says_what_a_distance_does_not(plan, frame, tmp_path):
     assert "| 5.93 |" in text  # what is printed stands there without results of ours
 
 
-@pytest.mark.parametrize(("name", "said"), [("fig4.6", "their accuracies differ"), ("matched", "not membership")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("fig4.4", "black image"), ("fig4.6", "their accuracies differ"), ("matched", "not membership")]
+)
 def test_a_figure_has_the_caption_of_its_artefact(plan, frame, tmp_path, name, said):
     write_figure(plan, f"zhang-ch4/{name}", frame, tmp_path / name)
     assert said in (tmp_path / f"{name}.txt").read_text()

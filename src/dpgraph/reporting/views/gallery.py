@@ -110,6 +110,7 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     shown = quantity(plan.artefacts[artefact_id].metric)
     about = [
         f"Below an image: {shown.label} of its class; the first row has examples.",
+        *filter(None, [plan.artefacts[artefact_id].caption]),
         *words.guarantees(described_rows(made).assign(source="ours"), budgets=False),
     ]
     place = Gallery(columns, len(blocks) + len(made), len(blocks))
