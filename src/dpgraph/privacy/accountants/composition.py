@@ -12,6 +12,7 @@ import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.pld.common import DifferentialPrivacyParameters
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from scipy.optimize import bisect
 from scipy.special import logsumexp
 
 from dpgraph.core.errors import invalid
@@ -151,13 +152,27 @@ def composed_epsilon(
         composed = _repeated(_one_step(pair, grid, tail_mass), steps, 1e-4 * delta, largest / grid < SHORT_STEP)
         if once is not None:
             composed = composed.compose(_one_step(once, grid, tail_mass), tail_mass_truncation=1e-4 * delta)
-        previous, epsilon = epsilon, float(composed.get_epsilon_for_delta(delta - ROUNDING * steps))
+        previous, epsilon = epsilon, _epsilon_at(composed, delta - ROUNDING * steps, steps * largest + extra)
         if epsilon == 0 or previous - epsilon <= tolerance * max(epsilon, 1e-3):
             break
         if grid <= finest:
             break
         grid = max(grid / 4, finest)
     return epsilon
+
+
+def _epsilon_at(composed: PrivacyLossDistribution, delta: float, most: float) -> float:
+    """Return epsilon at delta, an upper bound.
+
+    Above 709, where the library's exp(epsilon) may overflow, it is sought up to `most` among the deltas, which do not.
+    """
+    epsilon = float(composed.get_epsilon_for_delta(delta))
+    if np.isfinite(epsilon) or composed.get_delta_for_epsilon(most) > delta:
+        return epsilon
+    apart = 1e-9 * most
+    return 2 * apart + bisect(
+        lambda loss: composed.get_delta_for_epsilon(loss) - delta, 0.0, most, xtol=apart, rtol=1e-12
+    )
 
 
 def _repeated(one: PrivacyLossDistribution, steps: int, tail_mass: float, short: bool) -> PrivacyLossDistribution:
