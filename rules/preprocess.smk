@@ -17,6 +17,7 @@ rule preprocess:
         runtime=lambda wildcards, attempt: 60 * attempt,
     params:
         sources=FLOW.preprocess_sources,
+        packages=FLOW.packages,
     message:
         "Preprocess {wildcards.dataset}, {wildcards.task}"
     shell:

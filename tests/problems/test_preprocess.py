@@ -19,7 +19,7 @@ from dpgraph.data.store import GraphHeader, load_graph
 from dpgraph.data.stored import read_header
 from dpgraph.problems import preprocess as preprocess_module
 from dpgraph.problems.node_classification.prepare import build, verify
-from dpgraph.problems.preprocess import preprocess
+from dpgraph.problems.preprocess import packages_parameter, preprocess
 from tests.data.offline import fetch_offline
 
 
@@ -193,3 +193,22 @@ def test_whoever_learns_from_all_records_has_been_looked_at():
         "clusters.py", "readers/digits.py", "readers/digit_images.py", "readers/pokec.py",
         "readers/pokec_extract.py", "readers/text_relations.py", "text/fasttext.py",
     }  # fmt: skip
+
+
+def test_unavailable_data_are_tried_again_once_a_package_is_installed(demo_raw, tmp_path, monkeypatch):
+    """What the rule of Snakemake is given changes only where it may help."""
+    task, installed = Task(dataset="demo-sbm"), ["gensim"]
+    monkeypatch.setattr(preprocess_module, "OPTIONAL", ("gensim", "transformers"))
+    monkeypatch.setattr(preprocess_module.importlib.util, "find_spec", lambda name: name if name in installed else None)
+    before = packages_parameter(tmp_path)
+    with monkeypatch.context() as failing:
+        failing.setattr(preprocess_module, "read", lambda *_: (_ for _ in ()).throw(DataUnavailable("no encoder")))
+        preprocess(task, demo_raw, tmp_path)
+    assert packages_parameter(tmp_path) == before == "gensim"
+    installed.append("transformers")
+    assert packages_parameter(tmp_path) == "gensim, transformers"
+    preprocess(task, demo_raw, tmp_path)
+    installed.clear()
+    assert packages_parameter(tmp_path) == "gensim, transformers"  # prepared data stay
+    (tmp_path / "graph.json").write_text("{")
+    assert packages_parameter(tmp_path) == ""

@@ -28,6 +28,7 @@ from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import WORKFLOW, Plan, load_plan
 from dpgraph.planning.run import Run
+from dpgraph.problems.preprocess import packages_parameter
 from dpgraph.reporting import inputs
 from dpgraph.reporting.guarantee import checks_noted
 from dpgraph.reporting.inputs import compared, seeds_by_task
@@ -222,6 +223,10 @@ class Workflow:
     def preprocess_sources(self, wildcards: Any) -> str:
         """Hash what prepares the data set."""
         return preprocess_digest(wildcards.dataset)
+
+    def packages(self, wildcards: Any) -> str:
+        """Return optional packages: data that a reader could not prepare are tried again where these have changed."""
+        return packages_parameter(self.paths.graph(Task.from_folder(f"{wildcards.dataset}/{wildcards.task}")))
 
     def task_memory(self, wildcards: Any, attempt: int) -> int:
         """Return the megabytes that a job on the graph of wildcards `dataset` and `task` requests."""

