@@ -23,6 +23,7 @@ from dpgraph.data.registry import entry
 from dpgraph.planning.inventory import INVENTORY
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.artefacts import EntryRun, abouts, described_labels, described_rows, heading
+from dpgraph.reporting.claims.page import COLUMNS as CLAIM_COLUMNS
 from dpgraph.reporting.claims.page import counts, elsewhere, held, papers_claims, strong_enough
 from dpgraph.reporting.claims.page import overview as overview_of_claims
 from dpgraph.reporting.claims.page import overview_page as page_of_claims
@@ -124,7 +125,7 @@ def claims_of_all(out: Path, workflow: Path = WORKFLOW) -> tuple[pd.DataFrame, s
     claims = papers_claims(workflow)
     titles = {experiment.paper: experiment.title for experiment, _ in claims.values()}
     table = overview_of_claims(claims, tables)
-    return table, page_of_claims(table, titles, tables, strong_enough(tables.values()))
+    return table[list(CLAIM_COLUMNS)], page_of_claims(table, titles, tables, strong_enough(tables.values()))
 
 
 def _draw(plan: Plan, results: pd.DataFrame, folder: Path) -> dict[str, list[str]]:

@@ -87,8 +87,8 @@ BUGS = (
     edit(
         "a premise that fails is passed over",
         PARTS + "PartResult.holds",
-        "PREMISE_FAILS, self.reason",
-        "REPRODUCED, self.reason",
+        "return PREMISE_FAILS",
+        "return REPRODUCED",
         OF_RULES + "test_a_premise_comes_first_and_says_its_numbers",
     ),
     edit(

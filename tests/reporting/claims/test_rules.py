@@ -260,7 +260,7 @@ def test_substitutes_decide_nothing_and_are_said_beside(row_of, tmp_path):
         assert row["verdict"] == "not run"
         assert row["reason"] == "no run on the paper's own data with its own mechanism"
         assert row["data"] == "missing in part"
-        assert f": {verdict} on arxiv-text (5 seeds, power " in row["substitutes"]
+        assert f": {verdict} on arxiv-text (5 seeds, lowest power " in row["substitutes"]
 
 
 def test_a_computed_part_refutes_a_sentence_of_whose_other_parts_nothing_is_here():
@@ -274,6 +274,14 @@ def test_a_computed_part_refutes_a_sentence_of_whose_other_parts_nothing_is_here
     assert table.loc["I13", "verdict"] == "contradicted"
     assert table.loc["I13", "data"] == ""  # it is none of the claims whose data are here
     assert {one.verdict for one in read_parts(table.loc["I13", "parts"])} == {"contradicted", "not run"}
+
+
+@pytest.mark.parametrize(
+    "numbers", [SURE, FALSE, OPEN, OPEN | {"power": 0.1}, OPEN | {"missing": "no data"}, {"missing": "x"}]
+)
+def test_deciding_again_over_all_suites_repeats_no_words(numbers):
+    once = judged([part("a", numbers), part("p", SURE, premise=True)])
+    assert judged(once[2]) == once
 
 
 # ---- the table over all suites ---------------------------------------------------------------------------------------

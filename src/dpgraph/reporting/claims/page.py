@@ -21,7 +21,7 @@ from dpgraph.planning.plan import Plan
 from dpgraph.reporting.claims import parts as claim_parts
 from dpgraph.reporting.claims.data_sets import DEMONSTRATION
 from dpgraph.reporting.claims.parts import FEWEST, INCONCLUSIVE, NOT_RUN, PREMISE_FAILS, REPRODUCED, PartResult
-from dpgraph.reporting.formats import page, template
+from dpgraph.reporting.formats import markdown, page, template
 
 WHY = 120  # characters of a reason next to the verdict; the evidence has it whole
 SHOWN = 2  # sentences of the evidence, the weakest comparisons; the others unfold
@@ -121,9 +121,11 @@ def _elsewhere(plan: Plan, claims: pd.DataFrame) -> list[str]:
     return [str(name) for name in rows["claim"]]
 
 
+LONGEST = 200  # characters of a reason that the page shows; the CSV file has it whole
 NOWHERE = "no shipped suite has rows on the paper's own data with its own mechanism"
 COLUMNS = ("paper", "claim", "verdict", "sentence", "parts", "power", "data", "mechanism", "premise", "substitutes",
            "reason", "run", "source", "own_numbers")  # fmt: skip
+ON_THE_PAGE = ("statement", "why", "lines")
 Results = Mapping[str, pd.DataFrame]  # claims.csv by suite, indexed by claim
 
 
@@ -137,15 +139,14 @@ def papers_claims(workflow: Path) -> dict[str, tuple[Experiment, Claim]]:
 
 
 def overview(claims: Mapping[str, tuple[Experiment, Claim]], tables: Results) -> pd.DataFrame:
-    """Return a row for each claim of a paper."""
+    """Return a row for each claim of a paper: `COLUMNS`, what is tested and the lines of its section on the page."""
     rows = [_row(name, experiment, claim, tables) for name, (experiment, claim) in claims.items()]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return pd.DataFrame(rows, columns=[*COLUMNS, *ON_THE_PAGE])
 
 
 def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> dict[str, object]:
     by_suite = {suite: table.loc[name] for suite, table in tables.items() if name in table.index}
-    of_parts = {suite: row["parts"].replace("this suite", f"suite {suite}") for suite, row in by_suite.items()}
-    of_suites = {suite: claim_parts.read_parts(text) for suite, text in of_parts.items()}
+    of_suites = {suite: claim_parts.read_parts(row["parts"]) for suite, row in by_suite.items()}
     readings = list(claim.readings) or [""]
     decided = {reading: _decided(reading, claim, of_suites) for reading in readings}
     verdict, reason = claim_parts.over_readings({reading: (one[0], one[1]) for reading, one in decided.items()})
@@ -159,6 +160,15 @@ def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> di
     found = [(reading, part) for reading, one in decided.items() for part in one[2]]
     needed = dict.fromkeys(f"{experiment.paper}/{name}" for part in (*claim.parts, *claim.premises)
                            for name, _ in uses(part))  # fmt: skip
+    told = {reading: f"{one[0]}: {_short(one[1])}" for reading, one in decided.items()}
+    lines = [
+        *([("By reading", [f"*{markdown(name)}*: {markdown(text)}" for name, text in told.items()])]
+          if len(set(told.values())) > 1 else []),
+        *_outcomes(found),
+        *((f"{name}: {markdown(_short(text, 2 * LONGEST))}", []) for name, text in
+          (("Data", texts["scope"]), ("Mechanisms", texts["mechanism"])) if text),
+        *([("On substitutes, by suite", [markdown(_short(one, 2 * LONGEST)) for one in beside])] if beside else []),
+    ]  # fmt: skip
     return {
         "paper": experiment.paper, "claim": name, "verdict": verdict, "sentence": claim.sentence,
         "parts": "; ".join(_told(reading, part) for reading, part in found if not part.premise),
@@ -167,8 +177,24 @@ def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> di
         "premise": "; ".join(_told(reading, part, reason=True) for reading, part in found if part.premise),
         "substitutes": "; ".join(beside), "reason": reason,
         "run": f"dpgraph run {' '.join(needed)} --suite paper" if verdict == NOT_RUN and needed else "",
-        "source": claim.source, "own_numbers": claim.own_numbers,
+        "source": claim.source, "own_numbers": claim.own_numbers, "statement": claim.statement,
+        "why": "" if len(set(told.values())) > 1 else _short(reason), "lines": lines,
     }  # fmt: skip
+
+
+def _outcomes(found: Iterable[tuple[str, PartResult]]) -> list[tuple[str, list[str]]]:
+    """Return a line for each premise and each part; under it what its readings gave, where they differ."""
+    told = dict[str, dict[str, list[str]]]()
+    for reading, one in sorted(found, key=lambda pair: not pair[1].premise):
+        name = f"Premise: {one.part}" if one.premise else one.part or "The sentence"
+        power = "" if one.premise or one.verdict == NOT_RUN else _power(one).replace(" (", ", ").removesuffix(")")
+        outcome = one.verdict + (f" ({'power ' * one.tested}{power})" if power not in ("", "–") else "")
+        told.setdefault(name, {}).setdefault(outcome, []).append(f"*{markdown(reading)}*")
+    return [
+        (f"{markdown(name[0].upper() + name[1:])}" + (f": {next(iter(outcomes))}" if len(outcomes) == 1 else ""),
+         [f"{', '.join(some)}: {outcome}" for outcome, some in outcomes.items()] if len(outcomes) > 1 else [])
+        for name, outcomes in told.items()
+    ]  # fmt: skip
 
 
 def _decided(
@@ -181,15 +207,17 @@ def _decided(
             (suite, one) for suite, found in of_suites.items() for one in found
             if one.part == name and one.reading == reading and not one.premise
         )  # fmt: skip
-        parts.append(best if best is not None else PartResult(name, missing=NOWHERE))
-        if best is not None and (best.tested or best.verdict != NOT_RUN):
+        if best is None or (_is_idle(best) and best.missing.endswith(claim_parts.ABSENT)):
+            best = PartResult(name, missing=NOWHERE)
+        parts.append(best)
+        if not _is_idle(best):
             used.add(suite)
     for premise in dict.fromkeys(one.part for one in claim.premises):
         found = [one for suite in (used or of_suites) for one in of_suites[suite]
                  if one.premise and one.part == premise and one.reading == reading]  # fmt: skip
         order = (PREMISE_FAILS, NOT_RUN, INCONCLUSIVE, REPRODUCED)
         order = order if used else (REPRODUCED, PREMISE_FAILS, INCONCLUSIVE, NOT_RUN)
-        worst = min(found, key=lambda one: order.index(one.holds()[0]), default=None)
+        worst = min(found, key=lambda one: order.index(one.holds()), default=None)
         parts.append(worst or PartResult(premise, missing=NOWHERE, premise=True))
     verdict, reason, told = claim_parts.judged([replace(one, reading=reading) for one in parts])
     return verdict, reason, told, used
@@ -200,12 +228,18 @@ def _strongest(found: Iterable[tuple[str, PartResult]]) -> tuple[str, PartResult
     some = list(found)
     if not some:
         return "", None
-    return max(some, key=lambda one: (one[1].tested or one[1].verdict != NOT_RUN, not one[1].missing, one[1].n))
+    return max(some, key=lambda one: (
+        not _is_idle(one[1]), not one[1].missing, one[1].n, not one[1].missing.endswith(claim_parts.ABSENT)
+    ))  # fmt: skip
+
+
+def _is_idle(one: PartResult) -> bool:
+    return one.verdict == NOT_RUN and not one.tested
 
 
 def _told(reading: str, one: PartResult, reason: bool = False) -> str:
     name = ", ".join(filter(None, [f"[{reading}]" if reading else "", one.part or "the sentence"]))
-    return f"{name}: {one.verdict}" + (f" ({one.reason})" if reason and one.reason else "")
+    return f"{name}: {one.verdict}" + (f" ({one.explained})" if reason and one.explained else "")
 
 
 def _power(one: PartResult) -> str:
@@ -240,22 +274,10 @@ def summed(table: pd.DataFrame) -> dict[str, int]:
     return {name: int(one.sum()) for name, one in found.items()}
 
 
-LONGEST = 200  # characters of a reason that the page shows; the CSV file has it whole
-
-
 def overview_page(table: pd.DataFrame, titles: Mapping[str, str], suites: Iterable[str], strong: str) -> str:
-    """Return the table as Markdown, a part for each paper."""
-    own = ["; ".join(filter(None, pair)) for pair in zip(table["data"], table["mechanism"], strict=True)]
-    beside = [_short(f"<br>on substitutes: {one}", 4 * LONGEST) if one else "" for one in table["substitutes"]]
-    papers = table.assign(own=own, beside=beside).groupby("paper", sort=False)
-    return template("claims.md").render(
-        table=table,
-        counts=counts(table),
-        strong=strong,
-        suites=suites,
-        papers=[(titles[str(paper)], rows.to_dict("records")) for paper, rows in papers],
-        short=_short,
-    )
+    """Return the table of `overview` as Markdown, a part for each paper and a section for each claim."""
+    papers = [(titles[str(paper)], rows.to_dict("records")) for paper, rows in table.groupby("paper", sort=False)]
+    return template("claims.md").render(table=table, counts=counts(table), strong=strong, suites=suites, papers=papers)
 
 
 def _short(text: str, most: int = LONGEST) -> str:

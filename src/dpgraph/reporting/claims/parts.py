@@ -25,6 +25,7 @@ REPRODUCED, CONTRADICTED, PREMISE_FAILS, DEPENDS, INCONCLUSIVE, UNDERPOWERED, NO
     "underpowered",
     "not run",
 )
+ABSENT = "is not in this suite"  # how the reason of a part ends whose table or figure a suite has not
 DATA_HERE, DATA_MISSING = "here", "missing in part"
 ENOUGH = 0.5  # power below which a part is called underpowered, unless a larger effect is shown
 FEWEST = 5  # seeds below which a part has no verdict
@@ -36,7 +37,7 @@ class PartResult:
 
     part: str
     verdict: str = NOT_RUN  # of a part that is computed or not run; else what `judged` makes of the numbers
-    reason: str = ""
+    reason: str = ""  # the weakest comparison, or why the part was not tested
     reading: str = ""
     comparisons: int = 0
     n: int = 0  # seeds of the smallest sample
@@ -60,41 +61,55 @@ class PartResult:
             self.power >= ENOUGH and self.n >= FEWEST
         )
 
-    def holds(self) -> tuple[str, str]:
+    def holds(self) -> str:
         """Return the verdict on a premise: shown; fails where refuted, or not shown with enough power; or open."""
         if self.p_for < LEVEL and self.tested and not self.missing:
-            return REPRODUCED, self.reason
+            return REPRODUCED
         if self.p_for >= LEVEL and self.n >= FEWEST and (self.power >= ENOUGH or self.p_against < LEVEL):
-            return PREMISE_FAILS, self.reason
-        return (NOT_RUN if self.missing or not self.tested else INCONCLUSIVE), self.missing or self.reason
+            return PREMISE_FAILS
+        return NOT_RUN if self.missing or not self.tested else INCONCLUSIVE
 
-    def decided(self, adjusted: float) -> tuple[str, str]:
-        """Return the verdict on a part and its reason, given `p_against` after Holm's correction."""
+    def decided(self, adjusted: float) -> str:
+        """Return the verdict on a part, given `p_against` after Holm's correction."""
         if not self.tested:
-            return (NOT_RUN, self.missing) if self.missing else (self.verdict, self.reason)
+            return NOT_RUN if self.missing else self.verdict
         if adjusted < LEVEL and self.n >= FEWEST:
-            return CONTRADICTED, self.reason
+            return CONTRADICTED
         if self.missing:
-            return NOT_RUN, f"{self.missing}; what was seen: {self.reason}"
-        if self.n < FEWEST:
-            return UNDERPOWERED, f"{self.n} seeds, fewer than {FEWEST}; what was seen: {self.reason}"
-        if not self.power >= ENOUGH and not self.larger:
+            return NOT_RUN
+        if self.n < FEWEST or (not self.power >= ENOUGH and not self.larger):
+            return UNDERPOWERED
+        return REPRODUCED if self.p_for < LEVEL else INCONCLUSIVE
+
+    @property
+    def explained(self) -> str:
+        """Return why the part, or the premise, has its verdict, with the weakest comparison."""
+        if self.premise:
+            decided = self.verdict in (REPRODUCED, PREMISE_FAILS)
+            return self.reason if decided else self.missing or self.reason
+        if not self.tested:
+            return self.missing or self.reason
+        if self.verdict == NOT_RUN:
+            return f"{self.missing}; what was seen: {self.reason}"
+        if self.verdict == UNDERPOWERED and self.n < FEWEST:
+            return f"{self.n} seeds, fewer than {FEWEST}; what was seen: {self.reason}"
+        if self.verdict == UNDERPOWERED:
             known = f"is seen with probability {self.power:.2f}" if self.power >= 0 else "has no known power"
             seen = "for it" if self.p_for < LEVEL else "neither for it nor against it"
-            return UNDERPOWERED, f"a true effect {known} at {self.n} seeds; what was seen is {seen}: {self.reason}"
-        if self.p_for < LEVEL:
-            more = f"; a larger effect than that of its power, {self.power:.2f}, is shown"
-            return REPRODUCED, self.reason + more * self.larger
-        return INCONCLUSIVE, f"neither shown nor refuted at 5 %: {self.reason}"
+            return f"a true effect {known} at {self.n} seeds; what was seen is {seen}: {self.reason}"
+        if self.verdict == INCONCLUSIVE:
+            return f"neither shown nor refuted at 5 %: {self.reason}"
+        more = f"; a larger effect than that of its power, {self.power:.2f}, is shown"
+        return self.reason + more * (self.larger and self.verdict == REPRODUCED)
 
 
 def judged(results: Sequence[PartResult]) -> tuple[str, str, tuple[PartResult, ...]]:
     """Return the verdict on a claim read in one way, its reason, and its parts and premises with their verdicts."""
-    premises = [_with(one, one.holds()) for one in results if one.premise]
+    premises = [replace(one, verdict=one.holds()) for one in results if one.premise]
     parts = [one for one in results if not one.premise]
     # a part that is not run counts in the correction: which parts a claim has is known before any run
     adjusted = holm(np.array([one.p_against if one.tested else 1.0 for one in parts]))
-    parts = [_with(one, one.decided(p)) for one, p in zip(parts, adjusted.tolist(), strict=True)]
+    parts = [replace(one, verdict=one.decided(p)) for one, p in zip(parts, adjusted.tolist(), strict=True)]
     found = (*premises, *parts)
     for verdict, some in ((PREMISE_FAILS, premises), (NOT_RUN, premises), (INCONCLUSIVE, premises),
                           (CONTRADICTED, parts), (NOT_RUN, parts)):  # fmt: skip
@@ -124,12 +139,8 @@ def over_readings(verdicts: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
     return max((verdict for verdict, _ in verdicts.values()), key=VERDICTS.index), told
 
 
-def _with(one: PartResult, found: tuple[str, str]) -> PartResult:
-    return replace(one, verdict=found[0], reason=found[1])
-
-
 def _said(one: PartResult) -> str:
-    return f"{one.part}: {one.reason}" if one.part else one.reason
+    return f"{one.part}: {one.explained}" if one.part else one.explained
 
 
 def parts_as_text(parts: Sequence[PartResult]) -> str:

@@ -20,7 +20,7 @@ from dpgraph.reporting.claims.comparing import DataSet, Known, PaperResults
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.data_sets import Coverage, data_sets_of
 from dpgraph.reporting.claims.page import claims_page
-from dpgraph.reporting.claims.parts import CONTRADICTED, DATA_MISSING, PartResult, over_readings, parts_as_text
+from dpgraph.reporting.claims.parts import ABSENT, CONTRADICTED, DATA_MISSING, PartResult, over_readings, parts_as_text
 from dpgraph.reporting.claims.registry import computed_verdict, in_words, kind_of
 from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
 from dpgraph.reporting.paper_values import paper_datasets, printed_by_data_set
@@ -118,8 +118,9 @@ def _verdict(suite: PaperResults, claim: Claim) -> Verdict:
     other = _decided_on(suite, claim, False)
     if not other.comparisons:
         return result
-    told = f"{other.verdict} {other.scope} ({other.n} seeds, power {other.power:.2f}): {other.reason}"
-    return replace(result, substitutes=told)
+    seeds = [one.n for one in other.parts if one.n and not one.premise] or [other.n]
+    told = f"{' to '.join(map(str, dict.fromkeys((min(seeds), max(seeds)))))} seeds, lowest power {other.power:.2f}"
+    return replace(result, substitutes=f"{other.verdict} {other.scope} ({told}): {other.reason}")
 
 
 def _decided_on(suite: PaperResults, claim: Claim, own: bool | None) -> Verdict:
@@ -164,7 +165,7 @@ def _compared(
     if absent:
         wanted = test.tasks or ()
         comparisons.absent += [one for one in wanted if not any(t.is_called((one,)) for t in plan.suite.tasks.values())]
-        return f"{absent[0]} is not in this suite"
+        return f"{absent[0]} {ABSENT}"
     if kind.named_places(test):
         return _between_tasks(suite, test, comparisons, scope, own)
     first = suite.full_name(test.artefact)

@@ -196,7 +196,7 @@ def decide(
     for one in parts.values():
         whole.add(one)
     made = _weakest_first(whole, asserted)
-    evidence = [f"premise, {one.part}: {one.verdict}: {one.reason}" for one in judged_parts if one.premise]
+    evidence = [f"premise, {one.part}: {one.verdict}: {one.explained}" for one in judged_parts if one.premise]
     evidence += [comparison.sentence for comparison in made]
     evidence += [f"not compared: {text}" for text in dict.fromkeys(whole.missing)]
     if whole.private:

@@ -104,16 +104,16 @@ def _panel(axes: Axes, rows: pd.DataFrame, looks: Mapping[str, Look], width: flo
 
 
 def _x_axis(axes: Axes, train_nodes: pd.Series, gap: float) -> float:
-    """Set a tick for each class, with labels at equal steps; return the position of all classes together.
+    """Set a tick for each class; return the position of all classes together.
+
+    Labels are at equal steps, back from the rarest class.
 
     `gap` is the distance from one class to the next in inches.
     """
     classes = len(train_nodes)
     step = next((step for step in (1, 2, 5, 10, 20, 50) if step * gap >= LABEL), 100)
-    ranks = list(range(1, classes + 1, step))
-    if len(ranks) > 1 and (classes + 1.6 - ranks[-1]) * gap < LABEL:
-        ranks.pop()
-    last = classes + 1.6
+    ranks = list(range(classes, 0, -step))[::-1]
+    last = classes + max(1.6, LABEL / gap)
     axes.set_xlim(0.4, last + 0.6)
     axes.axvline(classes + 0.8, color="#BBBBBB", linewidth=0.7)
     axes.xaxis.set_major_locator(FixedLocator([*ranks, last]))
