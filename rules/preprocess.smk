@@ -23,5 +23,5 @@ rule preprocess:
     shell:
         FLOW.logged(
             "python -m dpgraph preprocess {wildcards.dataset}/{wildcards.task}"
-            " --raw $(dirname {input.manifest}) --out $(dirname {output})"
+            " --raw $(dirname {input.manifest}) --out $(dirname {output}) --packages={params.packages:q}"
         )

@@ -1,6 +1,7 @@
 import re
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -197,18 +198,22 @@ def test_whoever_learns_from_all_records_has_been_looked_at():
 
 def test_unavailable_data_are_tried_again_once_a_package_is_installed(demo_raw, tmp_path, monkeypatch):
     """What the rule of Snakemake is given changes only where it may help."""
-    task, installed = Task(dataset="demo-sbm"), ["gensim"]
+    task, installed = Task(dataset="demo-sbm"), {"gensim": SimpleNamespace(origin="x")}
     monkeypatch.setattr(preprocess_module, "OPTIONAL", ("gensim", "transformers"))
-    monkeypatch.setattr(preprocess_module.importlib.util, "find_spec", lambda name: name if name in installed else None)
+    monkeypatch.setattr(preprocess_module.importlib.util, "find_spec", installed.get)
     before = packages_parameter(tmp_path)
     with monkeypatch.context() as failing:
         failing.setattr(preprocess_module, "read", lambda *_: (_ for _ in ()).throw(DataUnavailable("no encoder")))
         preprocess(task, demo_raw, tmp_path)
     assert packages_parameter(tmp_path) == before == "gensim"
-    installed.append("transformers")
+    installed["transformers"] = SimpleNamespace(origin="x")
     assert packages_parameter(tmp_path) == "gensim, transformers"
     preprocess(task, demo_raw, tmp_path)
     installed.clear()
     assert packages_parameter(tmp_path) == "gensim, transformers"  # prepared data stay
-    (tmp_path / "graph.json").write_text("{")
-    assert packages_parameter(tmp_path) == ""
+    preprocess(task, demo_raw, tmp_path, "as the workflow found")  # on a node with other packages
+    assert packages_parameter(tmp_path) == "as the workflow found"
+    installed["gensim"] = SimpleNamespace(origin=None)  # an empty folder
+    for text in ("{", "[]"):
+        (tmp_path / "graph.json").write_text(text)
+        assert packages_parameter(tmp_path) == ""

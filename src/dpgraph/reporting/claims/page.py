@@ -156,7 +156,11 @@ def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> di
                                         if isinstance(by_suite[suite][column], str)))
         for column in ("scope", "mechanism")
     }  # fmt: skip
-    beside = [f"{suite}: {row['substitutes']}" for suite, row in by_suite.items() if row["substitutes"]]
+    beside = [
+        f"{suite}: {row['substitutes']}".replace("this suite", f"suite {suite}")
+        for suite, row in by_suite.items()
+        if row["substitutes"]
+    ]
     found = [(reading, part) for reading, one in decided.items() for part in one[2]]
     needed = dict.fromkeys(f"{experiment.paper}/{name}" for part in (*claim.parts, *claim.premises)
                            for name, _ in uses(part))  # fmt: skip
@@ -186,12 +190,15 @@ def _outcomes(found: Iterable[tuple[str, PartResult]]) -> list[tuple[str, list[s
     """Return a line for each premise and each part; under it what its readings gave, where they differ."""
     told = dict[str, dict[str, list[str]]]()
     for reading, one in sorted(found, key=lambda pair: not pair[1].premise):
-        name = f"Premise: {one.part}" if one.premise else one.part or "The sentence"
+        name = f"premise: {one.part}" if one.premise else one.part or "the sentence"
         power = "" if one.premise or one.verdict == NOT_RUN else _power(one).replace(" (", ", ").removesuffix(")")
         outcome = one.verdict + (f" ({'power ' * one.tested}{power})" if power not in ("", "–") else "")
+        if one.premise or one.verdict == NOT_RUN:
+            why = "" if one.explained in ("", NOWHERE, claim_parts.NOT_OWN) else _short(one.explained)
+            outcome += f": {markdown(why)}" if why else ""
         told.setdefault(name, {}).setdefault(outcome, []).append(f"*{markdown(reading)}*")
     return [
-        (f"{markdown(name[0].upper() + name[1:])}" + (f": {next(iter(outcomes))}" if len(outcomes) == 1 else ""),
+        (markdown(name) + (f": {next(iter(outcomes))}" if len(outcomes) == 1 else ""),
          [f"{', '.join(some)}: {outcome}" for outcome, some in outcomes.items()] if len(outcomes) > 1 else [])
         for name, outcomes in told.items()
     ]  # fmt: skip
@@ -209,7 +216,7 @@ def _decided(
         )  # fmt: skip
         if best is None or (_is_idle(best) and best.missing.endswith(claim_parts.ABSENT)):
             best = PartResult(name, missing=NOWHERE)
-        parts.append(best)
+        parts.append(replace(best, missing=best.missing.replace("this suite", f"suite {suite}")))
         if not _is_idle(best):
             used.add(suite)
     for premise in dict.fromkeys(one.part for one in claim.premises):
@@ -224,7 +231,10 @@ def _decided(
 
 
 def _strongest(found: Iterable[tuple[str, PartResult]]) -> tuple[str, PartResult | None]:
-    """Return the result of the suite that tests a part with the most seeds, which no result influences."""
+    """Return the result of the suite that tests all of a part, or else most of it, with the most seeds.
+
+    No result influences which one that is.
+    """
     some = list(found)
     if not some:
         return "", None

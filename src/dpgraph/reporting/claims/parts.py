@@ -25,6 +25,7 @@ REPRODUCED, CONTRADICTED, PREMISE_FAILS, DEPENDS, INCONCLUSIVE, UNDERPOWERED, NO
     "underpowered",
     "not run",
 )
+NOT_OWN = "no run on the paper's own data with its own mechanism"
 ABSENT = "is not in this suite"  # how the reason of a part ends whose table or figure a suite has not
 DATA_HERE, DATA_MISSING = "here", "missing in part"
 ENOUGH = 0.5  # power below which a part is called underpowered, unless a larger effect is shown

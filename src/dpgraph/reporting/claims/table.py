@@ -20,13 +20,20 @@ from dpgraph.reporting.claims.comparing import DataSet, Known, PaperResults
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.data_sets import Coverage, data_sets_of
 from dpgraph.reporting.claims.page import claims_page
-from dpgraph.reporting.claims.parts import ABSENT, CONTRADICTED, DATA_MISSING, PartResult, over_readings, parts_as_text
+from dpgraph.reporting.claims.parts import (
+    ABSENT,
+    CONTRADICTED,
+    DATA_MISSING,
+    NOT_OWN,
+    PartResult,
+    over_readings,
+    parts_as_text,
+)
 from dpgraph.reporting.claims.registry import computed_verdict, in_words, kind_of
 from dpgraph.reporting.claims.verdicts import Comparisons, Verdict, decide, not_run
 from dpgraph.reporting.paper_values import paper_datasets, printed_by_data_set
 from dpgraph.reporting.results import Results, write_csv
 
-NOT_OWN = "no run on the paper's own data with its own mechanism"
 COLUMNS = ("claim", "verdict", "reason", "substitutes", "size", "power", "n", "mechanism", "paper", "sentence",
            "statement", "source", "own_numbers", "would_reproduce", "would_contradict", "level", "effect",
            "effect_source", "data", "scope", "evidence", "comparisons", "parts", "suite")  # fmt: skip
@@ -119,7 +126,8 @@ def _verdict(suite: PaperResults, claim: Claim) -> Verdict:
     if not other.comparisons:
         return result
     seeds = [one.n for one in other.parts if one.n and not one.premise] or [other.n]
-    told = f"{' to '.join(map(str, dict.fromkeys((min(seeds), max(seeds)))))} seeds, lowest power {other.power:.2f}"
+    told = f"{' to '.join(map(str, dict.fromkeys((min(seeds), max(seeds)))))} seed{'s' * (max(seeds) > 1)}"
+    told += f", lowest power {other.power:.2f}" if other.power >= 0 else ""
     return replace(result, substitutes=f"{other.verdict} {other.scope} ({told}): {other.reason}")
 
 

@@ -16,7 +16,7 @@ from dpgraph.reporting.leaderboard.standings import MARKS, data_names
 from dpgraph.reporting.protection import parted
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROMISE, PROVED, PUBLIC, contenders
 
-LARGEST = 100.0  # budget of the overview; a larger one promises next to nothing
+LARGEST = 100.0  # ε of the overview; a larger one promises next to nothing
 COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
 # relations and scopes in the words of the first sentence
 PROTECTED: dict[str, str] = {
@@ -86,9 +86,9 @@ class Overview:
 def overview(table: pd.DataFrame) -> Overview:
     """Return the best rows; `stronger`, of a row, is its promise as far as that is stronger than its line's.
 
-    Rows of a budget above `LARGEST` are left out.
+    Rows with a proved ε above `LARGEST` are left out.
     """
-    proved = table[(table["kind"] == PROVED) & (table["budget"] <= LARGEST)]
+    proved = table[(table["kind"] == PROVED) & (table["epsilon"] <= LARGEST)]
     budgets = tuple(sorted(proved["budget"].unique()))
     public = {data: rows.loc[rows["mean"].idxmax()].to_dict() | {"stronger": ""}
               for data, rows in table[table["kind"] == PUBLIC].groupby(["data", "metric"], sort=False)}  # fmt: skip
