@@ -160,8 +160,8 @@ def test_figure(views_plan, results, tmp_path):
 
 
 @pytest.mark.parametrize(("classes", "gap", "shown"), [
-    (15, 0.2, ["1", "3", "5", "7", "9", "11", "13", "all"]),
-    (40, 0.14, ["1", "6", "11", "16", "21", "26", "31", "36", "all"]),
+    (15, 0.2, ["1", "3", "5", "7", "9", "11", "13", "15", "all"]),
+    (40, 0.14, ["5", "10", "15", "20", "25", "30", "35", "40", "all"]),
     (3, 0.7, ["1", "2", "3", "all"]),
 ])  # fmt: skip
 def test_labelled_classes_are_equal_steps_apart(classes, gap, shown):
