@@ -392,12 +392,14 @@ def test_over_several_suites_a_claim_counts_once_and_where_its_power_is_largest(
 
 
 def test_claims_are_counted_as_readme_prints_them():
-    """A premise that fails is decided, but computed is only what has computed parts alone; X has no command."""
-    verdicts = ["reproduced", "contradicted", "premise fails", "inconclusive", "underpowered", "not run", "not run"]
-    powers = ["computed; computed", "0.90 (8 seeds); computed", "–", "0.90 (8 seeds)", "–", "–", "–"]
-    table = pd.DataFrame({"verdict": verdicts, "power": powers, "run": [math.nan] * 5 + ["dpgraph run d/t", math.nan]})
-    expected = {"claims": 7, "decided": 3, "computed": 1, "open": 2, "not_run": 2, "untestable": 1}
-    expected |= {"reproduced": 1, "contradicted": 1, "premise_fails": 1, "depends": 0}
+    """Computed is what no seed decides: a computed part that refutes a claim does, whose others were not run."""
+    verdicts = ["reproduced", "contradicted", "premise fails", "inconclusive", "underpowered", "not run", "not run",
+                "contradicted"]  # fmt: skip
+    powers = ["computed; computed", "0.90 (8 seeds); computed", "–", "0.90 (8 seeds)", "–", "–", "–", "computed; –"]
+    runs = [math.nan] * 5 + ["dpgraph run d/t", math.nan, math.nan]
+    table = pd.DataFrame({"verdict": verdicts, "power": powers, "run": runs})
+    expected = {"claims": 8, "decided": 4, "computed": 2, "open": 2, "not_run": 2, "untestable": 1}
+    expected |= {"reproduced": 1, "contradicted": 2, "premise_fails": 1, "depends": 0}
     assert summed(table) == expected
 
 

@@ -166,7 +166,7 @@ def _spoken(words: Mapping[str, str], names: str) -> str:
 
 def _without_ranking(plan: Plan, claims: pd.DataFrame) -> str:
     tested = held(plan, claims)
-    if told := counts(tested[tested["verdict"] != NOT_RUN]):
+    if told := counts(tested[(tested["verdict"] != NOT_RUN) & (tested["n"] > 0)]):
         return f"Claims tested here, without a ranking of methods: {told}."
     first = next(iter(plan.artefacts.values())).title
     return f"Tables and figures without a ranking of methods, such as “{shorten(first, 90, placeholder=' …')}”."
