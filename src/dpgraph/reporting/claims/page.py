@@ -121,7 +121,6 @@ def _elsewhere(plan: Plan, claims: pd.DataFrame) -> list[str]:
     return [str(name) for name in rows["claim"]]
 
 
-LONGEST = 200  # characters of a reason that the page shows; the CSV file has it whole
 NOWHERE = "no shipped suite has rows on the paper's own data with its own mechanism"
 COLUMNS = ("paper", "claim", "verdict", "sentence", "parts", "power", "data", "mechanism", "premise", "substitutes",
            "reason", "run", "source", "own_numbers")  # fmt: skip
@@ -164,14 +163,14 @@ def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> di
     found = [(reading, part) for reading, one in decided.items() for part in one[2]]
     needed = dict.fromkeys(f"{experiment.paper}/{name}" for part in (*claim.parts, *claim.premises)
                            for name, _ in uses(part))  # fmt: skip
-    told = {reading: f"{one[0]}: {_short(one[1])}" for reading, one in decided.items()}
+    told = {reading: f"{one[0]}: {one[1]}" for reading, one in decided.items()}
     lines = [
         *([("By reading", [f"*{markdown(name)}*: {markdown(text)}" for name, text in told.items()])]
           if len(set(told.values())) > 1 else []),
         *_outcomes(found),
-        *((f"{name}: {markdown(_short(text, 2 * LONGEST))}", []) for name, text in
-          (("Data", texts["scope"]), ("Mechanisms", texts["mechanism"])) if text),
-        *([("On substitutes, by suite", [markdown(_short(one, 2 * LONGEST)) for one in beside])] if beside else []),
+        *((f"{name}: {markdown(text)}", []) for name, text in
+          (("Data", texts["scope"]), ("Mechanisms", texts["mechanism"]), ("The paper's own numbers", claim.own_numbers)) if text),
+        *([("On substitutes, by suite", [markdown(one) for one in beside])] if beside else []),
     ]  # fmt: skip
     return {
         "paper": experiment.paper, "claim": name, "verdict": verdict, "sentence": claim.sentence,
@@ -182,7 +181,7 @@ def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> di
         "substitutes": "; ".join(beside), "reason": reason,
         "run": f"dpgraph run {' '.join(needed)} --suite paper" if verdict == NOT_RUN and needed else "",
         "source": claim.source, "own_numbers": claim.own_numbers, "statement": claim.statement,
-        "why": "" if len(set(told.values())) > 1 else _short(reason), "lines": lines,
+        "why": "" if len(set(told.values())) > 1 else reason, "lines": lines,
     }  # fmt: skip
 
 
@@ -192,9 +191,10 @@ def _outcomes(found: Iterable[tuple[str, PartResult]]) -> list[tuple[str, list[s
     for reading, one in sorted(found, key=lambda pair: not pair[1].premise):
         name = f"premise: {one.part}" if one.premise else one.part or "the sentence"
         power = "" if one.premise or one.verdict == NOT_RUN else _power(one).replace(" (", ", ").removesuffix(")")
+        power += "; a larger effect is shown" * (one.larger and one.verdict == REPRODUCED)
         outcome = one.verdict + (f" ({'power ' * one.tested}{power})" if power not in ("", "–") else "")
         if one.premise or one.verdict == NOT_RUN:
-            why = "" if one.explained in ("", NOWHERE, claim_parts.NOT_OWN) else _short(one.explained)
+            why = "" if one.explained in ("", NOWHERE, claim_parts.NOT_OWN) else one.explained
             outcome += f": {markdown(why)}" if why else ""
         told.setdefault(name, {}).setdefault(outcome, []).append(f"*{markdown(reading)}*")
     return [
@@ -289,6 +289,3 @@ def overview_page(table: pd.DataFrame, titles: Mapping[str, str], suites: Iterab
     papers = [(titles[str(paper)], rows.to_dict("records")) for paper, rows in table.groupby("paper", sort=False)]
     return template("claims.md").render(table=table, counts=counts(table), strong=strong, suites=suites, papers=papers)
 
-
-def _short(text: str, most: int = LONGEST) -> str:
-    return text if len(text) <= most else text[:most].rsplit(" ", 1)[0] + " …"

@@ -14,6 +14,7 @@ from dpgraph.reporting.claims import comparing
 from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults, add, each, in_points, where_tested
 from dpgraph.reporting.claims.verdicts import Comparisons, Place
 
+NAMED = 4  # terms of a weighted sum that are named in its comparison
 ByTarget = dict[float | None, Place]  # of one method, by target epsilon
 
 
@@ -185,7 +186,8 @@ def compare_weighted_sum(test: WeightedSum, suite: PaperResults, data: DataSet, 
         terms.append((term.times, own[target]))
         weight = "" if abs(term.times) == 1 else f"{abs(term.times):g} "
         names.append(f"{_sign(term)} {weight}{name}")
-    add(f"{data.label}, {' '.join(names).removeprefix('+ ')}".removeprefix(", "), terms, test.above, comparisons)
+    total = " ".join(names[:NAMED]).removeprefix("+ ") + f" and {len(names) - NAMED} more terms" * (len(names) > NAMED)
+    add(f"{data.label}, {total}".removeprefix(", "), terms, test.above, comparisons)
 
 
 def has_terms(test: WeightedSum, data: DataSet) -> bool:
