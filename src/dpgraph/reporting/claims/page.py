@@ -191,7 +191,7 @@ def _outcomes(found: Iterable[tuple[str, PartResult]]) -> list[tuple[str, list[s
     for reading, one in sorted(found, key=lambda pair: not pair[1].premise):
         name = f"premise: {one.part}" if one.premise else one.part or "the sentence"
         power = "" if one.premise or one.verdict == NOT_RUN else _power(one).replace(" (", ", ").removesuffix(")")
-        power += "; a larger effect is shown" * (one.larger and one.verdict == REPRODUCED)
+        power += "; a larger effect is shown" * (not one.premise and one.larger and one.verdict == REPRODUCED)
         outcome = one.verdict + (f" ({'power ' * one.tested}{power})" if power not in ("", "–") else "")
         if one.premise or one.verdict == NOT_RUN:
             why = "" if one.explained in ("", NOWHERE, claim_parts.NOT_OWN) else one.explained
