@@ -272,6 +272,12 @@ def test_equal_values_tie_and_shifted_ones_do_not(pairs):
     assert alike(values, pd.Series([0.0], index=[99]))  # no common seed: nothing to tell them apart by
 
 
+def test_a_proved_epsilon_above_100_is_no_finding(plan, table, claims):
+    large = table.assign(epsilon=table["epsilon"].where(table["kind"] != PROVED, 101.0))
+    assert finding(plan, large, claims).startswith("No private result has a proved ε of 100 or less")
+    assert headline_of(plan, large) == ""
+
+
 def test_the_finding_of_a_suite_without_privacy_and_of_one_that_ranks_nothing(plan, table, claims):
     assert finding(plan, table[table["kind"] == PUBLIC], claims).startswith("Without privacy only: “")
     nothing, tested = table.iloc[:0], held(plan, claims)

@@ -88,7 +88,7 @@ def overview(table: pd.DataFrame) -> Overview:
 
     Rows with a proved ε above `LARGEST` are left out.
     """
-    proved = table[(table["kind"] == PROVED) & (table["epsilon"] <= LARGEST)]
+    proved = _proved(table)
     budgets = tuple(sorted(proved["budget"].unique()))
     public = {data: rows.loc[rows["mean"].idxmax()].to_dict() | {"stronger": ""}
               for data, rows in table[table["kind"] == PUBLIC].groupby(["data", "metric"], sort=False)}  # fmt: skip
@@ -112,6 +112,10 @@ def overview(table: pd.DataFrame) -> Overview:
     return Overview(budgets, tuple(lines))
 
 
+def _proved(table: pd.DataFrame) -> pd.DataFrame:
+    return table[(table["kind"] == PROVED) & (table["epsilon"] <= LARGEST)]
+
+
 def described(row: dict, column: float | None = None) -> str:
     """Return a best row's label and seeds, its budget where the column's is larger, and what is stronger of it."""
     smaller = f"ε ≤ {significant(row['budget'])}" if column not in (None, row["budget"]) else ""
@@ -127,13 +131,14 @@ def finding(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame) -> str:
     """
     if table.empty:
         return _without_ranking(plan, claims)
-    proved = table[table["kind"] == PROVED]
+    proved = _proved(table)
     if proved.empty and (table["kind"] == PUBLIC).all():
         first = table[(table["data"] == table["data"].iloc[0]) & table["best"]].iloc[0]
         return f"Without privacy only: “{first['label']}” is best on {first['data']}, with {first['mean']:.1f} %."
     if proved.empty:
         claimed = len(table[table["kind"].isin([CLAIMED, OUTSIDE])])
-        return "No private result has a proved ε" + (f"; {claimed} rows have a claimed one." if claimed else ".")
+        most = f" of {LARGEST:g} or less" if (table["kind"] == PROVED).any() else ""
+        return f"No private result has a proved ε{most}" + (f"; {claimed} rows have a claimed one." if claimed else ".")
     first = _headline(plan, proved)
     same = (table["data"] == first["data"]) & (table["metric"] == first["metric"])
     rows = proved[same.loc[proved.index]]
@@ -174,7 +179,7 @@ def _without_ranking(plan: Plan, claims: pd.DataFrame) -> str:
 
 def headline(plan: Plan, table: pd.DataFrame) -> str:
     """Return the data set of the first sentence; empty without a proved row."""
-    proved = table[table["kind"] == PROVED]
+    proved = _proved(table)
     return "" if proved.empty else str(_headline(plan, proved)["data"])
 
 
