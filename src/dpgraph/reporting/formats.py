@@ -47,9 +47,9 @@ def _plain(text: str) -> str:
 
 def markdown(text: str) -> str:
     """Return text escaped for a cell of a Markdown table."""
-    for character in "\\|*_<>[]`":
+    for character in "\\|*_[]`":
         text = text.replace(character, f"\\{character}")
-    return text.replace("\n", " ")
+    return text.replace("<", "&lt;").replace(">", "&gt;").replace("\n", " ")  # not every renderer knows an escaped <
 
 
 def epsilon(value: float | None) -> str:

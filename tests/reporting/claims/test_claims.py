@@ -249,7 +249,7 @@ def test_a_claim_whose_power_nobody_knows_is_underpowered_not_inconclusive():
     one = Comparison("a", 0.1, 0.5, 0.0, 5, 0.4, 0.6, given=Strength(math.nan, math.nan))
     found = decide({"": Comparisons(made=[one])}, "")
     assert found.verdict == "underpowered"
-    assert found.reason.startswith("a true effect has no known power at 5 seeds; what was seen is neither for it nor ")
+    assert found.reason.startswith("a true effect has no known power at 5 seeds; what was seen is neither for it nor, ")
 
 
 SPREAD = np.array([-1.24, 0.76, 0.26, -0.74, 0.96])

@@ -260,7 +260,7 @@ def test_substitutes_decide_nothing_and_are_said_beside(row_of, tmp_path):
         assert row["verdict"] == "not run"
         assert row["reason"] == "no run on the paper's own data with its own mechanism"
         assert row["data"] == "missing in part"
-        assert f": {verdict} on arxiv-text (5 seeds, lowest power " in row["substitutes"]
+        assert f": {verdict} on arxiv-text (5 seeds, power " in row["substitutes"]
 
 
 def test_a_computed_part_refutes_a_sentence_of_whose_other_parts_nothing_is_here():

@@ -276,6 +276,10 @@ def test_a_proved_epsilon_above_100_is_no_finding(plan, table, claims):
     large = table.assign(epsilon=table["epsilon"].where(table["kind"] != PROVED, 101.0))
     assert finding(plan, large, claims).startswith("No private result has a proved ε of 100 or less")
     assert headline_of(plan, large) == ""
+    assert overview(large).lines == ()
+    private = (table["kind"] == PROVED) & (table["data"] == headline_of(plan, table))
+    mixed = table.assign(epsilon=table["epsilon"].where(~private, 101.0))
+    assert all(about["data"] != headline_of(plan, table) for about, _ in overview(mixed).lines)
 
 
 def test_the_finding_of_a_suite_without_privacy_and_of_one_that_ranks_nothing(plan, table, claims):

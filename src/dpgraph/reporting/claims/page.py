@@ -1,7 +1,7 @@
 """Pages of claims: those of a suite as HTML, and the papers' claims over all suites with kept rows as Markdown.
 
-Over all suites a part has the result of the suite that tests it with the most seeds; a claim is then decided anew over
-its parts. A premise must hold in each suite that a part is taken from. Suites without rows decide no claim.
+Over all suites a part has the result of the suite that tests all of it with the most seeds; a claim is then decided
+anew over its parts. A premise must hold in each suite that a part is taken from. Suites without rows decide no claim.
 """
 
 from collections.abc import Iterable, Mapping

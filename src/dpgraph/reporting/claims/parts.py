@@ -30,6 +30,7 @@ ABSENT = "is not in this suite"  # how the reason of a part ends whose table or 
 DATA_HERE, DATA_MISSING = "here", "missing in part"
 ENOUGH = 0.5  # power below which a part is called underpowered, unless a larger effect is shown
 FEWEST = 5  # seeds below which a part has no verdict
+CORRECTED = "after correction for the number of comparisons"  # p-values of reasons are those of one comparison
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,10 @@ class PartResult:
             return f"{self.n} seeds, fewer than {FEWEST}; what was seen: {self.reason}"
         if self.verdict == UNDERPOWERED:
             known = f"is seen with probability {self.power:.2f}" if self.power >= 0 else "has no known power"
-            seen = "for it" if self.p_for < LEVEL else "neither for it nor against it"
+            seen = "for it" if self.p_for < LEVEL else f"neither for it nor, {CORRECTED}, against it"
             return f"a true effect {known} at {self.n} seeds; what was seen is {seen}: {self.reason}"
         if self.verdict == INCONCLUSIVE:
-            return f"neither shown nor refuted at 5 %: {self.reason}"
+            return f"neither shown nor, {CORRECTED}, refuted at 5 %: {self.reason}"
         more = f"; a larger effect than that of its power, {self.power:.2f}, is shown"
         return self.reason + more * (self.larger and self.verdict == REPRODUCED)
 

@@ -127,7 +127,7 @@ def _verdict(suite: PaperResults, claim: Claim) -> Verdict:
         return result
     seeds = [one.n for one in other.parts if one.n and not one.premise] or [other.n]
     told = f"{' to '.join(map(str, dict.fromkeys((min(seeds), max(seeds)))))} seed{'s' * (max(seeds) > 1)}"
-    told += f", lowest power {other.power:.2f}" if other.power >= 0 else ""
+    told += f", power {other.power:.2f}" if other.power >= 0 else ""
     return replace(result, substitutes=f"{other.verdict} {other.scope} ({told}): {other.reason}")
 
 

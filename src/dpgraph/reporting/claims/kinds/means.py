@@ -14,7 +14,7 @@ from dpgraph.reporting.claims import comparing
 from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults, add, each, in_points, where_tested
 from dpgraph.reporting.claims.verdicts import Comparisons, Place
 
-NAMED = 4  # terms of a weighted sum that are named in its comparison
+NAMED = 4  # terms of a longer sum that its comparison names, half of them of each sign
 ByTarget = dict[float | None, Place]  # of one method, by target epsilon
 
 
@@ -186,8 +186,7 @@ def compare_weighted_sum(test: WeightedSum, suite: PaperResults, data: DataSet, 
         terms.append((term.times, own[target]))
         weight = "" if abs(term.times) == 1 else f"{abs(term.times):g} "
         names.append(f"{_sign(term)} {weight}{name}")
-    total = " ".join(names[:NAMED]).removeprefix("+ ") + f" and {len(names) - NAMED} more terms" * (len(names) > NAMED)
-    add(f"{data.label}, {total}".removeprefix(", "), terms, test.above, comparisons)
+    add(f"{data.label}, {_total(names)}".removeprefix(", "), terms, test.above, comparisons)
 
 
 def has_terms(test: WeightedSum, data: DataSet) -> bool:
@@ -204,6 +203,18 @@ def _of_term(term: claim_tests.WeightedMean, known: comparing.Known) -> tuple[di
         if (entry.method_id, entry.value) == (term.method, term.value)
     }
     return own, comparing.chosen_targets(own, "largest-epsilon" if term.epsilon is None else (term.epsilon,))[0]
+
+
+def _total(names: list[str]) -> str:
+    """
+    >>> _total(["+ a", "− b"]), _total(["+ a", "+ b", "+ c", "− d", "− e", "− f"])
+    ('a − b', 'a + b − d − e … (6 terms)')
+    """
+    shown = names
+    if len(names) > NAMED:
+        of_sign = ([name for name in names if name.startswith(sign)] for sign in "+−")
+        shown = [*(name for some in of_sign for name in some[: NAMED // 2]), f"… ({len(names)} terms)"]
+    return " ".join(shown).removeprefix("+ ")
 
 
 def _sign(term: claim_tests.WeightedMean) -> str:
