@@ -169,7 +169,8 @@ def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> di
           if len(set(told.values())) > 1 else []),
         *_outcomes(found),
         *((f"{name}: {markdown(text)}", []) for name, text in
-          (("Data", texts["scope"]), ("Mechanisms", texts["mechanism"]), ("The paper's own numbers", claim.own_numbers)) if text),
+          (("Data", texts["scope"]), ("Mechanisms", texts["mechanism"]), ("The paper's own numbers", claim.own_numbers))
+          if text),
         *([("On substitutes, by suite", [markdown(one) for one in beside])] if beside else []),
     ]  # fmt: skip
     return {
@@ -278,7 +279,8 @@ def summed(table: pd.DataFrame) -> dict[str, int]:
                 "depends": claim_parts.DEPENDS}  # fmt: skip
     decided, not_run = verdict.isin(verdicts.values()), verdict == NOT_RUN
     found = {name: verdict == one for name, one in verdicts.items()} | {
-        "claims": verdict != "", "decided": decided, "computed": decided & power.str.contains("computed") & ~power.str.contains("seeds"),
+        "claims": verdict != "", "decided": decided,
+        "computed": decided & power.str.contains("computed") & ~power.str.contains("seeds"),
         "open": ~decided & ~not_run, "not_run": not_run, "untestable": not_run & (table["run"].fillna("") == ""),
     }  # fmt: skip
     return {name: int(one.sum()) for name, one in found.items()}
@@ -288,4 +290,3 @@ def overview_page(table: pd.DataFrame, titles: Mapping[str, str], suites: Iterab
     """Return the table of `overview` as Markdown, a part for each paper and a section for each claim."""
     papers = [(titles[str(paper)], rows.to_dict("records")) for paper, rows in table.groupby("paper", sort=False)]
     return template("claims.md").render(table=table, counts=counts(table), strong=strong, suites=suites, papers=papers)
-
