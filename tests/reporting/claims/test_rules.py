@@ -307,12 +307,15 @@ def test_each_part_is_taken_from_the_suite_with_most_seeds(paper_plan):
     assert found["verdict"] == "reproduced"
     assert found["power"] == "0.90 (6 seeds); 0.90 (5 seeds)"
     assert [line for line, _ in found["lines"]][:3] == [
-        f"premise: {premise}: reproduced: {premise} was seen", f"{first}: reproduced (power 0.90, 6 seeds)",
-        f"{second}: reproduced (power 0.90, 5 seeds)",
+        f"premise: {premise}: reproduced: {premise} was seen",
+        f"{first}: reproduced (power 0.90, 6 seeds): {first} was seen",
+        f"{second}: reproduced (power 0.90, 5 seeds): {second} was seen",
     ]  # fmt: skip
     larger = table(a=part(first, SURE, power=0.1, larger=True), b=part(second, SURE), p=held)
     found = overview({"D3": (experiment, claim)}, {"larger": larger}).iloc[0]
-    assert found["lines"][1][0] == f"{first}: reproduced (power 0.10, 5 seeds; a larger effect is shown)"
+    assert (
+        found["lines"][1][0] == f"{first}: reproduced (power 0.10, 5 seeds; a larger effect is shown): {first} was seen"
+    )
     # a premise that is open where a part is taken from, then one that fails there
     other = table(a=part(first, SURE, n=7), p=part(premise, OPEN | {"power": 0.1}, premise=True))
     found = overview({"D3": (experiment, claim)}, {"other": other, "strong": strong}).iloc[0]

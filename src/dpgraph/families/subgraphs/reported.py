@@ -73,9 +73,9 @@ def privacy_bound_factor() -> Verdict:
         before, after = _whole_graph(whole[optimizer], epochs), _whole_graph(noise, steps)
         worse += after >= before
         parts.append(
-            f"{optimizer}: what is proved goes from ε = {epsilon(before)} (whole graph, noise {whole[optimizer]:g}, "
-            f"published 2.00) to {epsilon(after)} ({SPLITS} parts that mask the loss, noise {significant(noise, 3)}, "
-            f"published 1.00){': the bound gets worse' if after >= before else ''}"
+            f"{optimizer}: the proved ε goes from {epsilon(before)} (whole graph, noise {whole[optimizer]:g}, claimed "
+            f"2.00) to {epsilon(after)} ({SPLITS} parts that mask the loss, noise {significant(noise, 3)}, claimed "
+            f"1.00){': the bound gets worse' if after >= before else ''}"
         )
     printed = f"By the paper's formula the factor is e^(2.0 − 1.0) = {math.exp(1):.2f}, as printed"
     return computed(not worse, ". ".join([*parts, printed, PARTS]), len(FULL_RUNS))

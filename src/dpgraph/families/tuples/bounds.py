@@ -31,7 +31,7 @@ THEOREM_3, THEOREM_C1, GAUSSIAN = BOUNDS = (
 )
 WHERE = (f"Relation of all bounds: {Relation.ENTITY}, scope {Scope.PARAMETERS}. Held fixed where nothing is said: n ="
          " 10⁶ entities, degree cap K = 5, k = 4 negatives, γ = 1.28·10⁻⁵, noise σ = 0.5")  # fmt: skip
-PREMISE = "Proposition 4.1, which the bound of adaptive clipping presumes, is false"
+PREMISE = "Proposition 4.1, which the bound of adaptive clipping presumes, is false (claim H7)"
 
 
 def rdp_of_a_step(at: dict[str, Any], orders: tuple[float, ...]) -> dict[str, np.ndarray]:

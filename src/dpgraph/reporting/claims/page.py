@@ -4,7 +4,7 @@ Over all suites a part has the result of the suite that tests all of it with the
 anew over its parts. A premise must hold in each suite that a part is taken from. Suites without rows decide no claim.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
@@ -61,9 +61,10 @@ def strong_enough(tables: Iterable[pd.DataFrame]) -> str:
     others = ", ".join(sorted(claims - strong - set(more)))
     has = "have" if len(strong) > 1 else "has"
     return (
-        f"{len(strong) or 'None'} of the {len(claims)} claims of papers whose data are here {has} power "
+        f"{len(strong) or 'None'} of the {len(claims)} papers' claims that ran whole {has} power "
         f"{claim_parts.ENOUGH:g} and {FEWEST} seeds in each part"
         + (f", {len(more)} more ({', '.join(more)}) in each part of the readings whose premise holds" if more else "")
+        + (f": {len(strong) + len(more)} of {len(claims)}" if more else "")
         + " (goal: two thirds)"
         + (f"; not {others}" if others and (strong or more) else "")
     )
@@ -186,17 +187,19 @@ def _row(name: str, experiment: Experiment, claim: Claim, tables: Results) -> di
     }  # fmt: skip
 
 
-def _outcomes(found: Iterable[tuple[str, PartResult]]) -> list[tuple[str, list[str]]]:
-    """Return a line for each premise and each part; under it what its readings gave, where they differ."""
-    told = dict[str, dict[str, list[str]]]()
+def _outcomes(found: Sequence[tuple[str, PartResult]]) -> list[tuple[str, list[str]]]:
+    """Return a line for each premise and each part; under it what its readings gave, where they differ.
+
+    Of several parts each has its weakest comparison; that of a single one is the claim's reason.
+    """
+    told, several = dict[str, dict[str, list[str]]](), len({one.part for _, one in found if not one.premise}) > 1
     for reading, one in sorted(found, key=lambda pair: not pair[1].premise):
         name = f"premise: {one.part}" if one.premise else one.part or "the sentence"
         power = "" if one.premise or one.verdict == NOT_RUN else _power(one).replace(" (", ", ").removesuffix(")")
         power += "; a larger effect is shown" * (not one.premise and one.larger and one.verdict == REPRODUCED)
         outcome = one.verdict + (f" ({'power ' * one.tested}{power})" if power not in ("", "–") else "")
-        if one.premise or one.verdict == NOT_RUN:
-            why = "" if one.explained in ("", NOWHERE, claim_parts.NOT_OWN) else one.explained
-            outcome += f": {markdown(why)}" if why else ""
+        why = one.explained if one.premise or one.verdict == NOT_RUN else one.reason if several else ""
+        outcome += f": {markdown(why)}" if why not in ("", NOWHERE, claim_parts.NOT_OWN) else ""
         told.setdefault(name, {}).setdefault(outcome, []).append(f"*{markdown(reading)}*")
     return [
         (markdown(name) + (f": {next(iter(outcomes))}" if len(outcomes) == 1 else ""),

@@ -101,7 +101,7 @@ class PartResult:
             return f"a true effect {known} at {self.n} seeds; what was seen is {seen}: {self.reason}"
         if self.verdict == INCONCLUSIVE:
             return f"neither shown nor, {CORRECTED}, refuted at 5 %: {self.reason}"
-        more = f"; a larger effect than that of its power, {self.power:.2f}, is shown"
+        more = f"; its power is {self.power:.2f}, but a larger effect is shown"
         return self.reason + more * (self.larger and self.verdict == REPRODUCED)
 
 

@@ -49,7 +49,7 @@ def not_run(why: str) -> Verdict:
 
 def computed(holds: bool, evidence: str, n: int, false_premise: str = "") -> Verdict:
     """Return the verdict on a claim that needs no training; `n`: numbers that were recomputed."""
-    verdict, reason = REPRODUCED if holds else CONTRADICTED, evidence.partition(". ")[0]
+    verdict, reason = REPRODUCED if holds else CONTRADICTED, evidence.removesuffix(".")
     if false_premise:
         verdict, reason = claim_parts.PREMISE_FAILS, f"premise, {false_premise}; what was computed: {reason}"
     parts = (PartResult("", verdict, reason, comparisons=n),)
