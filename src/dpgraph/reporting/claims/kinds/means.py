@@ -185,7 +185,7 @@ def compare_weighted_sum(test: WeightedSum, suite: PaperResults, data: DataSet, 
             return
         terms.append((term.times, own[target]))
         weight = "" if abs(term.times) == 1 else f"{abs(term.times):g} "
-        names.append(f"{_sign(term)} {weight}{name}")
+        names.append((abs(term.times), f"{_sign(term)} {weight}{name}"))
     add(f"{data.label}, {_total(names)}".removeprefix(", "), terms, test.above, comparisons)
 
 
@@ -205,14 +205,16 @@ def _of_term(term: claim_tests.WeightedMean, known: comparing.Known) -> tuple[di
     return own, comparing.chosen_targets(own, "largest-epsilon" if term.epsilon is None else (term.epsilon,))[0]
 
 
-def _total(names: list[str]) -> str:
+def _total(names: list[tuple[float, str]]) -> str:
+    """Return the sum in words, given each term's absolute weight and name; of a long one the heaviest of each sign.
+
+    >>> _total([(1, "+ a"), (1, "− b")]), _total([(1, "+ a"), (2, "+ 2 b"), (1, "+ c"), (1, "− d"), (3, "− 3 e")])
+    ('a − b', '2 b + a − 3 e − d … (5 terms)')
     """
-    >>> _total(["+ a", "− b"]), _total(["+ a", "+ b", "+ c", "− d", "− e", "− f"])
-    ('a − b', 'a + b − d − e … (6 terms)')
-    """
-    shown = names
+    shown = [name for _, name in names]
     if len(names) > NAMED:
-        of_sign = ([name for name in names if name.startswith(sign)] for sign in "+−")
+        heaviest = [name for _, name in sorted(names, key=lambda one: -one[0])]
+        of_sign = ([name for name in heaviest if name.startswith(sign)] for sign in "+−")
         shown = [*(name for some in of_sign for name in some[: NAMED // 2]), f"… ({len(names)} terms)"]
     return " ".join(shown).removeprefix("+ ")
 
