@@ -133,11 +133,12 @@ def test_the_terms_say_what_labels_leave_out(plan, results, claims, tmp_path):
 
 def test_texts_of_results_cannot_end_the_script(plan, results, claims, tmp_path):
     sly = results.copy()
-    sly["uncovered"] = "</script><b>x"
+    sly["uncovered"] = "</script><b>x<!--<script>"
     write_index(plan, sly, claims, tmp_path / "index.html", Links(cells=False))
     text = (tmp_path / "index.html").read_text()
     assert "</script><b>x" not in text
-    assert '"records": false' in text
+    assert "<!--<script>" not in text
+    assert '"records":false' in text
 
 
 def test_claims_say_nothing_where_nothing_is_known(plan, results, claims, tmp_path):

@@ -152,7 +152,7 @@ def parts_as_text(parts: Sequence[PartResult]) -> str:
          if (value not in ("", 0, False) or isinstance(value, float)) and value == value}
         for one in parts
     ]  # fmt: skip
-    return json.dumps(rows, ensure_ascii=False)
+    return json.dumps(rows, ensure_ascii=False, separators=(",", ":"))
 
 
 def read_parts(text: str) -> list[PartResult]:

@@ -196,7 +196,8 @@ def columns_of(rows: Sequence[dict[str, Any]]) -> dict[str, dict[str, list[Any]]
 
 def script(value: Any) -> str:
     """Return JSON that can stand in a script element: no text of it closes the element."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("</", "<\\/").replace("<!", "\\u003c!")  # <!-- would hide the end
 
 
 def write_values(values: Mapping[str, Any], path: Path) -> None:
