@@ -24,6 +24,7 @@ PAIRED = frozenset({
     "parameters", "masks", "dropout", "edge lists", "partition", "training share", "kept nodes", "column priorities",
     "random rows",
 })  # fmt: skip
+SECRET_MASKS = "secret masks"  # of dropout in a private run whose theorem needs them fresh given the past
 
 
 # Settings and defaults of the commit from which on the names of streams are fixed. A later setting enters a name only
@@ -84,10 +85,12 @@ def check_noise(cells: Iterable[Cell]) -> None:
     known: dict[int, str] = {}
     for cell in cells:
         first, folder, _, _, name = stream(cell, "noise", 0)
-        embeds = getattr(cell.privacy, "embedding_share", None) is not None  # whose noise is a stream of its own
-        for seed, role in product(
-            cell.seeds, ("noise", "noise of the embedding")[: (cell.privacy is not None) + embeds]
-        ):
+        roles = {
+            "noise": cell.privacy is not None,
+            "noise of the embedding": getattr(cell.privacy, "embedding_share", None) is not None,
+            SECRET_MASKS: cell.privacy is not None and getattr(cell.model, "dropout", 0.0) > 0,
+        }
+        for seed, role in product(cell.seeds, (role for role, opened in roles.items() if opened)):
             bits, run = entropy(first, folder, role, seed, name) % 2**32, f"{role} of seed {seed} of {cell.slug}"
             if (other := known.setdefault(bits, run)) != run:
                 raise UserError(f"seeds: {other} and {run} would be the same numbers: leave one of them out")

@@ -1,13 +1,16 @@
 """Random streams of every private method: opened once, secret, named by the seed, and never used twice."""
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
+from dpgraph.config.streams import SECRET_MASKS
+from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import CountedGenerator, numpy_generator
 from dpgraph.engine.methods.base import Job
 from dpgraph.engine.preparation.base import Order, PrivateData
@@ -17,9 +20,17 @@ from dpgraph.engine.training.captured.dispatch import DEVICES
 from dpgraph.engine.training.noise import GaussianNoise, ReleaseNoise
 from dpgraph.families.aggregates.prepared import Sums
 from dpgraph.families.jobs import make_jobs
+from dpgraph.families.lots.mechanism import ShuffledLots, UnclippedLots
 from dpgraph.families.pate import prepared as gnmax
 from dpgraph.families.registry import method, spec
-from dpgraph.families.subgraphs.mechanism import PoissonSubgraphs
+from dpgraph.families.subgraphs.mechanism import (
+    MaskedSubgraphs,
+    NodeClippedSubgraphs,
+    NodeNoise,
+    PoissonSubgraphs,
+    PureNoise,
+    UnclippedSubgraphs,
+)
 from dpgraph.own_graph.secret import SecretNoise, SecretOrder, SecretReleases
 from dpgraph.own_graph.training import SecretVotes
 from dpgraph.planning.resolve import calibrate, resolve
@@ -265,6 +276,47 @@ def test_nothing_but_the_prepared_step_draws_from_its_secret_streams():
         with pytest.raises(NotAsAccounted, match=f"random stream {role}: opened twice"):
             job.names(role)
     assert job.names("parameters")
+
+
+def with_dropout(name: str):
+    """The contract's cell with dropout; None where the method has none."""
+    asked = CELLS[name]
+    with suppress(ValidationError, UserError):
+        return resolve({**asked.model_dump(), "model": {**asked.model_dump()["model"], "dropout": 0.5}})
+    return None
+
+
+DROPPED = {name: cell for name in PRIVATE if (cell := with_dropout(name)) is not None}
+# theorems that hold given all masks, as no record moves another one to other masks, or each step is charged in full
+GIVEN_MASKS = {
+    MaskedSubgraphs,
+    UnclippedSubgraphs,
+    NodeClippedSubgraphs,
+    PureNoise,
+    NodeNoise,
+    ShuffledLots,
+    UnclippedLots,
+}
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_masks_of_dropout_are_secret_where_a_theorem_needs_them_fresh(name, monkeypatch):
+    """One node that leaves moves all later masks of shared parts, and one that is not drawn those of its batch."""
+    asked, toy, roles = DROPPED[name], toy_graph(), []
+    names = Job.names
+    monkeypatch.setattr(Job, "names", lambda job, role: (roles.append(role), names(job, role))[1])
+    (job,) = make_jobs(value_of(asked, toy), asked, [0], calibrated(asked, toy), CPU)
+    outcome = method(asked.method).run(job, lambda step, logits: {})
+    procedure = job.prepared.check(outcome.resumed_at)
+    free = not job.prepared.mechanism.steps_cost or type(job.prepared.mechanism) in GIVEN_MASKS
+    assert job.prepared.ledger.holds_secret(SECRET_MASKS) is not free
+    assert (SECRET_MASKS in {use.stream for use in procedure.streams if use.secret}) is not free
+    assert bool({"masks", "dropout"} & set(roles)) is free
+
+
+def test_methods_of_each_family_with_dropout_are_among_those_that_are_tested():
+    assert {CELLS[name].method for name in DROPPED} >= {"dp-mlp", "dp-lots", "dp-subgraph", "dp-edge-votes"}
+    assert {"dp-mlp-0-rigorous", "dp-lots-0-rigorous", "dp-lots-0-components"} <= set(DROPPED)
 
 
 def test_a_run_whose_streams_are_not_those_stated_has_no_epsilon(monkeypatch):

@@ -70,6 +70,11 @@ class Job:
             raise NotAsAccounted(f"random stream {role}: opened twice: the prepared step has it")
         return stream(self.cell, role, self.seed)
 
+    def mask_names(self, role: str) -> tuple[str | int, ...]:
+        """Return the names of the stream of dropout masks: the prepared step's secret one, or that of `role`."""
+        secret = None if self.prepared is None else self.prepared.mask_names
+        return self.names(role) if secret is None else secret
+
 
 @dataclass(frozen=True)
 class Outcome:

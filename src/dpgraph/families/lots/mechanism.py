@@ -80,6 +80,7 @@ class FixedLots(FixedBatches, Lots):
     """Disjoint lots of fixed size, cut from a fresh permutation of the records in each epoch."""
 
     prepared: ClassVar[str] = "dpgraph.families.lots.prepared:PreparedLots"
+    public_masks: ClassVar[bool] = True  # a record that is replaced keeps its place in its lot
     batch_size: int = Field(description="L; the last lot of an epoch may be smaller")
 
     @property

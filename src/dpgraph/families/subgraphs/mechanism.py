@@ -125,6 +125,7 @@ class MaskedSubgraphs(GraphSplits):
     relation: ClassVar[Relation] = gaussian.statement.relation
     refuses_delta: ClassVar[bool] = False
     may_stop: ClassVar[bool] = True
+    public_masks: ClassVar[bool] = True
 
     kind: Literal["masked-subgraphs"] = "masked-subgraphs"
 
@@ -153,6 +154,7 @@ class UnclippedSubgraphs(GraphSplits):
     relation: ClassVar[Relation] = Relation.NONE
     refuses_delta: ClassVar[bool] = False
     may_stop: ClassVar[bool] = True
+    public_masks: ClassVar[bool] = True
 
     kind: Literal["unclipped-subgraphs"] = "unclipped-subgraphs"
 
@@ -181,6 +183,7 @@ class NodeClippedSubgraphs(GraphSplits):
     relation: ClassVar[Relation] = gaussian.statement.relation
     refuses_delta: ClassVar[bool] = False
     may_stop: ClassVar[bool] = True
+    public_masks: ClassVar[bool] = True
 
     kind: Literal["node-clipped-subgraphs"] = "node-clipped-subgraphs"
 
@@ -282,6 +285,7 @@ class PureNoise(GraphSplits):
 
     relation: ClassVar[Relation] = Relation.GRAPH
     refuses_delta: ClassVar[bool] = False
+    public_masks: ClassVar[bool] = True
 
     kind: Literal["pure-noise"] = "pure-noise"
 

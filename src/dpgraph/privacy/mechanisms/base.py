@@ -140,6 +140,7 @@ class NoisySteps(Mechanism):
     more_streams: ClassVar[
         tuple[str, ...]
     ] = ()  # in addition to steps and releases: keyed by ids, or of private length
+    public_masks: ClassVar[bool] = False  # whether its theorem holds given all dropout masks: cells then share them
     counted: ClassVar[Counted] = Counted.ROOTS  # in the delta of a run that asks for none
     roots_are_protected: ClassVar[bool] = True  # False: roots are tuples of those who are
     # the facts that each number comes from which is called public, by its name
