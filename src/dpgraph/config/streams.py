@@ -77,6 +77,11 @@ def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
     return names if role in PAIRED else (*names, stream_name(cell))
 
 
+def has_dropout(cell: Any) -> bool:
+    """Return whether training draws masks."""
+    return getattr(getattr(cell, "model", None), "dropout", 0.0) > 0
+
+
 def check_noise(cells: Iterable[Cell]) -> None:
     """Raise UserError where two seeds of private cells would draw the same noise.
 
@@ -88,7 +93,7 @@ def check_noise(cells: Iterable[Cell]) -> None:
         roles = {
             "noise": cell.privacy is not None,
             "noise of the embedding": getattr(cell.privacy, "embedding_share", None) is not None,
-            SECRET_MASKS: cell.privacy is not None and getattr(cell.model, "dropout", 0.0) > 0,
+            SECRET_MASKS: cell.privacy is not None and has_dropout(cell),
         }
         for seed, role in product(cell.seeds, (role for role, opened in roles.items() if opened)):
             bits, run = entropy(first, folder, role, seed, name) % 2**32, f"{role} of seed {seed} of {cell.slug}"

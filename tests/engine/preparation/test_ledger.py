@@ -163,7 +163,7 @@ def test_no_noise_is_used_twice_over_steps_tensors_releases_and_seeds(name, monk
         recorded.append(recorder.draws)
         names.append({entry.names for entry in prepared.ledger.entries.values() if entry.secret})
         used = {use.stream: use for use in procedure.streams}
-        assert {stream for stream, use in used.items() if use.secret} <= set(prepared.mechanism.streams)
+        assert {stream for stream, use in used.items() if use.secret} <= set(prepared.streams)
         if recorder.draws:
             check_draws(recorder.draws)
         check_white(combinations(recorder.sums, 2))

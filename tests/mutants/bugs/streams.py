@@ -6,6 +6,7 @@ from tests.mutants.bugs.shorthand import edit, swap
 from tests.mutants.planting import Bug
 
 LEDGER = "tests/engine/preparation/test_ledger.py::"
+MASKS = "test_masks_of_dropout_are_secret_where_a_theorem_needs_them_fresh"
 REUSE = LEDGER + "test_no_noise_is_used_twice_over_steps_tensors_releases_and_seeds"
 OF_FIT = LEDGER + "test_no_noise_of_a_release_of_fit_is_used_twice"
 EMPTY = LEDGER + "test_empty_batches_batches_of_one_and_absent_classes_are_noised_as_all_others"
@@ -95,6 +96,27 @@ BUGS: tuple[Bug, ...] = (
         "stream(self.cell, role, self.seed)",
         "stream(self.cell, role, 0 if role == 'noise of the embedding' else self.seed)",
         REUSE + "[dp-dgc-rigorous]",
+    ),
+    edit(
+        "masks that cells share for parts that are charged once an epoch",
+        "dpgraph.engine.preparation.base:PreparedStep.__init__",
+        "order.mechanism.steps_cost and not order.mechanism.public_masks",
+        "False",
+        LEDGER + MASKS + "[dp-subgraph-3-cut]",
+    ),
+    edit(
+        "masks that cells share for Poisson lots",
+        "dpgraph.engine.methods.assembly:set_up",
+        'job.mask_names("masks")',
+        'job.names("masks")',
+        LEDGER + MASKS + "[dp-lots-0-rigorous]",
+    ),
+    edit(
+        "masks that cells share for fresh subgraphs",
+        "dpgraph.families.subgraphs.train:prepared_run",
+        'job.mask_names("dropout")',
+        'job.names("dropout")',
+        LEDGER + MASKS + "[dp-subgraph-3-rigorous]",
     ),
     edit(
         "batches of the device from a public key",

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.config.streams import PAIRED, SECRET_MASKS, initialisation_number, stream
+from dpgraph.config.streams import PAIRED, SECRET_MASKS, has_dropout, initialisation_number, stream
 from dpgraph.core.errors import invalid
 from dpgraph.core.loading import load
 from dpgraph.core.randomness import CountedGenerator, Key, entropy, torch_generator
@@ -157,14 +157,18 @@ class PreparedStep(ABC):
         self.mechanism, self.data, self.ledger = order.mechanism, order.data, order.ledger
         # a record that leaves, or is not drawn, moves the others to other masks of dropout
         secret = order.mechanism.steps_cost and not order.mechanism.public_masks
-        dropped = getattr(order.cell.model, "dropout", 0.0) > 0
-        self.mask_names = order.names(SECRET_MASKS) if secret and dropped else None
+        self.mask_names = order.names(SECRET_MASKS) if secret and has_dropout(order.cell) else None
         self._trained: list[tuple[int, int]] = []  # for each network: draws of noise before it, its parameters
         self.public_clip_norms: tuple[float, ...] = (order.privacy.clip_norm,)
 
     @property
     def steps(self) -> int:
         return self.mechanism.closed()[0]
+
+    @property
+    def streams(self) -> dict[str, int | None]:
+        """The streams that the mechanism states, and that of masks where the cell has dropout."""
+        return self.mechanism.streams | ({} if self.mask_names is None else {SECRET_MASKS: None})
 
     @property
     def accounted_clip_norms(self) -> tuple[float, ...]:
@@ -218,9 +222,8 @@ class PreparedStep(ABC):
         Raises:
             NotAsAccounted: A field of the procedure or a random stream differs: no epsilon holds.
         """
-        ran, stated = self.ran(resumed_at), self.mechanism.streams
+        ran, stated = self.ran(resumed_at), self.streams
         check_same(self.accounted(), ran)
-        stated |= {} if self.mask_names is None else {SECRET_MASKS: None}
         used = self.ledger.used()
         steps = {name: resumed_at * draws // self.steps for name, draws in stated.items() if draws and name in STEPS}
         check_streams(stated, self.due, used, steps)
