@@ -49,4 +49,4 @@ def fresh(drawn, v):
 @pytest.mark.parametrize(("masks", "holds"), [(known, False), (fresh, True)])
 def test_a_step_is_as_private_as_its_pair_says_only_with_masks_that_nobody_knows(masks, holds):
     stated = delta(density([(1 - RATE, 0, 0), (RATE, 1, 0)]), density([(1, 0, 0)]))
-    assert (delta(step(1.0, masks), step(0.0, masks)) <= stated + 1e-9) is holds
+    assert bool(delta(step(1.0, masks), step(0.0, masks)) <= stated + 1e-9) is holds
