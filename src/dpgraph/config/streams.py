@@ -19,12 +19,13 @@ from dpgraph.core.randomness import entropy
 
 SEEDS_OF_A_TRIAL = 10_000  # a trial of a search has no more seeds than any cell (config/config.py)
 
-# the same in every cell of a task: initial parameters, dropout, public keys, public choices of nodes
+MASKS = ("masks", "dropout")  # of dropout, where no theorem needs them fresh given the past
+SECRET_MASKS = "secret masks"
+# the same in every cell of a task: initial parameters, masks, public keys, public choices of nodes
 PAIRED = frozenset({
-    "parameters", "masks", "dropout", "edge lists", "partition", "training share", "kept nodes", "column priorities",
+    "parameters", *MASKS, "edge lists", "partition", "training share", "kept nodes", "column priorities",
     "random rows",
 })  # fmt: skip
-SECRET_MASKS = "secret masks"  # of dropout in a private run whose theorem needs them fresh given the past
 
 
 # Settings and defaults of the commit from which on the names of streams are fixed. A later setting enters a name only
@@ -77,11 +78,6 @@ def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
     return names if role in PAIRED else (*names, stream_name(cell))
 
 
-def has_dropout(cell: Any) -> bool:
-    """Return whether training draws masks."""
-    return getattr(getattr(cell, "model", None), "dropout", 0.0) > 0
-
-
 def check_noise(cells: Iterable[Cell]) -> None:
     """Raise UserError where two seeds of private cells would draw the same noise.
 
@@ -93,7 +89,7 @@ def check_noise(cells: Iterable[Cell]) -> None:
         roles = {
             "noise": cell.privacy is not None,
             "noise of the embedding": getattr(cell.privacy, "embedding_share", None) is not None,
-            SECRET_MASKS: cell.privacy is not None and has_dropout(cell),
+            SECRET_MASKS: cell.privacy is not None and getattr(getattr(cell, "model", None), "dropout", 0.0) > 0,
         }
         for seed, role in product(cell.seeds, (role for role, opened in roles.items() if opened)):
             bits, run = entropy(first, folder, role, seed, name) % 2**32, f"{role} of seed {seed} of {cell.slug}"

@@ -9,7 +9,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from dpgraph.config.streams import SECRET_MASKS
+from dpgraph.config.streams import MASKS, SECRET_MASKS
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import CountedGenerator, numpy_generator
 from dpgraph.engine.methods.base import Job
@@ -311,7 +311,22 @@ def test_masks_of_dropout_are_secret_where_a_theorem_needs_them_fresh(name, monk
     free = not job.prepared.mechanism.steps_cost or type(job.prepared.mechanism) in GIVEN_MASKS
     assert job.prepared.ledger.holds_secret(SECRET_MASKS) is not free
     assert (SECRET_MASKS in {use.stream for use in procedure.streams if use.secret}) is not free
-    assert bool({"masks", "dropout"} & set(roles)) is free
+    assert bool(set(MASKS) & set(roles)) is free
+
+
+def test_secret_masks_have_one_reader_are_not_replaced_by_shared_ones_and_are_kept(tmp_path):
+    asked, toy = DROPPED["dp-mlp-0-rigorous"], toy_graph()
+    (job,) = make_jobs(toy, asked, [0], calibrated(asked, toy), CPU, tmp_path / "run.checkpoint")
+    for role in MASKS:
+        with pytest.raises(NotAsAccounted, match="other cells share it"):
+            job.names(role)
+    method(asked.method).run(job, lambda step, logits: {})
+    with pytest.raises(NotAsAccounted, match="opened twice"):
+        job.masks()
+    drawn = [job.prepared.ledger.entries[role].counter for role in ("noise", "batches")]
+    kept = [one.generator if isinstance(one, GaussianNoise) else one for one in drawn]
+    with pytest.raises(NotAsAccounted, match="secret masks: a checkpoint would not keep it"):
+        job.prepared.check_kept(kept)
 
 
 def test_methods_of_each_family_with_dropout_are_among_those_that_are_tested():

@@ -80,7 +80,7 @@ def set_up(job: Job, build: Callable[[Job, int, torch.Generator | None], Any] | 
     Returns:
         Network, optimiser, features (N, F) on the job's device, and the generator of masks.
     """
-    masks = torch_generator(*job.mask_names("masks"), device=job.device) if job.cell.model.dropout else None
+    masks = job.masks() if job.cell.model.dropout else None
     features = features_of(job)
     network = (build or initial_network)(job, features.shape[1], masks)
     return Bench(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dpgraph.config.streams import stream
+from dpgraph.config.streams import MASKS, stream
+from dpgraph.core.randomness import torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.mechanisms.base import Mechanism
@@ -64,16 +65,24 @@ class Job:
         """Return the names of a random stream; methods with the same seed share the streams that `config.streams`
         lists.
 
-        Raises NotAsAccounted for a secret stream of the prepared step, which has one reader.
+        Raises NotAsAccounted for a secret stream of the prepared step, which has one reader, and for masks of dropout
+        that must be secret.
         """
+        if role in MASKS and self._has_secret_masks:
+            raise NotAsAccounted(f"random stream {role}: other cells share it: expected the masks of job.masks")
         if self.prepared is not None and self.prepared.ledger.holds_secret(role):
             raise NotAsAccounted(f"random stream {role}: opened twice: the prepared step has it")
         return stream(self.cell, role, self.seed)
 
-    def mask_names(self, role: str) -> tuple[str | int, ...]:
-        """Return the names of the stream of dropout masks: the prepared step's secret one, or that of `role`."""
-        secret = None if self.prepared is None else self.prepared.mask_names
-        return self.names(role) if secret is None else secret
+    @property
+    def _has_secret_masks(self) -> bool:
+        return self.prepared is not None and self.prepared.needs_secret_masks
+
+    def masks(self, role: str = "masks") -> torch.Generator:
+        """Return the generator of masks of dropout: the prepared step's secret one, or the shared one of `role`."""
+        if self.prepared is not None and self._has_secret_masks:
+            return self.prepared.masks()
+        return torch_generator(*self.names(role), device=self.device)
 
 
 @dataclass(frozen=True)

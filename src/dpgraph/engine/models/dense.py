@@ -128,8 +128,8 @@ class Dropout(nn.Module):
     """Dropout with masks from a named generator (Srivastava et al., 2014).
 
     In training each entry becomes 0 with probability `rate`, and the rest is divided by 1 - rate. Masks do not depend
-    on the data, and those of different rows are independent. So, given the masks, a root's gradient depends on its own
-    rows alone, and clipping bounds its contribution as without dropout. `generator` is on the rows' device; without
+    on the data, and those of different rows are independent. So a root's gradient depends on its own rows and masks
+    alone, and clipping bounds its contribution as without dropout. `generator` is on the rows' device; without
     one, training mode raises TypeError.
     """
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dpgraph.config.streams import PAIRED, SECRET_MASKS, has_dropout, initialisation_number, stream
+from dpgraph.config.streams import PAIRED, SECRET_MASKS, initialisation_number, stream
 from dpgraph.core.errors import invalid
 from dpgraph.core.loading import load
 from dpgraph.core.randomness import CountedGenerator, Key, entropy, torch_generator
@@ -109,7 +109,7 @@ class Order:
         return generator
 
     def names(self, role: str) -> tuple[str | int, ...]:
-        """Open a secret stream that is keyed by epochs."""
+        """Open a secret stream that is keyed by epochs, or whose length is private."""
         return self._open(role, None, secret=True)[1]
 
     def key(self, role: str) -> int:
@@ -150,14 +150,16 @@ class Order:
         return noise_std(noise_over_clip=self.noise_over_clip, clip_norm=self.privacy.clip_norm)
 
 
+NOT_KEPT = "a checkpoint would not keep it: a resumed run repeats it"
+
+
 class PreparedStep(ABC):
     """The private part of one seed's run."""
 
     def __init__(self, order: Order) -> None:
         self.mechanism, self.data, self.ledger = order.mechanism, order.data, order.ledger
-        # a record that leaves, or is not drawn, moves the others to other masks of dropout
-        secret = order.mechanism.steps_cost and not order.mechanism.public_masks
-        self.mask_names = order.names(SECRET_MASKS) if secret and has_dropout(order.cell) else None
+        self._order = order
+        self._masks: torch.Generator | None = None
         self._trained: list[tuple[int, int]] = []  # for each network: draws of noise before it, its parameters
         self.public_clip_norms: tuple[float, ...] = (order.privacy.clip_norm,)
 
@@ -166,9 +168,19 @@ class PreparedStep(ABC):
         return self.mechanism.closed()[0]
 
     @property
+    def needs_secret_masks(self) -> bool:
+        """Whether a record that leaves, or is not drawn, may move others to other masks of dropout."""
+        return self.mechanism.steps_cost and not self.mechanism.public_masks
+
+    def masks(self) -> torch.Generator:
+        """Open the secret stream of masks of dropout. Raise NotAsAccounted for a second reader."""
+        self._masks = masks = torch_generator(*self._order.names(SECRET_MASKS), device=self._order.device)
+        return masks
+
+    @property
     def streams(self) -> dict[str, int | None]:
-        """The streams that the mechanism states, and that of masks where the cell has dropout."""
-        return self.mechanism.streams | ({} if self.mask_names is None else {SECRET_MASKS: None})
+        """The streams that the mechanism states, and that of masks where they are drawn."""
+        return self.mechanism.streams | ({} if self._masks is None else {SECRET_MASKS: None})
 
     @property
     def accounted_clip_norms(self) -> tuple[float, ...]:
@@ -197,7 +209,9 @@ class PreparedStep(ABC):
             counter = None if entry is None or not entry.secret else entry.counter
             drawn = counter.generator if isinstance(counter, GaussianNoise) else counter
             if drawn is not None and not any(drawn is one for one in kept):
-                raise NotAsAccounted(f"random stream {role}: a checkpoint would not keep it: a resumed run repeats it")
+                raise NotAsAccounted(f"random stream {role}: {NOT_KEPT}")
+        if self._masks is not None and not any(self._masks is one for one in kept):
+            raise NotAsAccounted(f"random stream {SECRET_MASKS}: {NOT_KEPT}")
 
     def due(self, stream: str, draws: int) -> int | None:
         """Return how many independent numbers `draws` draws of a stream hold; None if that is private or unknown."""

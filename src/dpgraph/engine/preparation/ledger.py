@@ -20,7 +20,7 @@ PURPOSES = {"batches of the device": "batches"}  # streams that another one stan
 
 @dataclass(frozen=True)
 class OpenStream:
-    """One stream. Without `counter` it is keyed by the epoch or the id, and its length is not compared."""
+    """One stream. Without `counter` its length is not compared: it is keyed by the epoch or the id, or private."""
 
     names: tuple[Name, ...]
     secret: bool

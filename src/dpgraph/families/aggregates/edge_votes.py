@@ -65,7 +65,7 @@ class EdgeVoteStages(Stages):
         model, graph, device = job.cell.model, prepared.data.graph, job.device
         self.folds, self.classes = model.folds, graph.num_classes
         generator = torch_generator(*job.names("parameters"))
-        masks = torch_generator(*job.mask_names("masks"), device=device) if model.dropout else None
+        masks = job.masks() if model.dropout else None
         networks: list[nn.Module] = [
             Network(model, features.shape[1], self.classes, generator, masks=masks) for _ in range(self.folds)
         ]

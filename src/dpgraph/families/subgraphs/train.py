@@ -83,7 +83,7 @@ def prepared_run(job: Job) -> SeedRun:
         [network.theta], cell.training, fused=True, weight_decay=getattr(cell.training, "weight_decay", 0.0),
         capturable=device.type in DEVICES,
     )  # fmt: skip
-    masks = torch_generator(*job.mask_names("dropout"), device=device)
+    masks = job.masks("dropout")
     source: steps.Source
     generators: dict[str, Generator] = {}
     notes: Mapping[str, Any] = {}
