@@ -169,7 +169,7 @@ class PreparedStep(ABC):
 
     @property
     def needs_secret_masks(self) -> bool:
-        """Whether a record that leaves, or is not drawn, may move others to other masks of dropout."""
+        """Return whether a record that leaves, or is not drawn, may move others to other masks of dropout."""
         return self.mechanism.steps_cost and not self.mechanism.public_masks
 
     def masks(self) -> torch.Generator:
