@@ -150,6 +150,14 @@ def test_data_with_two_null_entities_are_refused() -> None:
         prepared(replace(value, features=features), SEED)
 
 
+def test_data_at_hand_with_a_null_entity_are_refused() -> None:
+    """Their neighbours would have two, which are refused: nobody whose record is there would be protected."""
+    prepared(relation(), SEED).check_all_present()
+    gone = prepared(nulled(relation()), SEED)
+    with pytest.raises(UserError, match="null entities=1: expected none in the data at hand: leave out the ids"):
+        gone.check_all_present()
+
+
 def test_a_null_record_is_one_without_text_or_without_features() -> None:
     """Where data have texts, features are made of them, and those of an empty text need not be zero."""
     value = relation()

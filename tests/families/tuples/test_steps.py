@@ -249,6 +249,38 @@ def test_no_factor_lets_a_tuple_beyond_its_limit():
     assert clip_factors(norms, torch.ones(7)).tolist()[5:] == [0, 0]
 
 
+def check_lost(model, batch, named):
+    """What the batch adds is what it adds without the tuples whose gradients are not finite, all of them `named`."""
+    limits = torch.ones(len(batch))
+    found = model.clipped(batch, limits)
+    lost = ~torch.isfinite(found.norms)
+    assert lost.any()
+    assert not (lost & ~named).any()
+    alone = model.clipped(batch[~lost], limits[~lost])
+    assert any(one.any() for one in alone.sums)
+    for one, other in zip(found.sums, alone.sums, strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
+
+
+@pytest.mark.parametrize("broken", [torch.inf, torch.nan, 1e30])
+def test_a_tuple_whose_gradient_is_not_finite_adds_nothing(broken):
+    """0 times infinity is not 0: such a tuple would make the whole sum NaN, and one entity would move it without bound.
+
+    Numbers of 1e30 are finite, their squares are not.
+    """
+    generator = torch.Generator().manual_seed(8)
+    vectors = torch.nn.functional.normalize(torch.randn(ENTITIES, FEATURES, generator=generator), dim=1)
+    vectors[7] = broken * torch.linspace(-1, 1, FEATURES)
+    batch = batch_of()
+    named = (batch == 7).any(dim=1)
+    assert 0 < named.sum() < len(batch)
+    for name in HEADS:
+        check_lost(HeadModel(Head(name, FEATURES), vectors, LOSS), batch, named)
+    tower = perceptron(vectors.numpy(), 5, False, generator)
+    for numbers in (1, 10**6) if broken != 1e30 else ():  # its units saturate
+        check_lost(TowerModel(tower, LOSS, numbers), batch, named)
+
+
 def test_counts_of_the_paper_by_hand():
     """|B+(u)| + |B-(u)|: a tuple counts once for an entity, in the positive edge or among the negatives."""
     batch = np.array([[0, 1, 5, 6], [0, 2, 7, 8], [3, 4, 0, 9], [3, 4, 3, 3]])

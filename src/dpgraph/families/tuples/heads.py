@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.engine.training.precision import enlarged_norms, rank_one
-from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, clip_factors
+from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, clip_factors, without_lost
 
 HeadName = Literal["diagonal", "symmetric"]
 
@@ -54,11 +54,12 @@ class HeadModel:
             gradients = heads * mixed
             squares = gradients.square().sum(1)
             norms = enlarged_norms(squares, squares)
-            return ClippedTuples([clip_factors(norms, limits) @ gradients], norms)
+            return ClippedTuples([clip_factors(norms, limits) @ without_lost(gradients, norms)], norms)
         longest, scale = rank_one(heads.square().sum(1, keepdim=True), mixed.square().sum(1, keepdim=True))
         inner = (heads * mixed).sum(1).square()
         norms = enlarged_norms((longest + inner) / 2, scale)
-        total = (heads * clip_factors(norms, limits)[:, None]).T @ mixed
+        scaled = without_lost(heads, norms) * clip_factors(norms, limits)[:, None]
+        total = scaled.T @ without_lost(mixed, norms)
         return ClippedTuples([(total + total.T) / 2], norms)
 
     @torch.no_grad()

@@ -62,10 +62,19 @@ class TupleModel(Protocol):
 
 
 def clip_factors(norms: Tensor, limits: Tensor) -> Tensor:
-    """Return (b,) min(1, limit / norm), a little less for rounding; 0 for a gradient that is not finite."""
+    """Return (b,) min(1, limit / norm), a little less for rounding; 0 for a gradient that is not finite.
+
+    What these factors multiply goes through `without_lost`: 0 times infinity is not 0.
+    """
     slack = 1 - 1e-6 if norms.dtype == torch.float32 else 1 - 1e-12
     ratio = torch.where(limits >= norms, torch.ones_like(norms), slack * limits / norms)
     return torch.where(torch.isfinite(norms), ratio, torch.zeros_like(norms))
+
+
+def without_lost(rows: Tensor, norms: Tensor) -> Tensor:
+    """Return rows (b, ...) of tuples with zeros where the norm (b,) of a tuple's gradient is not finite."""
+    lost = ~torch.isfinite(norms)
+    return rows.masked_fill(lost.view(-1, *(1,) * (rows.dim() - 1)), 0)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from dpgraph.core.errors import UserError
 from dpgraph.engine.training.ghost import LayerRows
 from dpgraph.engine.training.precision import enlarged_norms, with_underflow
-from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, clip_factors
+from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, clip_factors, without_lost
 
 MLP = "mlp"  # name of the perceptron among encoders
 PASS_FEATURES = 1 << 18
@@ -146,7 +146,8 @@ class TowerModel:
         norms = enlarged_norms(squares.clamp_min(0), scales)
         scale = clip_factors(norms, limits)
         for number, (inputs, slopes) in kept.items():
-            self._sum(sums, layers[number], inputs, slopes * scale[:, None, None])
+            scaled = without_lost(slopes, norms) * scale[:, None, None]
+            self._sum(sums, layers[number], without_lost(inputs, norms), scaled)
         return norms
 
     @staticmethod
