@@ -10,6 +10,7 @@ from dpgraph.config import published
 from dpgraph.config.config import Config, load, parse
 from dpgraph.config.documents import read_yaml
 from dpgraph.config.expansion import merged
+from dpgraph.config import streams
 from dpgraph.config.streams import check_noise, stream
 from dpgraph.config.suite import Suite
 from dpgraph.core.errors import UserError
@@ -60,6 +61,16 @@ def test_unlike_names_that_give_the_same_noise_are_refused(monkeypatch):
     monkeypatch.setitem(plan.cells, cell.slug, many)
     with pytest.raises(UserError, match=f"seeds: noise of seed {seeds[0]} of {cell.slug} and"):
         write_runs(plan, [], [])
+
+
+def test_noise_that_is_a_shared_stream_is_refused(monkeypatch):
+    cell = next(cell for cell in plan_of("demo").cells.values() if cell.method == "dp-gnn")
+    cell = cell.model_copy(update={"seeds": (0, 1)})
+    of = {stream(cell, "noise", 1): 7, stream(cell, "parameters", 0): 2**32 + 7}
+    monkeypatch.setattr(streams, "entropy", lambda *names: of.get(names, entropy(*names)))
+    with pytest.raises(UserError, match=f"parameters of seed 0 of {cell.slug} and noise of seed 1 of {cell.slug}"):
+        check_noise([cell])
+    check_noise([cell.model_copy(update={"seeds": (0,)})])
 
 
 def test_the_noise_of_an_embedding_counts_too():

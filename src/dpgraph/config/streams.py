@@ -9,7 +9,6 @@ together release the difference of two gradients, and no epsilon covers that (do
 """
 
 from collections.abc import Iterable
-from itertools import product
 from typing import Any
 
 from dpgraph.config.cell import Cell, Task
@@ -67,34 +66,43 @@ def stream_name(cell: Cell) -> str:
     return digest(named)
 
 
-def stream(cell: Cell, role: str, seed: int) -> tuple[str | int, ...]:
+def stream(cell: Cell, role: str, seed: int, name: str | None = None) -> tuple[str | int, ...]:
     """Return the names of the generator of `role`: with the name of the whole cell unless the role is among `PAIRED`.
+
+    The cell's name is computed unless it is given (`stream_name`).
 
     Paired roles are numbered by the seed's initialisation; batches and noise by the seed itself, so that no two runs
     share them, those of one initialisation on two splits neither.
     """
     number = initialisation_number(cell, seed) if role in PAIRED else seed
     names: tuple[str | int, ...] = ("dpgraph", cell.task.folder, role, number)
-    return names if role in PAIRED else (*names, stream_name(cell))
+    return names if role in PAIRED else (*names, name or stream_name(cell))
 
 
 def check_noise(cells: Iterable[Cell]) -> None:
-    """Raise UserError where two seeds of private cells would draw the same noise.
+    """Raise UserError where a private run would draw its noise from the numbers of another stream, shared or secret.
 
     PyTorch's generator for a CPU keeps 32 bits of a stream's name, so that unlike names may give equal numbers.
     """
-    known: dict[int, str] = {}
+    known: dict[int, tuple[tuple[str | int, ...], str]] = {}
+    shared: set[tuple[str, int]] = set()  # task and number of the paired streams that are in `known`
     for cell in cells:
-        first, folder, _, _, name = stream(cell, "noise", 0)
-        roles = {
-            "noise": cell.privacy is not None,
-            "noise of the embedding": getattr(cell.privacy, "embedding_share", None) is not None,
-            SECRET_MASKS: cell.privacy is not None and getattr(getattr(cell, "model", None), "dropout", 0.0) > 0,
-        }
-        for seed, role in product(cell.seeds, (role for role, opened in roles.items() if opened)):
-            bits, run = entropy(first, folder, role, seed, name) % 2**32, f"{role} of seed {seed} of {cell.slug}"
-            if (other := known.setdefault(bits, run)) != run:
-                raise UserError(f"seeds: {other} and {run} would be the same numbers: leave one of them out")
+        if cell.privacy is None:
+            continue
+        roles = ["noise"]
+        if getattr(cell.privacy, "embedding_share", None) is not None:
+            roles.append("noise of the embedding")
+        if getattr(getattr(cell, "model", None), "dropout", 0.0) > 0:
+            roles.append(SECRET_MASKS)
+        name = stream_name(cell)
+        for seed in cell.seeds:
+            place = cell.task.folder, initialisation_number(cell, seed)
+            for role in roles if place in shared else [*roles, *sorted(PAIRED)]:
+                names = stream(cell, role, seed, name)
+                mine = names, f"{role} of seed {seed} of {cell.slug}"
+                if (other := known.setdefault(entropy(*names) % 2**32, mine))[0] != names:
+                    raise UserError(f"seeds: {other[1]} and {mine[1]} would be the same numbers: leave one of them out")
+            shared.add(place)
 
 
 def split_number(cell: Cell, seed: int) -> int:
