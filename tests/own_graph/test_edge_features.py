@@ -1,5 +1,6 @@
 """Features that are made from edges: what a card assumes, which columns are refused, and that none is by mistake."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -110,6 +111,47 @@ def test_a_degree_is_part_of_the_own_record_under_node_null_unless_others_lists_
         assert (found >= MOST_HONEST) == refused
 
 
+def test_where_a_column_is_the_length_of_the_own_list_no_edge_is_said_to_be_protected(tmp_path):
+    """An edge moves the rows of both its ends and with them the noisy mean, which the epsilon of its votes leaves
+    out."""
+    own = small(size=400)
+    columns = ("a", "b", "c", "friends")
+    made = np.hstack([own.features, degrees(own)[:, None]]).astype(np.float32)
+    made = replace(own, features=made, columns=columns, as_they_are=("friends",))
+    said = {}
+    for name, data, public in (("none", own, ()), ("friends", made, ()), ("public", made, ("friends",))):
+        releases = tmp_path / name
+        card = fit(data, 4.0, public_column=public, releases=releases).card
+        (line,) = [json.loads(text) for text in releases.read_text().splitlines()]
+        said[name] = {one["relation"] for one in card["beside"]}
+        assert said[name] == {one["relation"] for one in line["others"]}
+        premise = sum(
+            "for the epsilon under edge: no feature is made from edges" in text for text in card["assumptions"]
+        )
+        assert premise == ("edge" in said[name])
+    assert said["none"] == said["public"] == {*said["friends"], "edge"}
+    assert "edge" not in said["friends"]
+
+
+def test_what_is_stated_beside_an_edge_says_what_it_assumes_of_features(tmp_path):
+    """Columns standardised over all nodes are no reason against an edge's epsilon, but against that of a record."""
+    card = fit(small(size=60), 4.0, relation="edge", releases=tmp_path / "file").card
+    beside = [one["relation"] for one in card["beside"]]
+    assert "node-null" in beside
+    (premise,) = [text for text in card["assumptions"] if "no z-score over all nodes" in text]
+    assert premise.startswith("for the epsilon under ")
+    assert all(relation in premise for relation in beside)
+
+
+def test_compare_refuses_the_columns_that_fit_refuses():
+    own = small(size=400)
+    made = replace(own, features=np.hstack([own.features, degrees(own)[:, None]]).astype(np.float32))
+    asked = {"relation": "edge", "seeds": 1, "methods": ["votes"], "ranges": {"feature 3": None}}
+    with pytest.raises(UserError, match="column feature 3: it nearly determines"):
+        dpgraph.compare(made, 4.0, **asked)
+    assert dpgraph.compare(made, 4.0, public_column=["feature 3"], **asked).rows
+
+
 def test_a_column_that_is_said_to_be_public_is_named_in_the_card_and_nowhere_else(tmp_path, capsys):
     data = write_csv(tmp_path)
     lines = (tmp_path / "nodes.csv").read_text().splitlines()
@@ -128,7 +170,7 @@ def test_a_column_that_is_said_to_be_public_is_named_in_the_card_and_nowhere_els
     assert main([*asked, "--public-column", "degree"]) == 0
     card = (tmp_path / "out/release/card.md").read_text()
     assert sum("columns are public" in line and ": degree (--public-column)" in line for line in card.splitlines()) == 1
-    assert "score" not in card
+    assert "(score" not in card
 
 
 @pytest.mark.parametrize(

@@ -451,7 +451,7 @@ def test_the_command_line_reads_graphml(tmp_path, monkeypatch, suffix):
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        ([], "no attribute label of nodes (--label): they have club, age"),
+        ([], "no attribute label of nodes (--label): they have age, club"),
         (["--label", "club", "--split", "part"], "no attribute part of nodes (--split)"),
         (["--label", "club", "--ignore", "old"], "no attribute old of nodes (--ignore)"),
         (["--label", "club", "--id", "age"], "--id: expected --edges and --nodes with it"),

@@ -138,3 +138,15 @@ def test_names_that_are_one_text_are_refused():
     graph.add_nodes_from([(1, {"label": "a"}), ("1", {"label": "b"})])
     with pytest.raises(UserError, match="one name as text"):
         own_graph(graph)
+
+
+def test_the_order_of_columns_is_that_of_their_names():
+    """Names and order of columns are part of a release: no node's record decides them."""
+    found = []
+    for first in ({"income": 1.0, "age": 2.0}, {"age": 0.0, "income": 0.0}):
+        graph = networkx.path_graph(4)
+        for node in graph:
+            graph.nodes[node].update(first if node == 0 else {"income": 3.0, "age": 4.0}, label="ab"[node % 2])
+        found.append(own_graph(graph))
+    assert found[0].columns == found[1].columns == ("age", "income")
+    assert found[0].features[0].tolist() == [2.0, 1.0]

@@ -134,6 +134,7 @@ def test_a_voter_that_leaves_moves_others_buckets_by_b_at_most(monkeypatch):
         ({"relation": "node-remove", "method": "votes", "epsilon": 0.01}, "drown in noise"),
         ({"relation": "node-remove", "labelled": 599}, "--labelled=599"),
         ({"relation": "edge", "epsilon": 1e9}, "--epsilon=1000000000.0: expected a smaller one"),
+        ({"relation": "edge", "epsilon": 1e-6, "delta": 1e-9}, "--epsilon=1e-06: expected a larger one: at this delta"),
     ],
 )
 def test_what_has_no_epsilon_is_refused(options, named, tmp_path):

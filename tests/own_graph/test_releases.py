@@ -184,9 +184,18 @@ def test_what_a_release_states_besides_is_added_and_what_it_does_not_state_has_n
     assert math.isclose(epsilon, alone[0] + 4)
     assert math.isclose(delta, 1e-5 + 6e-5)
     assert together([made(0), made(1, **beside)], Relation.EDGE) is None
-    said = releases.in_words([made(0), made(1, **beside)], Relation.EDGE)[0]
+    said = releases.in_words([made(0), made(1, **beside)], Relation.EDGE, 100)[0]
     assert "(node-null); none under edge, which one of them does not state" in said
-    assert "no relation is stated by each" in releases.in_words([made(0), made(1, relation="edge")], Relation.EDGE)[0]
+    apart = [made(0), made(1, relation="edge")]
+    assert "no relation is stated by each" in releases.in_words(apart, Relation.EDGE, 100)[0]
+
+
+def test_a_sum_is_rounded_up_and_one_that_promises_nothing_says_so():
+    said = releases.in_words([made(0, mu=None, epsilon=1.00001, delta=1.001e-5)], Relation.NODE_NULL, 100)
+    assert "together epsilon = 1.001 at delta = 1.01e-05 (node-null)" in said[0]
+    assert len(said) == 1
+    large = releases.in_words([made(number, mu=None, delta=6e-3) for number in range(2)], Relation.NODE_NULL, 100)
+    assert any(text.startswith("warning: together delta is at least 1 / N = 0.01 under node-null") for text in large)
 
 
 @pytest.mark.parametrize("relation", ["node-null", "node-remove", "edge"])

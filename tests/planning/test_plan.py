@@ -6,15 +6,14 @@ import pytest
 import torch
 import yaml
 
-from dpgraph.config import published
+from dpgraph.config import published, streams
 from dpgraph.config.config import Config, load, parse
 from dpgraph.config.documents import read_yaml
 from dpgraph.config.expansion import merged
-from dpgraph.config import streams
 from dpgraph.config.streams import check_noise, stream
 from dpgraph.config.suite import Suite
 from dpgraph.core.errors import UserError
-from dpgraph.core.randomness import torch_generator
+from dpgraph.core.randomness import entropy, torch_generator
 from dpgraph.pipeline.bundles import write_runs
 from dpgraph.planning.explain import settings as explained
 from dpgraph.planning.plan import load_plan

@@ -15,7 +15,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.families.trees.planner import Question
 from dpgraph.families.tuples import epsilon as relational
 from dpgraph.privacy.accountants import composition, double_mixture
-from dpgraph.privacy.accountants.composition import composed_epsilon, gaussian_pair
+from dpgraph.privacy.accountants.composition import ComposedPair, RepeatedPair, composed_epsilon, gaussian_pair
 from dpgraph.privacy.accountants.double_mixture import affected_roots_pair, residual_one_batch_pair
 from dpgraph.privacy.accountants.evaluate import accountants, evaluate, solve_for
 from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
@@ -33,6 +33,17 @@ def test_rounding_does_not_reach_the_smallest_allowed_delta(steps: int, delta: f
 def test_a_delta_that_rounding_reaches_is_refused() -> None:
     with pytest.raises(UserError, match=r"^delta=1e-11: expected a number >= 1e-10 for 100000 steps: rounding"):
         composed_epsilon(gaussian_pair(0.001), steps=10**5, delta=1e-11)
+
+
+def test_steps_of_a_mechanism_that_runs_once_round_as_well() -> None:
+    """50,000 full batches of mu = 1 in all: exact 8.21 at this delta, and 8.00 without their rounding."""
+    many = RepeatedPair(gaussian_pair(1 / math.sqrt(50_000)), 50_000)
+    for once in (many, ComposedPair((gaussian_pair(1e-6), many))):
+        with pytest.raises(UserError, match=r"^delta=1.01e-15: expected a number >= 5e-11 for 5000\d steps: rounding"):
+            composed_epsilon(gaussian_pair(1e-6), steps=1, delta=1.01e-15, once=once)
+    for delta in (6e-11, 1e-9):
+        found = composed_epsilon(gaussian_pair(1e-6), steps=1, delta=delta, once=many)
+        assert gaussian_epsilon(mu=1.0, delta=delta) <= found
 
 
 def test_without_any_protection_the_bound_is_crude_but_above_the_truth() -> None:

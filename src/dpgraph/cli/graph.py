@@ -12,6 +12,8 @@ from dpgraph.cli.graph_options import DATA, GUARANTEE, PUBLIC, GraphOptions, Gua
 from dpgraph.cli.options import Whole
 from dpgraph.core.errors import UserError, invalid
 
+PublicColumns = Annotated[tuple[str, ...], Parameter(name="--public-column")]
+
 
 def fit(
     *,
@@ -20,7 +22,7 @@ def fit(
     method: Method = "auto",
     guarantee: GuaranteeOptions = GUARANTEE,
     public: PublicOptions = PUBLIC,
-    public_column: Annotated[tuple[str, ...], Parameter(name="--public-column")] = (),
+    public_column: PublicColumns = (),
     seed: Whole | None = None,
     no_audit: bool = False,
     out: Path,
@@ -148,6 +150,7 @@ def compare(
     data: GraphOptions = DATA,
     guarantee: GuaranteeOptions = GUARANTEE,
     public: PublicOptions = PUBLIC,
+    public_column: PublicColumns = (),
     methods: str | None = None,
     seeds: Whole = 5,
     out: Path | None = None,
@@ -157,6 +160,8 @@ def compare(
     Example: dpgraph compare --edges edges.csv --nodes nodes.csv --epsilon 4
 
     Args:
+        public_column: Column that tells a node's number of edges and is public, the same whichever edges or records
+            are missing; may be repeated. Else it is refused.
         methods: Separated by commas (default: all that state settings for own graphs but votes-learnt).
         seeds: Random splits.
         out: Folder to make.
@@ -171,7 +176,7 @@ def compare(
     names = None if methods is None else [name.strip() for name in methods.split(",")]
     own = data.read()
     found = compare_methods(
-        own, seeds=seeds, methods=names, say=lambda line: print(line, file=sys.stderr),
+        own, seeds=seeds, methods=names, public_column=public_column, say=lambda line: print(line, file=sys.stderr),
         **vars(guarantee), **public.stated(data.dataset),
     )  # fmt: skip
     print(table(found))

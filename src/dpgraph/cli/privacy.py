@@ -64,7 +64,7 @@ def epsilon(
         mode: Accountants to ask.
     """
     from dpgraph.privacy.accountants.evaluate import guarantee
-    from dpgraph.privacy.guarantee import MODE_NAMES
+    from dpgraph.privacy.guarantee import MODE_NAMES, at_most
 
     if not 0 < delta < 1:
         raise invalid("delta", delta, "a number in (0, 1)")
@@ -82,7 +82,7 @@ def epsilon(
         if one.epsilon is None:
             print(f"{MODE_NAMES[one.mode]} epsilon: none: {one.reason}")
             continue
-        print(f"{MODE_NAMES[one.mode]} epsilon: {one.epsilon:.6g} at delta {delta:g}")
+        print(f"{MODE_NAMES[one.mode]} epsilon: {at_most(one.epsilon, 6)} at delta {delta:.12g}")
         print(f"  relation: {one.relation} ({one.relation.meaning})\n  scope: {one.scope}\n  sampling: {one.sampling}")
         for assumption in one.assumptions:
             print(f"  assumes: {assumption}")
@@ -114,7 +114,7 @@ def noise(
     """
     from dpgraph.privacy.accountants.evaluate import find, guarantee, solve_for
     from dpgraph.privacy.cache import default_cache
-    from dpgraph.privacy.guarantee import MODE_NAMES
+    from dpgraph.privacy.guarantee import MODE_NAMES, at_most
 
     name, known = _mechanism(mechanism)
     chosen = mode if mode is not None else next(iter(known)) if len(known) == 1 else "rigorous"
@@ -122,14 +122,16 @@ def noise(
     cache = default_cache()
     solved = solve_for(name, chosen, given, solve, delta=delta, epsilon=epsilon, cache=cache, show=True)
     reached = guarantee(name, chosen, solved, delta)
+    if reached.epsilon is None or reached.epsilon > epsilon:
+        raise UserError(f"cache: an answer in {cache.folder} does not meet epsilon = {epsilon:g}: delete the folder")
     unknown = find(name, chosen).unknown(solve)
     if as_json:
         answer = {"mechanism": name, "mode": chosen, "delta": delta, "solved": unknown}
         print(json.dumps({**answer, "parameters": solved, "epsilon": reached.epsilon}, indent=1))
         return
     print(
-        f"{unknown} {solved[unknown]:g}: {MODE_NAMES[chosen]} epsilon {reached.epsilon:.6g} <= {epsilon:g} "
-        f"at delta {delta:g}"
+        f"{unknown} {solved[unknown]:g}: {MODE_NAMES[chosen]} epsilon {at_most(reached.epsilon, 6)} <= "
+        f"{epsilon:.12g} at delta {delta:.12g}"
         f"{reached.place}"
     )
 

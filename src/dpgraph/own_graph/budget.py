@@ -385,4 +385,7 @@ def _with_edge_epsilon(
         middle = (low + high) / 2
         found = _solved(Relation.EDGE, numbers, setting, math.exp(middle), delta)
         low, high = (middle, high) if found.epsilon <= epsilon else (low, middle)
-    return _solved(Relation.EDGE, numbers, setting, math.exp(low), delta)
+    found = _solved(Relation.EDGE, numbers, setting, math.exp(low), delta)
+    if found.epsilon > epsilon:
+        raise invalid("--epsilon", epsilon, f"a larger one: at this delta an edge has at least {found.epsilon:.3g}")
+    return found

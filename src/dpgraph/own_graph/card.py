@@ -19,11 +19,11 @@ from dpgraph.core.files import write_rows
 from dpgraph.families.votes.epsilon import FALSE_ALARMS, TradeOff
 from dpgraph.families.votes.mechanism import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
 from dpgraph.own_graph.budget import BudgetedRun, PublicNumbers, delta_warnings
-from dpgraph.own_graph.edge_features import feature_premises
+from dpgraph.own_graph.edge_features import edges_are_features, feature_premises
 from dpgraph.own_graph.graph import OwnGraph
 from dpgraph.own_graph.model import SavedModel, as_json, status_of
 from dpgraph.own_graph.risk import in_words, risk_warnings, rounded_up
-from dpgraph.privacy.guarantee import Guarantee
+from dpgraph.privacy.guarantee import Guarantee, at_most
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.formats import template
 
@@ -37,8 +37,8 @@ CURVE = "tradeoff.png"
 RISK = ("advantage", "true_positives", "false_positives", "risk_in_words")
 
 
-def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> list[str]:
-    """Return what the guarantee takes for public, a text each."""
+def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation, others: Sequence[Guarantee]) -> list[str]:
+    """Return what the guarantee takes for public and what it and `others` assume of features, a text each."""
     given = (
         "was given" if own.classes_given else
         "was chosen from the data by noisy counts, and a label of another class is none (--classes states it)"
@@ -70,7 +70,7 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation) -> li
         labels,
         scale,
         f"who is held out of training is public: {split}",
-        *feature_premises(own, relation),
+        *feature_premises(own, relation, [one.relation for one in others]),
         _settings(numbers),
         "epsilon is of this release alone: any other release of these data adds to it, and so does a second record of "
         "one person",
@@ -121,20 +121,22 @@ def released_parts(what: BudgetedRun, numbers: PublicNumbers) -> list[str]:
 def other_guarantees(own: OwnGraph, what: BudgetedRun) -> list[Guarantee]:
     """Return what the run guarantees under other relations, where no choice of classes is charged.
 
-    Without features an edge is a feature, too.
+    That of an edge is left out where an edge is a feature, too.
     """
     stated, chosen = what.calibration.statement, what.selection
-    return [
+    found = [
         one for one in (stated.rigorous, *stated.beside)
-        if one.relation is not what.relation and not (own.features is None and one.relation is Relation.EDGE)
-        and not (chosen is not None and chosen.charged_under(one.relation))
+        if one.relation is not what.relation and not (chosen is not None and chosen.charged_under(one.relation))
     ]  # fmt: skip
+    edge = any(one.relation is Relation.EDGE for one in found) and edges_are_features(own)
+    return [one for one in found if not (edge and one.relation is Relation.EDGE)]
 
 
 def card(
     own: OwnGraph,
     what: BudgetedRun,
     numbers: PublicNumbers,
+    others: Sequence[Guarantee],
     *,
     scope: str,
     secret: bool,
@@ -142,7 +144,7 @@ def card(
     audits: Mapping[str, str] = NONE,
 ) -> dict[str, Any]:
     stated = what.calibration.statement
-    rigorous, relation, others = stated.rigorous, what.relation, other_guarantees(own, what)
+    rigorous, relation = stated.rigorous, what.relation
     chosen, curve = what.selection, what.trade_off
     covered = Scope.ALL_OUTPUTS if scope == "all-outputs" else rigorous.scope
     uncovered = ["which ids exist"]
@@ -163,7 +165,9 @@ def card(
             "a node's own prediction, once it is published: it reads its own record. All predictions together have no "
             "epsilon"
         )
-    uncovered.append("that fit accepted the table, and what was changed in it until fit did")
+    uncovered.append(
+        "that fit accepted the table, whether it took a column for a degree, and what was changed in it until fit did"
+    )
     if relation is Relation.NODE_REMOVE and what.votes:
         uncovered.append("buckets of votes: each is for its owner alone, and none is part of the release")
     if own.features is None:
@@ -188,7 +192,7 @@ def card(
         "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret and what.paid is None else {},
         "beside": [_beside(what, one) for one in others if one.epsilon is not None] if secret else [],
         "assumptions": [
-            *(() if secret else (KNOWN_SEED,)), *assumptions(own, numbers, relation),
+            *(() if secret else (KNOWN_SEED,)), *assumptions(own, numbers, relation, others),
             *(one for one in rigorous.assumptions if secret or "drawn in secret" not in one),
         ],
         "not_covered": uncovered,
@@ -218,7 +222,7 @@ def _risk(curve: TradeOff, relation: Relation) -> dict[str, Any]:
 
 
 def markdown(value: dict[str, Any]) -> str:
-    return template("card.md", __package__).render(**value, curve=CURVE)
+    return template("card.md", __package__).render(**value, curve=CURVE, at_most=at_most)
 
 
 def draw_curve(what: BudgetedRun, path: Path) -> None:

@@ -30,6 +30,7 @@ from dpgraph.families.own_graphs import RULE, RULES, rule_for
 from dpgraph.families.registry import method, outside_of, spec, specs
 from dpgraph.families.votes.epsilon import TradeOff
 from dpgraph.own_graph import budget
+from dpgraph.own_graph.edge_features import check_edge_features
 from dpgraph.own_graph.fit import check_features, check_options, model_of
 from dpgraph.own_graph.graph import OwnGraph, what_was_read
 from dpgraph.own_graph.objects import own_graph
@@ -37,7 +38,7 @@ from dpgraph.own_graph.risk import gaussian_budget, weakness
 from dpgraph.own_graph.scales import RangesGiven, check_scales, with_ranges
 from dpgraph.own_graph.training import sides, train
 from dpgraph.planning.resolve import calibrate, resolve
-from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement
+from dpgraph.privacy.guarantee import Guarantee, PrivacyStatement, at_most
 from dpgraph.privacy.public_numbers import gaussian_mu
 from dpgraph.privacy.relation import Relation, Scope
 from dpgraph.reporting.chance import holm
@@ -142,6 +143,7 @@ def compare(
     signed: bool | None = None,
     degree_bound: int | None = None,
     ranges: RangesGiven | None = None,
+    public_column: Sequence[str] = (),
     say: Callable[[str], None] = lambda line: None,
 ) -> MethodsCompared:
     """Compare methods on `data` at one epsilon; for the curator alone, since accuracies are private.
@@ -171,6 +173,7 @@ def compare(
         degree_bound: With node-remove: no node has more edges, by a public schema and not by looking.
         ranges: Public (low, high) of columns of features, by name, which become -1..1; None: a column stays as it
             is, and may have nearly all of the norm.
+        public_column: Names of columns that tell a node's number of edges and are public. Else they are refused.
         say: Called with each line that is said (default: they go to stderr).
         quiet: Whether lines go to the logger `dpgraph` alone, and not to stderr.
 
@@ -189,10 +192,12 @@ def compare(
         if name not in (*known, budget.LEARNT):
             raise invalid("--methods", name, f"one of {', '.join((*known, budget.LEARNT))}")
     own = with_ranges(own_graph(data, labels, features, classes=classes, directed=directed), ranges or {})
+    own = replace(own, public_columns=tuple(public_column))
     for text in what_was_read(own, f"held out: {HELD_OUT:.0%} of the nodes, drawn anew for each seed"):
         say(f"read: {text}")
     about = Relation(relation)
     check_features(own, about)
+    check_edge_features(own, about)
     check_scales(own)
     sure = budget.checked_delta(delta, len(own.ids))
     if epsilon is None:  # methods have curves of several kinds, and all are compared at one epsilon and delta
@@ -324,7 +329,8 @@ def _of_records(required: RequiredPromise, stated: PrivacyStatement) -> str:
         return ""
     for one in (stated.rigorous, *stated.beside):
         if one.relation is Relation.NODE_NULL and one.epsilon is not None:
-            return f"records are protected as well: ε = {one.epsilon:.3g} under {one.relation}"
+            said = f"records are protected as well: ε = {at_most(one.epsilon, 3)} under {one.relation}"
+            return f"{said}, if no feature is made from other nodes' records"
     return "features and labels have no guarantee"
 
 
@@ -353,7 +359,7 @@ def paired_tests(rows: Sequence[ComparedMethod]) -> list[dict[str, Any]]:
 def table(found: MethodsCompared) -> str:
     """Return the table of `compare` as Markdown, with remarks and tests."""
     page = template("compare.md", __package__)
-    return page.render(**vars(found), tests=paired_tests(found.rows), inf=math.inf).removesuffix("\n")
+    return page.render(**vars(found), tests=paired_tests(found.rows), inf=math.inf, at_most=at_most).removesuffix("\n")
 
 
 def write(found: MethodsCompared, folder: Path) -> None:

@@ -2,12 +2,14 @@
 
 No theorem covers a feature that changes with an edge or with another node's record
 (docs/privacy/trees.md#poisson-batches and docs/privacy/votes.md#conditions-and-what-holds-them). The test reads private
-data. It may only refuse, on the curator's screen: no setting, no card and no release reads it.
+data. It refuses, on the curator's screen, or leaves an edge's epsilon out of what is stated beside that of a record: a
+card says that neither is covered. No setting and no other part of a release reads it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,11 +38,16 @@ PREMISES = {
 }
 
 
-def feature_premises(own: OwnGraph, relation: Relation) -> list[str]:
-    """Return what the guarantee assumes of features, in words."""
+def feature_premises(own: OwnGraph, relation: Relation, beside: Iterable[Relation] = ()) -> list[str]:
+    """Return what the guarantee assumes of features, in words, and what those under other relations assume."""
     if own.features is None:
         return []
     texts = [f"{PREMISES[relation]}; what is made so has no epsilon"]
+    others: dict[str, list[str]] = {}
+    for one in beside:
+        others.setdefault(PREMISES.get(one, PREMISES[Relation.NODE_NULL]), []).append(str(one))
+    texts += [f"for the epsilon under {' and '.join(of)}: {premise}" for premise, of in others.items()
+              if premise != PREMISES[relation]]  # fmt: skip
     if own.public_columns:
         named = ", ".join(own.public_columns)
         texts.append(f"these columns are public, the same whichever edges or records are missing: {named} "
@@ -72,6 +79,17 @@ def check_edge_features(own: OwnGraph, relation: Relation) -> None:
             f"{MOST_HONEST:g}), and --relation {relation} protects no feature that is made from edges: leave it out "
             f"(--ignore), or confirm that it is public: --public-column {name!r}"
         )
+
+
+def edges_are_features(own: OwnGraph) -> bool:
+    """Return whether an edge is a feature, too: the table has none, or a column that `--relation edge` refuses."""
+    if own.features is None:
+        return True
+    try:
+        check_edge_features(own, Relation.EDGE)
+    except UserError:
+        return True
+    return False
 
 
 def degree_scores(own: OwnGraph, relation: Relation) -> np.ndarray:

@@ -32,6 +32,7 @@ from dpgraph.own_graph.releases import charge, cost_of
 from dpgraph.own_graph.risk import epsilon_with_classes, in_words, risk_warnings, rounded_up, weakness
 from dpgraph.own_graph.scales import RangesGiven, check_scales, largest_shares, with_ranges
 from dpgraph.own_graph.training import TrainedModel, train
+from dpgraph.privacy.guarantee import at_most
 from dpgraph.privacy.relation import Relation
 
 log = logging.getLogger("dpgraph")
@@ -83,7 +84,7 @@ def afford(what: budget.BudgetedRun, *, labelled: int, classes: int, all_outputs
     text += f" Neighbours tell a node more than noise where it has about {math.ceil(noise)} of them or more."
     edge = what.epsilon_of(Relation.EDGE)
     if what.kind == budget.LEARNT and edge is not None:
-        text += f" With a learnt reader a single edge has epsilon = {edge:.3g}."
+        text += f" With a learnt reader a single edge has epsilon = {at_most(edge, 3)}."
     return text
 
 
@@ -208,7 +209,8 @@ def fit(
         selection=selection,
     )  # fmt: skip
     say(f"risk: {in_words(what.trade_off, about) if seed is None else cards.KNOWN_SEED}")
-    for text in cards.assumptions(own, numbers, about):
+    others = cards.other_guarantees(own, what)
+    for text in cards.assumptions(own, numbers, about, others):
         say(f"assumed: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every)
     say(plan)
@@ -219,11 +221,11 @@ def fit(
     if seed is None:
         warnings = *risk_warnings(what.trade_off), *budget.delta_warnings(what.delta, numbers.nodes)
         for text in (*(f"warning: {one}" for one in warnings),
-                     *(charged or charge(own, cost_of(own, what), scope, folder, releases))):  # fmt: skip
+                     *(charged or charge(own, cost_of(what, others), scope, folder, releases))):  # fmt: skip
             say(text)
     trained = train(own, what, seed)
     secret = trained.secret
-    stated = cards.card(own, what, numbers, scope=scope, secret=secret, command=command, audits=audits)
+    stated = cards.card(own, what, numbers, others, scope=scope, secret=secret, command=command, audits=audits)
     model = model_of(own, trained, what.kind)
     rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone

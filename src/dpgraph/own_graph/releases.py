@@ -26,8 +26,8 @@ from dpgraph.core.errors import UserError
 from dpgraph.core.files import cause
 from dpgraph.families.votes.epsilon import released_epsilon
 from dpgraph.own_graph.budget import BudgetedRun
-from dpgraph.own_graph.card import other_guarantees
 from dpgraph.own_graph.graph import OwnGraph
+from dpgraph.privacy.guarantee import Guarantee, at_most
 from dpgraph.privacy.relation import Relation
 
 SUFFIX = ".releases.jsonl"  # after the name of an input file
@@ -69,11 +69,12 @@ class RecordedRelease(StatedCost):
         return self
 
 
-def cost_of(own: OwnGraph, what: BudgetedRun) -> dict[str, Any]:
-    """Return the fields of a recorded release that a planned budget determines."""
+def cost_of(what: BudgetedRun, guarantees: Sequence[Guarantee]) -> dict[str, Any]:
+    """Return the fields of a recorded release that a planned budget determines; `guarantees` are the others' it
+    states."""
     others = [
         {"relation": one.relation, "epsilon": one.epsilon, "delta": one.delta}
-        for one in other_guarantees(own, what) if one.epsilon is not None and one.delta
+        for one in guarantees if one.epsilon is not None and one.delta
     ]  # fmt: skip
     spent = {"mu": what.mu, "choice": what.choice, "failure": what.failure, "others": others}
     return {"relation": what.relation, "epsilon": what.epsilon, "delta": what.delta, "method": what.kind, **spent}
@@ -100,7 +101,7 @@ def charge(
     shown = ", ".join(str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path) for path in paths)
     if releases is None and not own.files:
         shown += ": all releases in it count as of the same data (--releases names another file)"
-    return [f"recorded in {shown}", *in_words(record(paths, release), release.relation)]
+    return [f"recorded in {shown}", *in_words(record(paths, release), release.relation, len(own.ids))]
 
 
 def releases_files(own: OwnGraph, folder: Path | None, named: str | Path | None = None) -> list[Path]:
@@ -157,15 +158,24 @@ def together(releases: Sequence[RecordedRelease], relation: Relation) -> tuple[f
     return epsilon, delta
 
 
-def in_words(releases: Sequence[RecordedRelease], relation: Relation) -> list[str]:
-    """Return lines for the curator's screen."""
+def in_words(releases: Sequence[RecordedRelease], relation: Relation, nodes: int) -> list[str]:
+    """Return lines for the curator's screen, about data of so many nodes."""
     count = len(releases)
     found = {one: together(releases, one) for one in (relation, *(one for one in Relation if one is not relation))}
-    sums = [f"{cost[0]:.4g} at delta = {cost[1]:.3g} ({one})" for one, cost in found.items() if cost is not None]
+    sums = [
+        f"{at_most(cost[0], 4)} at delta = {at_most(cost[1], 3)} ({one})" for one, cost in found.items()
+        if cost is not None
+    ]  # fmt: skip
     said = f"together epsilon = {'; '.join(sums)}" if sums else "together no epsilon: no relation is stated by each"
     if sums and found[relation] is None:
         said += f"; none under {relation}, which one of them does not state"
     lines = [f"with this one, {count} release{'s' * (count > 1)} of these data: {said}"]
+    large = [str(one) for one, cost in found.items() if cost is not None and cost[1] * nodes >= 1]
+    if large:
+        lines.append(
+            f"warning: together delta is at least 1 / N = {1 / nodes:.3g} under {', '.join(large)}: a node may be "
+            "published whole with that probability, so that these releases together promise nothing"
+        )
     if count > 1:
         lines.append(
             "warning: no epsilon covers a choice of the best of several fits by their accuracy on held-out labels, "

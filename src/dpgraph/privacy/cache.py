@@ -7,7 +7,6 @@ count. Files appear whole (atomic rename), so processes may share the folder; on
 from __future__ import annotations
 
 import hashlib
-import inspect
 import logging
 import os
 import platform
@@ -43,14 +42,15 @@ def accountants_digest() -> str:
 
 
 @cache
-def made_elsewhere(made: type | Callable[..., Any]) -> tuple[str, ...]:
-    """Hash the modules of a mechanism or an accountant outside privacy/, whose files `accountants_digest` hashes."""
+def made_elsewhere(made: type | Callable[..., Any]) -> tuple[str, ...] | None:
+    """Hash the modules of a mechanism or an accountant outside privacy/, whose files `accountants_digest` hashes.
+
+    None for one outside of this package: nobody knows which files its epsilon depends on, so no answer is kept.
+    """
     top, _, module = made.__module__.partition(".")
-    if module.startswith("privacy."):
-        return ()
-    if top == PACKAGE.name:
-        return (job_digest((module,)),)
-    return (hashlib.sha256(Path(inspect.getfile(made)).read_bytes()).hexdigest(),)
+    if top != PACKAGE.name:
+        return None
+    return () if module.startswith("privacy.") else (job_digest((module,)),)
 
 
 @dataclass(frozen=True)

@@ -140,12 +140,13 @@ def calibrated(
         mode: published or rigorous.
         unknown: noise, steps or rate; None to evaluate.
         epsilon: The target; None to evaluate.
-        cache: Keeps answers for later.
+        cache: Keeps answers for later, of mechanisms of this package.
         show: Reports progress.
         guess: A noise multiplier near the answer.
         evaluated: Gives the steps, for the number of all steps, whose budgets the record has; the last one is left out.
     """
     question = _question(mechanism, mode, unknown, epsilon)
+    cache = None if made_elsewhere(type(mechanism)) is None else cache
     answer = None if cache is None else _stored(cache, question, type(mechanism))
     if answer is None:
         start = time.monotonic()
@@ -220,7 +221,7 @@ def is_answer(
 
 
 def _question(mechanism: Mechanism, mode: Mode, unknown: Unknown | None, epsilon: float | None) -> list[Any]:
-    return ["calibration", mechanism.chosen, epsilon, mode, unknown, *made_elsewhere(type(mechanism))]
+    return ["calibration", mechanism.chosen, epsilon, mode, unknown, *(made_elsewhere(type(mechanism)) or ())]
 
 
 def _seal(question: list[Any], answer: Calibration) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any, Literal
 
 from pydantic import Field, field_serializer, model_validator
@@ -14,6 +15,17 @@ from dpgraph.privacy.relation import Relation, Scope
 Mode = Literal["published", "rigorous"]
 # what a reader sees: epsilon claimed by the paper, epsilon proved
 MODE_NAMES: dict[str, str] = {"published": "claimed", "rigorous": "proved"}
+
+
+def at_most(value: float, digits: int) -> str:
+    """Return an epsilon or a delta as text of so many significant digits, rounded up: the side of privacy.
+
+    >>> at_most(1.970208e-4, 4), at_most(52.235704, 6), at_most(2.0, 4), at_most(float("inf"), 4)
+    ('0.0001971', '52.2358', '2', 'inf')
+    """
+    if math.isfinite(value):
+        value = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)))
+    return f"{value:.{digits}g}"
 
 
 class Guarantee(Frozen):

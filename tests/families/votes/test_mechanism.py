@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import ndtri
+from scipy.stats import binom, norm
 
 from dpgraph.core.errors import UserError
 from dpgraph.families.votes.ballots import Ballots, CappedBallots
@@ -457,6 +458,18 @@ def test_how_many_caps_are_exceeded_is_bounded_in_probability() -> None:
             assert (above > most).mean() <= failure + 0.01
             if fewer:
                 assert (above > most - 2).mean() > failure / 3
+
+
+@pytest.mark.parametrize("margin", [3.0, 8.2, 8.3, 9.0, 38.0])
+def test_the_bound_holds_where_a_margin_is_almost_never_exceeded(margin: float) -> None:
+    """Beyond a margin of 8.29, 1 - Phi(-z) is 1 in floating point, and SciPy's quantile 0 whatever the voters."""
+    chance = norm.sf(margin)
+    for voters in (10, 10**6, 10**8, 10**12):
+        for failure in (1e-3, 1e-9, 5e-11, 1e-15):
+            most = 2 * capped_receiver_votes(degree_bound=voters, margin=margin, degree_floor=1, failure=failure)
+            assert binom.sf(most, voters, chance) <= failure
+            if most == 0:
+                assert -math.expm1(voters * math.log1p(-chance)) <= failure * (1 + 1e-9)
 
 
 def one_way(lists: list[set[int]], floor: int, voters: np.ndarray) -> CappedBallots:

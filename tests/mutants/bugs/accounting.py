@@ -128,8 +128,8 @@ BUGS = (
     edit(
         "an answer of an edited accountant is kept",
         "dpgraph.privacy.accountants.evaluate:solve_for",
-        "['solve', name, mode, values, delta, epsilon, unknown, *made_elsewhere(known.function)]",
-        "['solve', name, mode, values, delta, epsilon, unknown]",
+        "None if files is None else cache",
+        "cache",
         OF_DECLARED + "test_an_answer_of_an_edited_accountant_is_not_kept",
     ),
     edit(
@@ -348,5 +348,26 @@ BUGS = (
         "{spec.ReadBy.RELEASED, spec.ReadBy.OWN_LIST} if listed else {spec.ReadBy.RELEASED}",
         "{spec.ReadBy.RELEASED}",
         OF_SEARCHES + "test_a_search_over_votes_is_refused",
+    ),
+    edit(
+        "steps of a mechanism that runs once do not round",
+        "dpgraph.privacy.accountants.composition:_steps_of",
+        "pair.times * _steps_of(pair.pair)",
+        "1",
+        "tests/privacy/test_extremes.py::test_steps_of_a_mechanism_that_runs_once_round_as_well",
+    ),
+    edit(
+        "an answer for code of one's own is kept",
+        "dpgraph.privacy.cache:made_elsewhere",
+        "return None",
+        "return ()",
+        "tests/privacy/test_cache.py::test_an_answer_of_a_mechanism_of_ones_own_is_not_kept",
+    ),
+    edit(
+        "a stored noise is believed",
+        "dpgraph.cli.privacy:noise",
+        "reached.epsilon is None or reached.epsilon > epsilon",
+        "False",
+        "tests/privacy/test_cache.py::test_an_answer_that_does_not_meet_the_target_is_not_printed",
     ),
 )

@@ -94,5 +94,9 @@ def capped_receiver_votes(*, degree_bound: Numbers, margin: Numbers, degree_floo
     from scipy.special import ndtr
     from scipy.stats import binom
 
-    above = np.minimum(binom.isf(failure, degree_bound, ndtr(-np.asarray(margin))), degree_bound)
-    return above / (2 * degree_floor)
+    chance = ndtr(-np.asarray(margin))
+    above = binom.isf(failure, degree_bound, chance)
+    # the quantile is too small where 1 - chance rounds to 1; the tail itself is exact to rounding
+    while np.any(short := binom.sf(above, degree_bound, chance) > failure):
+        above = above + short
+    return np.minimum(above, degree_bound) / (2 * degree_floor)

@@ -133,8 +133,9 @@ def composed_epsilon(
     Raises:
         UserError: delta is so small that rounding may reach it.
     """
-    if delta < 10 * ROUNDING * steps:
-        raise invalid("delta", delta, f"a number >= {10 * ROUNDING * steps:.3g} for {steps} steps: rounding reaches it")
+    count = steps * _steps_of(pair) + (0 if once is None else _steps_of(once))
+    if delta < 10 * ROUNDING * count:
+        raise invalid("delta", delta, f"a number >= {10 * ROUNDING * count:.3g} for {count} steps: rounding reaches it")
     # Powers of ten and of two, so that neighbouring settings share cached distributions of one step.
     tail_mass = 10.0 ** np.floor(np.log10(1e-4 * delta / steps))
     largest, extra = pair.largest_loss(tail_mass), 0.0 if once is None else once.largest_loss(tail_mass)
@@ -152,13 +153,20 @@ def composed_epsilon(
         composed = _repeated(_one_step(pair, grid, tail_mass), steps, 1e-4 * delta, largest / grid < SHORT_STEP)
         if once is not None:
             composed = composed.compose(_one_step(once, grid, tail_mass), tail_mass_truncation=1e-4 * delta)
-        previous, epsilon = epsilon, _epsilon_at(composed, delta - ROUNDING * steps, steps * largest + extra)
+        previous, epsilon = epsilon, _epsilon_at(composed, delta - ROUNDING * count, steps * largest + extra)
         if epsilon == 0 or previous - epsilon <= tolerance * max(epsilon, 1e-3):
             break
         if grid <= finest:
             break
         grid = max(grid / 4, finest)
     return epsilon
+
+
+def _steps_of(pair: Pair) -> int:
+    """Return of how many steps a pair is, each of which rounds."""
+    if isinstance(pair, RepeatedPair):
+        return pair.times * _steps_of(pair.pair)
+    return sum(map(_steps_of, pair.pairs)) if isinstance(pair, ComposedPair) else 1
 
 
 def _epsilon_at(composed: PrivacyLossDistribution, delta: float, most: float) -> float:

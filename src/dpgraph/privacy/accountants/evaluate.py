@@ -163,7 +163,7 @@ def solve_for(
         unknown: noise, steps or rate.
         delta: In (0, 1).
         epsilon: The target.
-        cache: Keeps answers for later.
+        cache: Keeps answers for later, of accountants of this package.
         show: Reports progress.
 
     Raises:
@@ -174,7 +174,9 @@ def solve_for(
     if not LEAST_PRICE <= epsilon < math.inf:
         raise invalid("epsilon", epsilon, f"a finite number >= {LEAST_PRICE:g}")
     values = known.checked({key: value for key, value in parameters.items() if key != open_}, delta, open_)
-    question = ["solve", name, mode, values, delta, epsilon, unknown, *made_elsewhere(known.function)]
+    files = made_elsewhere(known.function)
+    cache = None if files is None else cache
+    question = ["solve", name, mode, values, delta, epsilon, unknown, *(files or ())]
     stored = None if cache is None else cache.get(question)
     if isinstance(stored, int | float) and stored > 0:
         return {**values, open_: stored}

@@ -16,7 +16,7 @@ def gaussian_delta(*, mu: float, epsilon: float | np.ndarray) -> float | np.ndar
 
 @lru_cache(maxsize=100_000)  # a plan's public rules solve for the mu of few budgets, for hundreds of cells
 def gaussian_epsilon(*, mu: float, delta: float) -> float:
-    """Return the exact epsilon of mu-GDP, mu = sensitivity / noise std; T steps compose to mu * sqrt(T).
+    """Return the epsilon of mu-GDP, exact to 1e-12, mu = sensitivity / noise std; T steps compose to mu * sqrt(T).
 
     >>> round(gaussian_epsilon(mu=2 / 26 * 2000**0.5, delta=1e-5), 3)
     19.941
