@@ -52,13 +52,14 @@ def test_unlike_names_that_give_the_same_noise_are_refused(monkeypatch):
     many = cell.model_copy(update={"seeds": tuple(range(200_000))})
     with pytest.raises(UserError, match="would be the same numbers: leave one of them out") as raised:
         check_noise([many])
-    seeds = [int(seed) for seed in re.findall(r"seed (\d+) of", str(raised.value))]
-    first, second = (torch.randn(5, generator=torch_generator(*stream(cell, "noise", seed))).tolist() for seed in seeds)
-    assert seeds[0] != seeds[1]
+    found = re.findall(r"(?:: |and )([a-z ]+) of seed (\d+) of", str(raised.value))
+    names = [stream(cell, role, int(seed)) for role, seed in found]
+    first, second = (torch.randn(5, generator=torch_generator(*name)).tolist() for name in names)
+    assert names[0] != names[1]
     assert first == second
     check_noise([many.model_copy(update={"privacy": None})])
     monkeypatch.setitem(plan.cells, cell.slug, many)
-    with pytest.raises(UserError, match=f"seeds: noise of seed {seeds[0]} of {cell.slug} and"):
+    with pytest.raises(UserError, match=f"seeds: {found[0][0]} of seed {found[0][1]} of {cell.slug} and"):
         write_runs(plan, [], [])
 
 

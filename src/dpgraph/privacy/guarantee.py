@@ -20,11 +20,13 @@ MODE_NAMES: dict[str, str] = {"published": "claimed", "rigorous": "proved"}
 def at_most(value: float, digits: int) -> str:
     """Return an epsilon or a delta as text of so many significant digits, rounded up: the side of privacy.
 
-    >>> at_most(1.970208e-4, 4), at_most(52.235704, 6), at_most(2.0, 4), at_most(float("inf"), 4)
-    ('0.0001971', '52.2358', '2', 'inf')
+    A float that stands for a shorter number, such as 0.8, is that number.
+
+    >>> at_most(1.970208e-4, 4), at_most(52.235704, 6), at_most(0.8, 4), at_most(float("inf"), 4)
+    ('0.0001971', '52.2358', '0.8', 'inf')
     """
     if math.isfinite(value):
-        value = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(value)))
+        value = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(f"{value:.14g}")))
     return f"{value:.{digits}g}"
 
 
