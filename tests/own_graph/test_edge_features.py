@@ -100,7 +100,7 @@ def test_a_degree_is_part_of_the_own_record_under_node_null_unless_others_lists_
     own = small(size=200)
     column = degrees(own)[:, None].astype(np.float32)
     made = replace(own, features=np.hstack([own.features, column]), as_they_are=("feature 3",))
-    assert fit(made, 4.0).card["relation"] == "node-null"
+    assert fit(made, 4.0, list_column=["feature 3"]).card["relation"] == "node-null"
     rng = np.random.default_rng(0)
     ends = rng.integers(0, 200, (2, 2000))
     directed = from_arrays(ends, own.labels, own.features, directed=True)
@@ -111,26 +111,42 @@ def test_a_degree_is_part_of_the_own_record_under_node_null_unless_others_lists_
         assert (found >= MOST_HONEST) == refused
 
 
-def test_where_a_column_is_the_length_of_the_own_list_no_edge_is_said_to_be_protected(tmp_path):
+def test_a_column_that_is_the_length_of_the_own_list_is_named_and_no_edge_is_said_to_be_protected(tmp_path):
     """An edge moves the rows of both its ends and with them the noisy mean, which the epsilon of its votes leaves
     out."""
     own = small(size=400)
-    columns = ("a", "b", "c", "friends")
     made = np.hstack([own.features, degrees(own)[:, None]]).astype(np.float32)
-    made = replace(own, features=made, columns=columns, as_they_are=("friends",))
+    made = replace(own, features=made, columns=("a", "b", "c", "friends"), as_they_are=("friends",))
+    with pytest.raises(UserError, match=r"column friends: .* epsilon of an edge.* --list-column 'friends'"):
+        fit(made, 4.0, releases=tmp_path / "refused")
+    assert not (tmp_path / "refused").exists()
+    few = small(size=40)
+    asked = {
+        "none": (own, {}), "few": (few, {}),
+        "list": (made, {"list_column": ["friends"]}), "public": (made, {"public_column": ["friends"]}),
+    }  # fmt: skip
     said = {}
-    for name, data, public in (("none", own, ()), ("friends", made, ()), ("public", made, ("friends",))):
+    for name, (data, options) in asked.items():
         releases = tmp_path / name
-        card = fit(data, 4.0, public_column=public, releases=releases).card
+        card = fit(data, 4.0, releases=releases, **options).card
         (line,) = [json.loads(text) for text in releases.read_text().splitlines()]
         said[name] = {one["relation"] for one in card["beside"]}
         assert said[name] == {one["relation"] for one in line["others"]}
-        premise = sum(
-            "for the epsilon under edge: no feature is made from edges" in text for text in card["assumptions"]
-        )
-        assert premise == ("edge" in said[name])
-    assert said["none"] == said["public"] == {*said["friends"], "edge"}
-    assert "edge" not in said["friends"]
+        premise = "for the epsilon under edge: no feature is made from edges"
+        assert any(text.startswith(premise) for text in card["assumptions"]) == ("edge" in said[name])
+        assert any("single edges have no epsilon" in text for text in card["not_covered"]) == ("edge" not in said[name])
+    assert said["none"] == said["public"] == {*said["list"], "edge"}
+    assert "edge" not in said["list"] | said["few"]
+
+
+def test_made_from_the_own_list_is_for_node_null_and_columns_that_there_are():
+    own = replace(small(size=60), list_columns=("feature 1",))
+    check_edge_features(own, Relation.NODE_NULL)
+    for relation in (Relation.EDGE, Relation.NODE_REMOVE):
+        with pytest.raises(UserError, match=f"--list-column=feature 1: expected none under {relation}"):
+            check_edge_features(own, relation)
+    with pytest.raises(UserError, match="--list-column=feature 9: expected one of feature 0"):
+        check_edge_features(replace(own, list_columns=("feature 9",)), Relation.NODE_NULL)
 
 
 def test_what_is_stated_beside_an_edge_says_what_it_assumes_of_features(tmp_path):

@@ -71,7 +71,7 @@ def test_the_card_says_what_was_released_and_what_an_edge_has(tmp_path):
     assert any("20 steps in which a reader of buckets is learnt" in text for text in made["votes-learnt"]["releases"])
     assert not any("a reader of buckets is learnt" in text for text in made["votes"]["releases"])
     text = (tmp_path / "votes-learnt/release/card.md").read_text()
-    assert f"- edge, ε = {at_most(edges['votes-learnt'], 4)}" in text
+    assert f"- edge, ε = {at_most(edges['votes-learnt'], digits=4)}" in text
     assert "method votes-learnt" in text
 
 

@@ -71,6 +71,11 @@ def test_noise_that_is_a_shared_stream_is_refused(monkeypatch):
     with pytest.raises(UserError, match=f"parameters of seed 0 of {cell.slug} and noise of seed 1 of {cell.slug}"):
         check_noise([cell])
     check_noise([cell.model_copy(update={"seeds": (0,)})])
+    private, public = (cell.model_copy(update={"seeds": (seed,)}) for seed in (1, 0))
+    with pytest.raises(UserError, match="parameters of seed 0 of"):
+        check_noise([private, public.model_copy(update={"privacy": None})])
+    monkeypatch.setattr(streams, "entropy", lambda *names: 7 if "noise" not in names else entropy(*names))
+    check_noise([cell])  # that shared streams are one harms no privacy
 
 
 def test_the_noise_of_an_embedding_counts_too():

@@ -149,6 +149,8 @@ def test_an_answer_of_a_mechanism_of_ones_own_is_not_kept(tmp_path, monkeypatch)
         )
         answer = calibration.calibrated(own, "rigorous", None, epsilon=None, cache=stored)
         epsilons.append(answer.statement.noise_std_over_clip)
+        # nor is a file believed: its seal knows nothing of that code
+        assert not calibration.is_answer(answer, own, "rigorous", None, epsilon=None)
     assert epsilons == [2.0, 1.0]
     assert not list((tmp_path / "cache").glob("*.json"))
 

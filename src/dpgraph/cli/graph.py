@@ -23,6 +23,7 @@ def fit(
     guarantee: GuaranteeOptions = GUARANTEE,
     public: PublicOptions = PUBLIC,
     public_column: PublicColumns = (),
+    list_column: Annotated[tuple[str, ...], Parameter(name="--list-column")] = (),
     seed: Whole | None = None,
     no_audit: bool = False,
     out: Path,
@@ -39,6 +40,8 @@ def fit(
             --classes all nodes that train).
         public_column: Column that tells a node's number of edges and is public, the same whichever edges or records
             are missing; may be repeated. Else it is refused.
+        list_column: Column that is made from the node's own list, such as its length; may be repeated. With node-null
+            alone: then no epsilon of an edge is stated.
         seed: Reproducible, for research: no release is written.
         no_audit: Do not run audits of the mechanism (seconds) for the card.
         out: Folder to make.
@@ -52,8 +55,9 @@ def fit(
     own = data.read()
     published = _published(method, guarantee, public, labelled, seed, directed=data.directed, no_audit=no_audit)
     fitted = fit_graph(
-        own, method=method, labelled=labelled, public_column=public_column, seed=seed, audit=not no_audit, out=out,
-        releases=releases, command=published, say=print, **vars(guarantee), **public.stated(data.dataset),
+        own, method=method, labelled=labelled, public_column=public_column, list_column=list_column, seed=seed,
+        audit=not no_audit, out=out, releases=releases, command=published, say=print, **vars(guarantee),
+        **public.stated(data.dataset),
     )  # fmt: skip
     print(f"{fitted.card['status']}: {out}")
     if seed is None:

@@ -82,7 +82,7 @@ def epsilon(
         if one.epsilon is None:
             print(f"{MODE_NAMES[one.mode]} epsilon: none: {one.reason}")
             continue
-        print(f"{MODE_NAMES[one.mode]} epsilon: {at_most(one.epsilon, 6)} at delta {delta:.12g}")
+        print(f"{MODE_NAMES[one.mode]} epsilon: {at_most(one.epsilon, digits=6)} at delta {delta:.12g}")
         print(f"  relation: {one.relation} ({one.relation.meaning})\n  scope: {one.scope}\n  sampling: {one.sampling}")
         for assumption in one.assumptions:
             print(f"  assumes: {assumption}")
@@ -130,7 +130,7 @@ def noise(
         print(json.dumps({**answer, "parameters": solved, "epsilon": reached.epsilon}, indent=1))
         return
     print(
-        f"{unknown} {solved[unknown]:g}: {MODE_NAMES[chosen]} epsilon {at_most(reached.epsilon, 6)} <= "
+        f"{unknown} {solved[unknown]:g}: {MODE_NAMES[chosen]} epsilon {at_most(reached.epsilon, digits=6)} <= "
         f"{epsilon:.12g} at delta {delta:.12g}"
         f"{reached.place}"
     )

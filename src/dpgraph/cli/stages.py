@@ -121,7 +121,7 @@ def train(
 def outcome_in_words(cell: Cell, record: CellRecord) -> str:
     """Return the accuracy on test nodes, or else the first metric, and both epsilons, each in a line."""
     from dpgraph.families.registry import outside_of
-    from dpgraph.privacy.guarantee import MODE_NAMES
+    from dpgraph.privacy.guarantee import MODE_NAMES, at_most
 
     if record.status != "ok":
         return f"{record.status}: {record.reason}"
@@ -143,7 +143,8 @@ def outcome_in_words(cell: Cell, record: CellRecord) -> str:
         elif epsilon in (math.inf, "Infinity"):
             lines.append(f"epsilon, {called}: infinite: no privacy")
         else:
-            lines.append(f"epsilon, {called}: {epsilon:.4g} ({where}) at delta {one.get('delta'):.3g}")
+            told = f"{at_most(epsilon, digits=4)} ({where}) at delta {at_most(one['delta'], digits=3)}"
+            lines.append(f"epsilon, {called}: {told}")
     return "\n".join(lines)
 
 

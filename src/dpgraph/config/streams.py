@@ -20,6 +20,7 @@ SEEDS_OF_A_TRIAL = 10_000  # a trial of a search has no more seeds than any cell
 
 MASKS = ("masks", "dropout")  # of dropout, where no theorem needs them fresh given the past
 SECRET_MASKS = "secret masks"
+OF_TORCH = ("parameters", *MASKS)  # shared streams of PyTorch's generator
 # the same in every cell of a task: initial parameters, masks, public keys, public choices of nodes
 PAIRED = frozenset({
     "parameters", *MASKS, "edge lists", "partition", "training share", "kept nodes", "column priorities",
@@ -80,29 +81,33 @@ def stream(cell: Cell, role: str, seed: int, name: str | None = None) -> tuple[s
 
 
 def check_noise(cells: Iterable[Cell]) -> None:
-    """Raise UserError where a private run would draw its noise from the numbers of another stream, shared or secret.
+    """Raise UserError where a private run would draw the numbers of another run's noise, or of a shared stream.
 
     PyTorch's generator for a CPU keeps 32 bits of a stream's name, so that unlike names may give equal numbers.
     """
-    known: dict[int, tuple[tuple[str | int, ...], str]] = {}
-    shared: set[tuple[str, int]] = set()  # task and number of the paired streams that are in `known`
+    secret: dict[int, tuple[tuple[str | int, ...], str]] = {}
+    shared: dict[int, str] = {}
     for cell in cells:
-        if cell.privacy is None:
-            continue
-        roles = ["noise"]
+        roles = [] if cell.privacy is None else ["noise"]
         if getattr(cell.privacy, "embedding_share", None) is not None:
             roles.append("noise of the embedding")
-        if getattr(getattr(cell, "model", None), "dropout", 0.0) > 0:
+        if roles and getattr(getattr(cell, "model", None), "dropout", 0.0) > 0:
             roles.append(SECRET_MASKS)
-        name = stream_name(cell)
+        name = stream_name(cell) if roles else ""
         for seed in cell.seeds:
-            place = cell.task.folder, initialisation_number(cell, seed)
-            for role in roles if place in shared else [*roles, *sorted(PAIRED)]:
+            for role in roles:
                 names = stream(cell, role, seed, name)
                 mine = names, f"{role} of seed {seed} of {cell.slug}"
-                if (other := known.setdefault(entropy(*names) % 2**32, mine))[0] != names:
-                    raise UserError(f"seeds: {other[1]} and {mine[1]} would be the same numbers: leave one of them out")
-            shared.add(place)
+                if (other := secret.setdefault(entropy(*names) % 2**32, mine))[0] != names:
+                    raise _same_numbers(other[1], mine[1])
+            for role in OF_TORCH:
+                shared.setdefault(entropy(*stream(cell, role, seed)) % 2**32, f"{role} of seed {seed} of {cell.slug}")
+    for bits in secret.keys() & shared:
+        raise _same_numbers(shared[bits], secret[bits][1])
+
+
+def _same_numbers(one: str, other: str) -> UserError:
+    return UserError(f"seeds: {one} and {other} would be the same numbers: leave one of them out")
 
 
 def split_number(cell: Cell, seed: int) -> int:

@@ -22,6 +22,7 @@ from dpgraph.own_graph.risk import check_advantage, epsilon_for, with_classes
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.parameters import LEAST_PRICE
 from dpgraph.privacy.calibration import Calibration
+from dpgraph.privacy.guarantee import at_most
 from dpgraph.privacy.public_numbers import usual_delta
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
@@ -387,5 +388,7 @@ def _with_edge_epsilon(
         low, high = (middle, high) if found.epsilon <= epsilon else (low, middle)
     found = _solved(Relation.EDGE, numbers, setting, math.exp(low), delta)
     if found.epsilon > epsilon:
-        raise invalid("--epsilon", epsilon, f"a larger one: at this delta an edge has at least {found.epsilon:.3g}")
+        raise invalid(
+            "--epsilon", epsilon, f"a larger one: at this delta an edge has at least {at_most(found.epsilon, digits=3)}"
+        )
     return found

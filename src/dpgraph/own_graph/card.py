@@ -19,7 +19,7 @@ from dpgraph.core.files import write_rows
 from dpgraph.families.votes.epsilon import FALSE_ALARMS, TradeOff
 from dpgraph.families.votes.mechanism import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
 from dpgraph.own_graph.budget import BudgetedRun, PublicNumbers, delta_warnings
-from dpgraph.own_graph.edge_features import edges_are_features, feature_premises
+from dpgraph.own_graph.edge_features import FEW_NODES, edges_are_features, feature_premises
 from dpgraph.own_graph.graph import OwnGraph
 from dpgraph.own_graph.model import SavedModel, as_json, status_of
 from dpgraph.own_graph.risk import in_words, risk_warnings, rounded_up
@@ -109,9 +109,9 @@ def released_parts(what: BudgetedRun, numbers: PublicNumbers) -> list[str]:
         BUCKETS: "buckets of votes, noise std {noise:.4g} times the norm of a vote",
         LEARNT: f"{mechanism.reader_steps} steps in which a reader of buckets is learnt from labels to train on, noise "
         "std {noise:.4g} on each sum of gradients of norm 1; an edge moves two of them",
-        READER: "which way to read buckets is best on labels to train on (exponential mechanism, ε = {noise:.4g})",
+        READER: "which way to read buckets is best on labels to train on (exponential mechanism, ε = {choice})",
     }
-    parts = [said[one.kind].format(noise=one.noise) for one in mechanism.releases]
+    parts = [said[one.kind].format(noise=one.noise, choice=at_most(one.noise, digits=4)) for one in mechanism.releases]
     place = 1 if mechanism.mean_ratio is not None else 0
     text = f"{steps} step{'s' if steps > 1 else ''} of training on own records, noise std {noise:.4g} clip norms"
     first = [] if what.selection is None else [what.selection.text]
@@ -121,15 +121,14 @@ def released_parts(what: BudgetedRun, numbers: PublicNumbers) -> list[str]:
 def other_guarantees(own: OwnGraph, what: BudgetedRun) -> list[Guarantee]:
     """Return what the run guarantees under other relations, where no choice of classes is charged.
 
-    That of an edge is left out where an edge is a feature, too.
+    That of an edge is left out where an edge may be a feature, too.
     """
     stated, chosen = what.calibration.statement, what.selection
     found = [
         one for one in (stated.rigorous, *stated.beside)
         if one.relation is not what.relation and not (chosen is not None and chosen.charged_under(one.relation))
     ]  # fmt: skip
-    edge = any(one.relation is Relation.EDGE for one in found) and edges_are_features(own)
-    return [one for one in found if not (edge and one.relation is Relation.EDGE)]
+    return [one for one in found if not (one.relation is Relation.EDGE and edges_are_features(own))]
 
 
 def card(
@@ -165,13 +164,14 @@ def card(
             "a node's own prediction, once it is published: it reads its own record. All predictions together have no "
             "epsilon"
         )
-    uncovered.append(
-        "that fit accepted the table, whether it took a column for a degree, and what was changed in it until fit did"
-    )
+    uncovered.append("that fit accepted the table, and what was changed in it until fit did")
     if relation is Relation.NODE_REMOVE and what.votes:
         uncovered.append("buckets of votes: each is for its owner alone, and none is part of the release")
-    if own.features is None:
-        uncovered.append("single edges have no epsilon of their own here: list lengths are features")
+    if relation is not Relation.EDGE and edges_are_features(own):
+        why = f"with fewer than {FEW_NODES} nodes no test finds columns that are made from edges"
+        if own.features is None or own.list_columns:
+            why = "list lengths are features"
+        uncovered.append(f"single edges have no epsilon of their own here: {why}")
     return {
         "status": status_of(secret, curve.advantage),
         "mechanism": what.mechanism.model_dump(mode="json"),
@@ -234,9 +234,9 @@ def draw_curve(what: BudgetedRun, path: Path) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     curve = what.trade_off
-    chosen = f", a choice at ε = {curve.choice:.3g}" if curve.choice else ""
+    chosen = f", a choice at ε = {at_most(curve.choice, digits=3)}" if curve.choice else ""
     first, second = curve.errors(np.linspace(-curve.reach, curve.reach, 801))
-    axes.plot(first, second, label=f"this release, {what.relation}, μ = {curve.mu:.3g}{chosen}")
+    axes.plot(first, second, label=f"this release, {what.relation}, μ = {at_most(curve.mu, digits=3)}{chosen}")
     axes.plot([0, 1], [1, 0], "--", color="grey", label="no test is better than a guess")
     axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     axes.set_xlabel(f"type I error of a test for one {PROTECTED[what.relation]}")

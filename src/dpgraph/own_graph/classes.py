@@ -19,6 +19,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.records import TRAIN
 from dpgraph.own_graph.graph import OwnGraph
+from dpgraph.privacy.guarantee import at_most
 from dpgraph.privacy.relation import Relation
 
 SHARE = 0.1  # of epsilon
@@ -62,7 +63,8 @@ class ClassSelection:
     def text(self) -> str:
         return (
             f"which classes there are, and about how many labels each has to train on: noisy counts of at least "
-            f"{self.threshold}, two-sided geometric noise (ε = {float(self.epsilon):.4g}, δ = {self.delta:.3g})"
+            f"{self.threshold}, two-sided geometric noise (ε = {at_most(float(self.epsilon), digits=4)}, "
+            f"δ = {at_most(self.delta, digits=3)})"
         )
 
 

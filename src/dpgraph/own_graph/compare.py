@@ -202,8 +202,8 @@ def compare(
     sure = budget.checked_delta(delta, len(own.ids))
     if epsilon is None:  # methods have curves of several kinds, and all are compared at one epsilon and delta
         epsilon = gaussian_budget(advantage or 0.0, sure)
-        say(f"compared at epsilon = {epsilon:.4g}, delta = {sure:.3g}: of a Gaussian mechanism whose advantage is "
-            f"{advantage:g}")  # fmt: skip
+        say(f"compared at epsilon = {at_most(epsilon, digits=4)}, delta = {at_most(sure, digits=3)}: of a Gaussian "
+            f"mechanism whose advantage is {advantage:g}")  # fmt: skip
     weak = weakness(TradeOff(mu=gaussian_mu(epsilon=epsilon, delta=sure)).advantage)
     if weak:
         say(f"warning: of a Gaussian mechanism this epsilon {weak}")
@@ -329,7 +329,7 @@ def _of_records(required: RequiredPromise, stated: PrivacyStatement) -> str:
         return ""
     for one in (stated.rigorous, *stated.beside):
         if one.relation is Relation.NODE_NULL and one.epsilon is not None:
-            said = f"records are protected as well: ε = {at_most(one.epsilon, 3)} under {one.relation}"
+            said = f"records are protected as well: ε = {at_most(one.epsilon, digits=3)} under {one.relation}"
             return f"{said}, if no feature is made from other nodes' records"
     return "features and labels have no guarantee"
 

@@ -2,8 +2,7 @@
 
 No theorem covers a feature that changes with an edge or with another node's record
 (docs/privacy/trees.md#poisson-batches and docs/privacy/votes.md#conditions-and-what-holds-them). The test reads private
-data. It refuses, on the curator's screen, or leaves an edge's epsilon out of what is stated beside that of a record: a
-card says that neither is covered. No setting and no other part of a release reads it.
+data. It may only refuse, on the curator's screen: no setting, no card and no release reads it.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ from dpgraph.own_graph.graph import OwnGraph
 from dpgraph.privacy.relation import Relation
 
 MOST_HONEST = 0.7  # score from which a column is refused (docs/reference/own-graph.md has measured ones)
+FEW_NODES = 50  # with fewer, honest columns reach that score by chance
+LEAST_VARIED = 0.1  # share of nodes whose degree is not the most frequent one, below which any column tells them apart
 MOST_NODES = 5_000  # that the test looks at, evenly spaced
 # what Gephi, NetworkX and igraph call columns that they compute from edges
 COMPUTED = re.compile(
@@ -52,55 +53,73 @@ def feature_premises(own: OwnGraph, relation: Relation, beside: Iterable[Relatio
         named = ", ".join(own.public_columns)
         texts.append(f"these columns are public, the same whichever edges or records are missing: {named} "
                      "(--public-column)")  # fmt: skip
+    if own.list_columns:
+        texts.append(f"these columns are made from the own list alone: {', '.join(own.list_columns)} (--list-column)")
     return texts
 
 
 def check_edge_features(own: OwnGraph, relation: Relation) -> None:
-    """Raise UserError for a column that nearly determines a degree and is not said to be public."""
-    for name in own.public_columns:
-        if name not in own.names:
-            raise invalid("--public-column", name, f"one of {', '.join(own.names)}")
+    """Raise UserError for a column that nearly determines a degree and is not said to be public.
+
+    Under node-null the own list is part of the record, so only lists of others count.
+    """
+    for option, names in (("--public-column", own.public_columns), ("--list-column", own.list_columns)):
+        for name in names:
+            if name not in own.names:
+                raise invalid(option, name, f"one of {', '.join(own.names)}")
+    if own.list_columns and relation is not Relation.NODE_NULL:
+        raise invalid("--list-column", own.list_columns[0], f"none under {relation}, which protects no such feature")
+    _check(own, relation, own.public_columns, f"--relation {relation} protects no feature that is made from edges", "")
+
+
+def check_edges_beside(own: OwnGraph) -> None:
+    """Raise UserError where an edge's epsilon would be stated beside a record's, and a column tells a degree."""
+    if not edges_are_features(own):
+        why = "the epsilon of an edge, which is stated beside that of a record, covers no such feature"
+        how = "or say that it is made from the own list alone, and no epsilon of an edge is stated: --list-column"
+        _check(own, Relation.EDGE, own.public_columns, why, how, LEAST_VARIED)
+
+
+def _check(own: OwnGraph, relation: Relation, known: tuple[str, ...], why: str, how: str, varied: float = 0.0) -> None:
+    """Raise UserError for a column that is not `known` and tells a degree."""
     if own.features is None:
         return
     for name in own.names:
-        if COMPUTED.fullmatch(name) and name not in own.public_columns:
+        if COMPUTED.fullmatch(name) and name not in known:
             raise UserError(
                 f"column {shown(name)}: its name says that it is computed from edges, and --relation {relation} "
                 "protects no such feature: leave it out (--ignore), or confirm that it is public: "
                 f"--public-column {name!r}"
             )
-    scores = degree_scores(own, relation)
-    scores[[own.names.index(name) for name in own.public_columns]] = 0
+    scores = degree_scores(own, relation, varied)
+    scores[[own.names.index(name) for name in known]] = 0
     worst = int(scores.argmax())
     if scores[worst] >= MOST_HONEST:
         name = own.names[worst]
         raise UserError(
             f"column {name}: it nearly determines a node's number of edges (score {scores[worst]:.3f}, refused from "
-            f"{MOST_HONEST:g}), and --relation {relation} protects no feature that is made from edges: leave it out "
-            f"(--ignore), or confirm that it is public: --public-column {name!r}"
+            f"{MOST_HONEST:g}), and {why}: leave it out (--ignore), or confirm that it is public: --public-column "
+            f"{name!r}{how and f', {how} {name!r}'}"
         )
 
 
 def edges_are_features(own: OwnGraph) -> bool:
-    """Return whether an edge is a feature, too: the table has none, or a column that `--relation edge` refuses."""
-    if own.features is None:
-        return True
-    try:
-        check_edge_features(own, Relation.EDGE)
-    except UserError:
-        return True
-    return False
+    """Return whether no epsilon of an edge is stated beside a record's, by public facts: the table has no features, or
+    columns that are made from lists, or so few nodes that no test finds them."""
+    return own.features is None or bool(own.list_columns) or len(own.ids) < FEW_NODES
 
 
-def degree_scores(own: OwnGraph, relation: Relation) -> np.ndarray:
+def degree_scores(own: OwnGraph, relation: Relation, varied: float = 0.0) -> np.ndarray:
     """Return for each column how nearly it determines a degree, from 0 to 1 (`_scores`), the largest over all degrees.
 
-    Degrees count rows of the edge table, or distinct neighbours, in either direction or in both.
+    Degrees count rows of the edge table, or distinct neighbours, in either direction or in both. Those are left out
+    that are the same for more than 1 - `varied` of the nodes.
     """
     size = len(own.ids)
     chosen = np.unique(np.linspace(0, size - 1, min(size, MOST_NODES)).astype(np.int64))
     features = own.features if own.features is not None else np.zeros((size, 0), dtype=np.float32)
     degrees = [counts[chosen] for counts in _degrees(own, relation)]
+    degrees = [counts for counts in degrees if np.bincount(counts).max() <= (1 - varied) * len(counts)]
     found = np.zeros(features.shape[1])
     width = max(1, BLOCK // len(chosen))
     for start in range(0, features.shape[1], width):

@@ -24,7 +24,7 @@ from dpgraph.own_graph import budget
 from dpgraph.own_graph import card as cards
 from dpgraph.own_graph.audited import audited, audits_of
 from dpgraph.own_graph.classes import ClassSelection, select_classes
-from dpgraph.own_graph.edge_features import check_edge_features
+from dpgraph.own_graph.edge_features import check_edge_features, check_edges_beside, edges_are_features
 from dpgraph.own_graph.graph import OwnGraph, what_was_read
 from dpgraph.own_graph.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
 from dpgraph.own_graph.objects import own_graph
@@ -56,8 +56,10 @@ class FittedModel:
     buckets: np.ndarray | None = None
 
 
-def afford(what: budget.BudgetedRun, *, labelled: int, classes: int, all_outputs: bool = False) -> str:
-    """Say in words whether the budget is enough, from public numbers.
+def afford(
+    what: budget.BudgetedRun, *, labelled: int, classes: int, all_outputs: bool = False, edges: bool = True
+) -> str:
+    """Say in words whether the budget is enough, from public numbers; without `edges` nothing of an edge's epsilon.
 
     A node of d neighbours reads about d buckets of d votes of weight 1 / sqrt(d): d^1.5 against noise of d^.5 stds.
     With all outputs public it reads its own bucket alone: d votes of weight 1 / sqrt(max(d, floor)) against one std.
@@ -82,9 +84,10 @@ def afford(what: budget.BudgetedRun, *, labelled: int, classes: int, all_outputs
             " Its own record is not read in a node's row (--scope all-outputs), so a node of few neighbours is guessed."
         )
     text += f" Neighbours tell a node more than noise where it has about {math.ceil(noise)} of them or more."
-    edge = what.epsilon_of(Relation.EDGE)
+    edge = what.epsilon_of(Relation.EDGE) if edges else None
     if what.kind == budget.LEARNT and edge is not None:
-        text += f" With a learnt reader a single edge has epsilon = {at_most(edge, 3)}."
+        told = at_most(edge, digits=3)
+        text += f" With a learnt reader a single edge has epsilon = {told} if no feature is made from edges."
     return text
 
 
@@ -108,6 +111,7 @@ def fit(
     signed: bool | None = None,
     degree_bound: int | None = None,
     public_column: Sequence[str] = (),
+    list_column: Sequence[str] = (),
     ranges: RangesGiven | None = None,
     seed: int | None = None,
     audit: bool = True,
@@ -155,6 +159,7 @@ def fit(
         ranges: Public (low, high) of columns of features, by name, which become -1..1; None: a column stays as it
             is, and may have nearly all of the norm.
         public_column: Names of columns that tell a node's number of edges and are public. Else they are refused.
+        list_column: Names of columns that are made from the node's own list, such as its length; with node-null alone.
         seed: Makes the run reproducible, for research: no release is written. Without it the noise is the operating
             system's.
         audit: Whether audits of the mechanism are run for the card of a release that is written.
@@ -174,11 +179,13 @@ def fit(
     about = Relation(relation)
     folder = None if out is None else check_out(Path(out))
     own = own_graph(data, labels, features, classes=classes, split=split, directed=directed)
-    own = replace(with_ranges(own, ranges or {}), public_columns=tuple(public_column))
+    own = replace(with_ranges(own, ranges or {}), public_columns=tuple(public_column), list_columns=tuple(list_column))
     for text in what_was_read(own):
         say(f"read: {text}")
     check_features(own, about)
     check_edge_features(own, about)
+    if about is Relation.NODE_NULL:
+        check_edges_beside(own)
     check_scales(own)
     check_split(own, about, method)
     train_side = own.roles == TRAIN
@@ -210,9 +217,10 @@ def fit(
     )  # fmt: skip
     say(f"risk: {in_words(what.trade_off, about) if seed is None else cards.KNOWN_SEED}")
     others = cards.other_guarantees(own, what)
-    for text in cards.assumptions(own, numbers, about, others):
+    for text in cards.assumptions(own, numbers, about, others if seed is None else ()):
         say(f"assumed: {text}")
-    plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every)
+    plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every,
+                  edges=not edges_are_features(own))  # fmt: skip
     say(plan)
     for text in cards.released_parts(what, numbers):
         say(f"releases: {text}")
@@ -225,7 +233,9 @@ def fit(
             say(text)
     trained = train(own, what, seed)
     secret = trained.secret
-    stated = cards.card(own, what, numbers, others, scope=scope, secret=secret, command=command, audits=audits)
+    stated = cards.card(
+        own, what, numbers, others if seed is None else (), scope=scope, secret=secret, command=command, audits=audits
+    )
     model = model_of(own, trained, what.kind)
     rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone

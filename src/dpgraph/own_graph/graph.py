@@ -38,6 +38,7 @@ class OwnGraph:
     where: str = "graph"
     ranges: Ranges = ()  # of columns that were brought to -1..1
     public_columns: tuple[str, ...] = ()  # that the user confirms to be public, though they tell a degree
+    list_columns: tuple[str, ...] = ()  # that the user says are made from the node's own list
     files: tuple[Path, ...] = ()  # that it was read from
     as_they_are: tuple[str, ...] = ()  # columns that may have nearly all of the norm
     read: tuple[str, ...] = ()  # how files were read, in words: for the curator's screen alone

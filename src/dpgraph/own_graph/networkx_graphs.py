@@ -57,7 +57,8 @@ def from_networkx(
     if len(set(ids)) != len(ids):
         raise UserError(f"{where}: two nodes have one name as text, such as 1 and '1': expected distinct ones")
     edges = np.array([(places[u], places[v]) for u, v, *_ in graph.edges()], dtype=np.int64).reshape(-1, 2).T
-    known = sorted({*chain.from_iterable(values for _, values in nodes)}, key=str)  # public: no one record's order
+    # public: no one record decides their order
+    known = sorted({*chain.from_iterable(values for _, values in nodes)}, key=lambda name: (str(name), repr(name)))
     of = {name: [values.get(name) for _, values in nodes] for name in known}
 
     label = "label" if label is None else label

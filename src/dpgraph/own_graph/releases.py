@@ -163,7 +163,7 @@ def in_words(releases: Sequence[RecordedRelease], relation: Relation, nodes: int
     count = len(releases)
     found = {one: together(releases, one) for one in (relation, *(one for one in Relation if one is not relation))}
     sums = [
-        f"{at_most(cost[0], 4)} at delta = {at_most(cost[1], 3)} ({one})" for one, cost in found.items()
+        f"{at_most(cost[0], digits=4)} at delta = {at_most(cost[1], digits=3)} ({one})" for one, cost in found.items()
         if cost is not None
     ]  # fmt: skip
     said = f"together epsilon = {'; '.join(sums)}" if sums else "together no epsilon: no relation is stated by each"
@@ -173,8 +173,8 @@ def in_words(releases: Sequence[RecordedRelease], relation: Relation, nodes: int
     large = [str(one) for one, cost in found.items() if cost is not None and cost[1] * nodes >= 1]
     if large:
         lines.append(
-            f"warning: together delta is at least 1 / N = {1 / nodes:.3g} under {', '.join(large)}: a node may be "
-            "published whole with that probability, so that these releases together promise nothing"
+            f"warning: together delta is at least 1 / N = {1 / nodes:.3g} under {', '.join(large)}: what is "
+            "protected may be published whole, so that these releases together promise nothing"
         )
     if count > 1:
         lines.append(

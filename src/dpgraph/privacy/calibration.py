@@ -214,10 +214,13 @@ def is_answer(
 ) -> bool:
     """Return whether `stored` is, bit for bit, the answer of these accountants to this question (`calibrated`).
 
-    False for another mechanism, target or mode, for other accountants or versions of their libraries, and for a record
-    that was edited afterwards. It evaluates no epsilon, so that a training needs no accountant.
+    False for another mechanism, target or mode, for other accountants or versions of their libraries, for a record that
+    was edited afterwards, and for a mechanism outside of this package, of whose code the seal says nothing. It
+    evaluates no epsilon, so that a training needs no accountant.
     """
-    return stored.seal == _seal(_question(mechanism, mode, unknown, epsilon), stored)
+    return made_elsewhere(type(mechanism)) is not None and stored.seal == _seal(
+        _question(mechanism, mode, unknown, epsilon), stored
+    )
 
 
 def _question(mechanism: Mechanism, mode: Mode, unknown: Unknown | None, epsilon: float | None) -> list[Any]:

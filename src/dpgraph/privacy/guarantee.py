@@ -17,13 +17,13 @@ Mode = Literal["published", "rigorous"]
 MODE_NAMES: dict[str, str] = {"published": "claimed", "rigorous": "proved"}
 
 
-def at_most(value: float, digits: int) -> str:
+def at_most(value: float, *, digits: int) -> str:
     """Return an epsilon or a delta as text of so many significant digits, rounded up: the side of privacy.
 
     A float that stands for a shorter number, such as 0.8, is that number.
 
-    >>> at_most(1.970208e-4, 4), at_most(52.235704, 6), at_most(0.8, 4), at_most(float("inf"), 4)
-    ('0.0001971', '52.2358', '0.8', 'inf')
+    >>> [at_most(value, digits=4) for value in (1.970208e-4, 52.235704, 0.8, float("inf"))]
+    ['0.0001971', '52.24', '0.8', 'inf']
     """
     if math.isfinite(value):
         value = float(Context(prec=digits, rounding=ROUND_CEILING).create_decimal(Decimal(f"{value:.14g}")))
@@ -67,15 +67,17 @@ class Guarantee(Frozen):
 
     @property
     def text(self) -> str:
-        """Short form for tables.
+        """Short form for tables; a proved epsilon is rounded up.
 
         >>> guarantee = Guarantee(
         ...     mode="rigorous", accountant="-", relation="edge", scope="parameters", sampling="-", epsilon=7.98214
         ... )
         >>> guarantee.text
-        '7.98'
+        '7.99'
         """
-        return "none" if self.epsilon is None else f"{self.epsilon:.3g}"
+        if self.epsilon is None:
+            return "none"
+        return at_most(self.epsilon, digits=3) if self.mode == "rigorous" else f"{self.epsilon:.3g}"
 
     @property
     def place(self) -> str:

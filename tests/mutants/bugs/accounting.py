@@ -364,6 +364,13 @@ BUGS = (
         "tests/privacy/test_cache.py::test_an_answer_of_a_mechanism_of_ones_own_is_not_kept",
     ),
     edit(
+        "a calibration for code of one's own is believed",
+        "dpgraph.privacy.calibration:is_answer",
+        "made_elsewhere(type(mechanism)) is not None",
+        "True",
+        "tests/privacy/test_cache.py::test_an_answer_of_a_mechanism_of_ones_own_is_not_kept",
+    ),
+    edit(
         "a stored noise is believed",
         "dpgraph.cli.privacy:noise",
         "reached.epsilon is None or reached.epsilon > epsilon",

@@ -23,6 +23,7 @@ from dpgraph.families.trees.mechanism import PoissonTrees, ResidualTrees
 from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.cache import Cache
 from dpgraph.privacy.calibration import calibrated
+from dpgraph.privacy.guarantee import at_most
 from dpgraph.privacy.public_numbers import expected_batch
 
 RATES, STEPS = 6, 4  # points of the logarithmic grids
@@ -161,7 +162,8 @@ def plan_table(question: Question, front: list[TrainingPlan]) -> str:
     rows = [
         (
             f"{p.sampling_rate:.3g}", f"{p.expected_batch:.0f}", f"{p.steps}", f"{p.noise_multiplier:.4g}",
-            f"{p.epsilon:.4g}", *(f"{p.merits[name]:.3g}" for name in ("noise_per_step", "total_signal", "epochs")),
+            at_most(p.epsilon, digits=4),
+            *(f"{p.merits[name]:.3g}" for name in ("noise_per_step", "total_signal", "epochs")),
         )
         for p in front
     ]  # fmt: skip
