@@ -22,6 +22,7 @@ from dpgraph.families.tuples.sampling import Negatives
 from dpgraph.planning.resolve import mechanism_for, resolve
 from dpgraph.privacy.accountants.double_mixture import Mixture, MixturePair
 from dpgraph.privacy.calibration import Calibration
+from dpgraph.problems.relations.prepare import with_records
 from dpgraph.problems.relations.value import Relations
 
 # Entity 0 owns its tuples with 2 and 4 (D = 2), which 3 and 5 propose to as well, and 1 owns one with entity 0 (K = 1);
@@ -150,12 +151,18 @@ def test_data_with_two_null_entities_are_refused() -> None:
         prepared(replace(value, features=features), SEED)
 
 
-def test_data_at_hand_with_a_null_entity_are_refused() -> None:
-    """Their neighbours would have two, which are refused: nobody whose record is there would be protected."""
-    prepared(relation(), SEED).check_all_present()
-    gone = prepared(nulled(relation()), SEED)
-    with pytest.raises(UserError, match="null entities=1: expected none in the data at hand: leave out the ids"):
-        gone.check_all_present()
+def test_ids_without_a_record_are_left_out_when_data_are_made() -> None:
+    """Else neighbours in which another one is null would have two, which are refused."""
+    value = relation()
+    assert with_records(value) is value
+    made = with_records(nulled(value))
+    assert made.features.tolist() == np.eye(ENTITIES)[1:].tolist()
+    assert made.tuples.tolist() == [[head - 1, tail - 1] for head, tail in PAIRS if 0 not in (head, tail)]
+    assert len(made.split) == len(made.tuples)
+    assert made.present.all()
+    texts = replace(value, letters=np.frombuffer(b"abcdef", dtype=np.uint8), text_ends=np.array([1, 2, 2, 3, 4, 5, 6]))
+    assert texts.texts()[2] == ""
+    assert with_records(texts).texts() == list("abcdef")
 
 
 def test_a_null_record_is_one_without_text_or_without_features() -> None:

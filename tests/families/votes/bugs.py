@@ -263,8 +263,8 @@ BUGS = (
     edit(
         "degrees above their caps are free",
         VOTE_SENSITIVITY + "capped_receiver_votes",
-        "above / (2 * degree_floor)",
-        "0 * above / (2 * degree_floor)",
+        "np.minimum(above, degree_bound) / (2 * degree_floor)",
+        "0 * np.minimum(above, degree_bound) / (2 * degree_floor)",
         OF_VOTES_TESTS + "test_how_many_caps_are_exceeded_is_bounded_in_probability",
     ),
     edit(

@@ -123,7 +123,7 @@ BUGS = (
     edit(
         "cells share everything",
         STREAMS + "stream",
-        "(*names, stream_name(cell))",
+        "(*names, name or stream_name(cell))",
         "names",
         OF_SOUNDNESS + "test_the_private_gradient_cannot_be_solved_from_two_cells[other1]",
     ),

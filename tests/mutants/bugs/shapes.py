@@ -118,7 +118,7 @@ BUGS = (
     ),
     edit(
         "names of centralities are features",
-        "dpgraph.own_graph.edge_features:check_edge_features",
+        "dpgraph.own_graph.edge_features:_check",
         "COMPUTED.fullmatch(name)",
         "False",
         "tests/own_graph/test_edge_features.py::test_a_name_that_edges_were_read_for_is_refused[PageRank]",

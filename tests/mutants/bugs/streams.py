@@ -251,7 +251,7 @@ BUGS: tuple[Bug, ...] = (
     edit(
         "negatives from fewer entities than are accounted for",
         "dpgraph.families.tuples.prepared:PreparedRelations.__init__",
-        "tuples.kind is Lists.STABLE_TUPLES and len(entities) < mechanism.num_entities - 1",
+        "tuples.kind is Lists.STABLE_TUPLES and null > 1",
         "False",
         "tests/families/tuples/test_null_entities.py::test_data_with_two_null_entities_are_refused",
     ),

@@ -36,7 +36,7 @@ def test_a_row_for_each_evaluation(plan, frame):
     points = points[:3]
     assert points["step"].tolist() == [100, 1000, 2000]
     assert points["mean"].tolist() == [300, 200, 40]  # a number of images, no share
-    assert (points["n"] == 3).all()
+    assert (points["n"] == 5).all()
     nothing = training_points(plan, ARTEFACT, None)
     assert nothing["status"].tolist() == ["not run", "not run"]
 

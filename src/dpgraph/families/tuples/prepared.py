@@ -13,8 +13,6 @@ from dpgraph.families.tuples.sampling import Negatives, TupleBatches, capped_tup
 from dpgraph.families.tuples.steps import RelationStep, TupleModel
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Procedure
 
-LEAVE_OUT = "leave out the ids of entities without text or features"
-
 
 class PreparedRelations(PreparedStep):
     """Batches, clip norm and noise of one seed; `step` adds the model."""
@@ -34,9 +32,9 @@ class PreparedRelations(PreparedStep):
             found = f"{len(tuples)} tuples of {len(entities)} entities"
             raise invalid("counts", found, f"at most {mechanism.num_roots} of {mechanism.num_entities}, as accounted")
         # Theorem 28: negatives are drawn from all n entities, or in a neighbour from all but the one that is null
-        self.null = mechanism.num_entities - len(entities) if tuples.kind is Lists.STABLE_TUPLES else 0
-        if self.null > 1:
-            raise invalid("null entities", self.null, f"at most 1: {LEAVE_OUT}")
+        null = mechanism.num_entities - len(entities)
+        if tuples.kind is Lists.STABLE_TUPLES and null > 1:
+            raise invalid("null entities", null, "at most 1: leave out the ids of entities without text or features")
         self.noise = order.noise(order.noise_std)
         draws = Draws(PoissonSampler(mechanism.num_roots, mechanism.sampling_rate), order.generator("batches"))
         negatives = Negatives(entities, mechanism.negatives, order.generator("negatives"))
@@ -50,11 +48,6 @@ class PreparedRelations(PreparedStep):
         self.divisor = mechanism.divisor
         self._entities = mechanism.num_entities  # public: a null entity keeps its place
         self._step: RelationStep | None = None
-
-    def check_all_present(self) -> None:
-        """Raise UserError for data at hand in which an entity is null: neighbours of the others would have two."""
-        if self.null:
-            raise invalid("null entities", self.null, f"none in the data at hand: {LEAVE_OUT}")
 
     def step(self, model: TupleModel, optimizer: torch.optim.Optimizer) -> RelationStep:
         """Return the private step of a model."""

@@ -56,7 +56,6 @@ def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, A
         step, generators = plain(job, model, optimizer)
     else:
         prepared = expected(job.prepared, PreparedRelations)
-        prepared.check_all_present()
         step, generators = prepared.step(model, optimizer), prepared.generators
     run = SeedRun(job, bench, step, generators, notes or {}, inference=EntityStates(model))
     training = job.cell.training

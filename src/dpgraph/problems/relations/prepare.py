@@ -1,5 +1,7 @@
 """The step from a raw graph to the stored relation of a task: edges become tuples, nodes entities."""
 
+import logging
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +17,14 @@ from dpgraph.data.splits import random_percentages
 from dpgraph.problems.base import check_expected, described
 from dpgraph.problems.relations.value import Relations, save_relations, with_split
 
+log = logging.getLogger("dpgraph")
+
 
 def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
-    """Store the relation of `task`, with every edge once.
+    """Store the relation of `task`, with every edge once, and without ids that have no record.
+
+    Were an id null in the data at hand, neighbours in which another one is null would have two, which are refused
+    (docs/privacy/tuples.md, Theorem 28): nobody whose record is there would be protected.
 
     Tuples are split by random-A-B-C; of two graphs with split public, the first one's edges train and the other's test.
     Raises UserError for another split, and for statistics that differ from the registry's.
@@ -45,8 +52,23 @@ def store(task: Task, known: DatasetEntry, raw: RawGraph, folder: Path) -> None:
         text_ends=np.cumsum([len(text) for text in texts], dtype=np.int64),
         meta={**described(task, known), **raw.meta, DATA_DEPENDENT: list(raw.data_dependent)},
     )
+    relations = with_records(relations)
     drawn = relations if percent is None else with_split(relations, percent, task.split, 0)
     save_relations(drawn, folder)
+
+
+def with_records(relations: Relations) -> Relations:
+    """Return the relation of the ids that have a text, or features where there are no texts; ids are public."""
+    kept = relations.recorded
+    if kept.all():
+        return relations
+    log.warning("%s: %d ids without a record are left out", relations.name, int((~kept).sum()))
+    place, inside = np.cumsum(kept) - 1, kept[relations.tuples].all(axis=1)
+    sizes = np.diff(relations.text_ends, prepend=0)
+    return replace(
+        relations, features=relations.features[kept], tuples=place[relations.tuples[inside]].astype(np.int32),
+        split=relations.split[inside], domain=relations.domain[kept], text_ends=np.cumsum(sizes[kept], dtype=np.int64),
+    )  # fmt: skip
 
 
 def domains(raw: RawGraph) -> np.ndarray:

@@ -50,19 +50,21 @@ class Relations:
         return int((np.asarray(self.domain) == TRAIN).sum())
 
     @property
+    def recorded(self) -> np.ndarray:
+        """(N,) bool: entities with a text, or with features where the data have no texts."""
+        if len(self.letters):  # features are functions of the text
+            return np.asarray(np.diff(self.text_ends, prepend=0) > 0)
+        if self.features.shape[1]:
+            return np.asarray(np.any(self.features, axis=1))
+        return np.ones(self.num_entities, dtype=bool)  # no records are shown: all count as present
+
+    @property
     def present(self) -> np.ndarray:
         """(N,) bool: private entities with a record.
 
-        An entity without text, or without features where the data have no texts, is null: it has no loss and is no
-        negative, whatever tuples name it.
+        One without is null: it has no loss and is no negative, whatever tuples name it.
         """
-        if len(self.letters):  # features are functions of the text
-            found = np.diff(self.text_ends, prepend=0) > 0
-        elif self.features.shape[1]:
-            found = np.asarray(np.any(self.features, axis=1))
-        else:  # no records are shown: all count as present
-            found = np.ones(self.num_entities, dtype=bool)
-        return (np.asarray(self.domain) == TRAIN) & found
+        return (np.asarray(self.domain) == TRAIN) & self.recorded
 
     def candidates(self, part: str) -> np.ndarray:
         """Return the ids among which the tail of a tuple of `part` is ranked: those of its graph."""
