@@ -85,7 +85,8 @@ def joined(ids: Sequence[str], texts: Sequence[str], head: np.ndarray, tail: np.
     """Return the relations between known entities; `head` and `tail` are ids as texts, in any order.
 
     Left out and counted: relations with an unknown id, of an entity with itself, and repeated ones in either direction.
-    An entity without text, or in no relation, stays and is counted. Raises ValueError for an id given twice.
+    An entity without text, or in no relation, is counted; one without text is left out later, where relations are
+    stored. Raises ValueError for an id given twice.
     """
     index = pd.Index(ids)
     if not index.is_unique:
