@@ -87,7 +87,7 @@ def test_other_relations_for_whole_run_are_stated_beside_its_own(cells):
         {**whole["rigorous"], "relation": "none", "scope": "none", "epsilon": None, "reason": REASON},
     ]
     rows = table(CellRecord(cell=cells[1], status="ok", statement=whole, seeds=(seed(0),)))
-    assert set(rows["eps_beside"]) == {"edge 1.96 (joint)"}
+    assert set(rows["eps_beside"]) == {"edge 1.97 (joint)"}
     alone = table(CellRecord(cell=cells[1], status="ok", statement=statement(9.0, 4.0), seeds=(seed(0),)))
     assert set(alone["eps_beside"]) == {""}
 

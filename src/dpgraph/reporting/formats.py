@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from dpgraph.config.suite import Suite
+from dpgraph.privacy.guarantee import at_most
 
 DASH = "–"
 SUPERSCRIPTS = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
@@ -86,14 +87,15 @@ def significant(value: float, digits: int = 3) -> str:
 
 
 def power_of_ten(value: float) -> str:
-    """Return two significant digits: 8.3·10⁻⁵.
+    """Return a delta in two significant digits, rounded up: 8.4·10⁻⁵.
 
-    >>> power_of_ten(8.34e-05), power_of_ten(1e-5), power_of_ten(0.0125)
-    ('8.3·10⁻⁵', '10⁻⁵', '0.013')
+    >>> power_of_ten(8.34e-05), power_of_ten(1e-5), power_of_ten(0.0121)
+    ('8.4·10⁻⁵', '10⁻⁵', '0.013')
     """
+    text = at_most(value, digits=2)
     if value >= 1e-3 or value <= 0:
-        return f"{value:.2g}"
-    mantissa, exponent = f"{value:.1e}".split("e")
+        return text
+    mantissa, exponent = f"{float(text):.1e}".split("e")
     raised = str(int(exponent)).translate(str.maketrans("-0123456789", SUPERSCRIPTS))
     head = mantissa.rstrip("0").rstrip(".")
     return f"10{raised}" if head == "1" else f"{head}·10{raised}"

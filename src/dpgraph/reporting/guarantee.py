@@ -18,6 +18,7 @@ import pyarrow as pa
 from dpgraph.core import outside
 from dpgraph.core.errors import UserError
 from dpgraph.families.registry import outside_of
+from dpgraph.privacy.guarantee import at_most
 from dpgraph.reporting.dictionary import COLUMNS, number
 from dpgraph.reporting.protection import MODES, joined
 from dpgraph.reporting.records import RecordedGuarantee, RecordedStatement
@@ -70,7 +71,7 @@ class RunGuarantee:
         return cls(
             Promise.recorded(statement.published),
             Promise.recorded(statement.rigorous),
-            beside=joined(f"{one.relation} {one.epsilon:.3g} ({one.scope})" for one in others),
+            beside=joined(f"{one.relation} {at_most(one.epsilon, digits=3)} ({one.scope})" for one in others),
             uncovered=joined(statement.uncovered),
             delta=number(statement.rigorous.delta),
         )
@@ -111,7 +112,9 @@ class RunGuarantee:
         if folder is None or own.epsilon == math.inf:
             return self
         checks = ", ".join([ALWAYS, *outside.checks_of(folder)])
-        what = "nothing" if math.isnan(own.epsilon) else f"epsilon {own.epsilon:.4g}, {own.relation}, {own.scope}"
+        what = "nothing"
+        if not math.isnan(own.epsilon):
+            what = f"epsilon {at_most(own.epsilon, digits=4)}, {own.relation}, {own.scope}"
         reason = f"claimed, not proved: {what}; the method is from outside of the package; checks: {checks}"
         rigorous = Promise(reason=reason, relation="none", scope="none")
         return replace(self, rigorous=rigorous, claimed=replace(own, reason=""), checks=checks)
