@@ -54,13 +54,14 @@ def state(row: Mapping[str, Any]) -> str:
 
 
 def counted(table: pd.DataFrame) -> str:
-    """Return e.g. `25 tables: 2 complete, 3 in part, ...; 41 figures: ...`, of items that need training."""
-    trained = table[table["cells"] > 0]
-    states = trained.apply(state, axis=1)
+    """Return e.g. `25 tables: 2 complete, 3 in part, ... (11 more need none); ...`, of items that need training."""
+    states = table.apply(state, axis=1)
     texts = []
     for name, start in (("tables", "table"), ("figures", "fig")):
-        one = states[trained["item"].str.startswith(start)]
-        texts.append(f"{len(one)} {name}: " + ", ".join(f"{(one == word).sum()} {word}" for word in STATES))
+        one = states[table["item"].str.startswith(start)].value_counts()
+        known = [f"{one.get(word, 0)} {word}" for word in STATES]
+        total = sum(one.get(word, 0) for word in STATES)
+        texts.append(f"{total} {name}: {', '.join(known)} ({one.get(UNTRAINED, 0)} more need none)")
     return "; ".join(texts)
 
 
