@@ -171,3 +171,26 @@ def test_power_is_how_often_a_claim_is_reproduced() -> None:
         seeds = random.standard_normal((n, 2)) @ factor.T + effect
         wins.append(all(contrast([(1.0, "a", pd.Series(seeds[:, i]))]).p_above(0) < LEVEL for i in (0, 1)))
     assert found.power == pytest.approx(np.mean(wins), abs=0.05)
+
+
+def test_power_of_unlike_seeds_is_that_of_welchs_test() -> None:
+    """Each sample counts by its own number of seeds, not by the smallest."""
+    sizes, stds, effect = (5, 60), (0.3, 3.0), 1.0
+    sums = [sample(n, std, str(n)).set_axis(range(100 * n, 100 * n + n)) for n, std in zip(sizes, stds, strict=True)]
+    value = contrast([(1.0, str(len(each)), each) for each in sums])
+    found = strength([((Above(value, 0.0),),)])
+    assert found is not None
+    random = numpy_generator("test", "unlike seeds")
+    wins = []
+    for _ in range(2000):
+        drawn = [pd.Series(random.standard_normal(n) * std) for n, std in zip(sizes, stds, strict=True)]
+        terms = [(1.0, str(i), each.set_axis(range(100 * i, 100 * i + len(each)))) for i, each in enumerate(drawn)]
+        wins.append(contrast(terms).p_above(-effect) < LEVEL)
+    assert 0.6 < found.power == pytest.approx(np.mean(wins), abs=2 * SLACK)
+
+
+def test_each_comparison_has_its_own_number_of_seeds() -> None:
+    many, few = part(60, 3.0, name="many"), part(5, 0.1, name="few")
+    found = strength([((many,),), ((few,),)])
+    assert found is not None
+    assert found.power == pytest.approx(analytic(60, 1 / 3.0), abs=2 * SLACK)

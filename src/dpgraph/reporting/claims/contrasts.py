@@ -1,11 +1,12 @@
 """Weighted sums of means, their one-sided t tests, and size and power of tests that are made of them.
 
 The test is of each seed's own sum where all cells ran the same seeds. How often the test of a claim calls it
-reproduced, where it is false (size) and where it is true (power), is simulated at the suite's own number of seeds, with
-the covariance over seeds that was measured between the compared cells. A sum of one seed is normal around its true
-value; every draw estimates its standard error anew from its n sums, so that the uncertainty of a standard error from a
-handful of seeds is in it. The standard deviation of a contrast is the root mean square of its own and that of all
-contrasts of the claim, since few seeds estimate one badly.
+reproduced, where it is false (size) and where it is true (power), is simulated at each sample's own number of seeds,
+with the covariance over seeds that was measured between the cells that share them; samples of unlike seeds are
+independent. A sum of one seed is normal around its true value; every draw estimates its standard error and its degrees
+of freedom anew, as the test does, so that the uncertainty of a standard error from a handful of seeds is in it. The
+standard deviation of a sample is the root mean square of its own and that of all samples of the same seeds in the
+claim, since few seeds estimate one badly.
 
 *Size*, its supremum over the null. Worst case: one comparison is false. In each of its alternatives (OR) exactly one
 contrast sits at its margin, the one that is called above it most often; all others hold with certainty. The largest
@@ -43,7 +44,8 @@ class Contrast:
     n: int  # seeds of the smallest sample
     unit: str = "points"
     point: float = 1.0  # the effect where none is known: a hundredth of the range
-    residuals: np.ndarray = field(default_factory=lambda: np.zeros(0), compare=False)  # (n,) each seed's sum, centred
+    # each seed's sum, centred, by the seeds that it is of
+    samples: Mapping[tuple, np.ndarray] = field(default_factory=dict, compare=False)
     printed: float | None = None  # what the paper's own numbers give for it, the mean over data sets that print all
     printed_elsewhere: bool = False  # on the paper's data sets, which are not those that are compared
     difference: bool = True  # weights add up to 0, so that its value is 0 where all means are equal
@@ -88,17 +90,22 @@ def contrast(terms: Iterable[tuple[float, str, pd.Series]]) -> Contrast:
     sums: dict[tuple, np.ndarray] = {}  # by the seeds they are of
     for weight, values, seeds in parts:
         sums[seeds] = sums.get(seeds, 0.0) + weight * values
-    # residuals of unlike seeds in the order of the seeds, as if they were the same
-    residuals = np.array(sum((each - each.mean())[:n] for each in sums.values()))
     squares = np.array([each.var(ddof=1) / len(each) for each in sums.values()])
     square = squares.sum()
-    freedom = np.array([len(each) - 1 for each in sums.values()])
-    degrees = float(square**2 / (squares**2 / freedom).sum()) if square else np.inf
+    degrees = float(_degrees(squares, np.array([len(each) for each in sums])))
     # Rounding of equal values leaves a variance of about (1e-16)^2, not zero.
     largest = max(abs(weight) * float(np.abs(values).max()) for weight, values, _ in parts)
     if square <= (1e-12 * max(1.0, largest)) ** 2:
-        return Contrast(estimate, 0.0, np.inf, n, residuals=np.zeros(n))
-    return Contrast(estimate, float(np.sqrt(square)), degrees, n, residuals=residuals)
+        return Contrast(estimate, 0.0, np.inf, n, samples={seeds: np.zeros(len(seeds)) for seeds in sums})
+    centred = {seeds: each - each.mean() for seeds, each in sums.items()}
+    return Contrast(estimate, float(np.sqrt(square)), degrees, n, samples=centred)
+
+
+def _degrees(squares: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return Satterthwaite's degrees of freedom of sums of means with (G, ...) squared errors, of (G,) seeds each."""
+    weights = (1 / (sizes - 1)).reshape(-1, *([1] * (squares.ndim - 1)))
+    total, parts = squares.sum(axis=0), (squares**2 * weights).sum(axis=0)
+    return np.divide(total**2, parts, out=np.full_like(total, np.inf), where=parts > 0)
 
 
 DRAWS, CHUNK = 4000, 500  # and how many at once
@@ -169,28 +176,48 @@ def strength(comparisons: Sequence[Ways]) -> Strength | None:
     if not comparisons:
         return None
     parts = [part for ways in comparisons for way in ways for part in way]
-    if not parts or any(len(part.contrast.residuals) < 2 for part in parts):
+    if not parts or any(part.contrast.n < 2 for part in parts):
         return Strength(np.nan, np.nan)
-    n = min(len(part.contrast.residuals) for part in parts)
-    residuals = np.stack([part.contrast.residuals[:n] for part in parts])  # (P, n)
-    deviations = np.sqrt((residuals**2).sum(axis=1) / (n - 1))
-    wanted = np.sqrt((deviations**2 + (deviations**2).mean()) / 2)
-    # one that never varied in these seeds gets independent noise of the pooled size
-    factors = np.divide(wanted, deviations, out=np.zeros_like(deviations), where=deviations > 0)
-    still = deviations == 0
-    scaled = (residuals * factors[:, None]).T / np.sqrt(n - 1)  # (n, P)
-    margins = np.array([part.margin for part in parts])
-    effects = np.array([part.effect for part in parts])
-    random = numpy_generator("dpgraph", "power of claims", n, len(parts))
+    groups = [_sample(seeds, parts) for seeds in dict.fromkeys(key for part in parts for key in part.contrast.samples)]
+    sizes = np.array([len(scaled) for scaled, _ in groups])
+    fewest = np.array([part.contrast.n for part in parts])
+    excess = np.array([part.effect - part.margin for part in parts])
+    random = numpy_generator("dpgraph", "power of claims", int(fewest.min()), len(parts))
     true, false = [], []
     for _ in range(DRAWS // CHUNK):
-        drawn = random.standard_normal((CHUNK, n, n)) @ scaled  # (R, n, P)
-        drawn[:, :, still] = wanted[still] * random.standard_normal((CHUNK, n, int(still.sum())))
-        means, errors = drawn.mean(axis=1), drawn.std(axis=1, ddof=1) / np.sqrt(n)  # (R, P)
-        true.append(_statistics(means + effects - margins, errors, n))
-        false.append(_statistics(means, errors, n))  # each at its margin
-    size = _size(comparisons, np.concatenate(false), wanted > 0, n)
-    return Strength(size, _power(comparisons, np.concatenate(true), n))
+        drawn = [_drawn(scaled, still, random) for scaled, still in groups]
+        means = np.sum([one for one, _ in drawn], axis=0)  # (R, P)
+        squares = np.stack([square for _, square in drawn])  # (G, R, P)
+        degrees = _degrees(squares, sizes)
+        true.append(_p_values(means + excess, squares.sum(axis=0), degrees, fewest))
+        false.append(_p_values(means, squares.sum(axis=0), degrees, fewest))  # each at its margin
+    varies = np.any([(scaled != 0).any(axis=0) | (still > 0) for scaled, still in groups], axis=0)
+    size = _size(comparisons, np.concatenate(false), varies)
+    return Strength(size, _power(comparisons, np.concatenate(true)))
+
+
+def _sample(seeds: tuple, parts: Sequence[Above]) -> tuple[np.ndarray, np.ndarray]:
+    """Return (n, P) factors that give (n, n) normal draws the covariance of these seeds' sums, 0 of parts without them.
+
+    Also the (P,) standard deviations of sums that never varied: they get independent noise of the pooled size.
+    """
+    there = np.array([seeds in part.contrast.samples for part in parts])
+    zeros = np.zeros(len(seeds))
+    residuals = np.stack([part.contrast.samples.get(seeds, zeros) for part in parts])  # (P, n)
+    deviations = np.sqrt((residuals**2).sum(axis=1) / (len(seeds) - 1))
+    wanted = np.where(there, np.sqrt((deviations**2 + (deviations[there] ** 2).mean()) / 2), 0.0)
+    factors = np.divide(wanted, deviations, out=np.zeros_like(deviations), where=deviations > 0)
+    scaled = (residuals * factors[:, None]).T / np.sqrt(len(seeds) - 1)
+    return scaled, np.where(deviations == 0, wanted, 0.0)
+
+
+def _drawn(scaled: np.ndarray, still: np.ndarray, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return (R, P) means of draws, and the squares of their standard errors."""
+    n = len(scaled)
+    drawn = random.standard_normal((CHUNK, n, n)) @ scaled  # (R, n, P)
+    lonely = still > 0
+    drawn[:, :, lonely] = still[lonely] * random.standard_normal((CHUNK, n, int(lonely.sum())))
+    return drawn.mean(axis=1), drawn.var(axis=1, ddof=1) / n
 
 
 def together(one: Strength | None, others: Sequence[Strength]) -> Strength:
@@ -201,33 +228,32 @@ def together(one: Strength | None, others: Sequence[Strength]) -> Strength:
     return Strength(max(part.size for part in parts), float(np.prod([part.power for part in parts])))
 
 
-def _statistics(excess: np.ndarray, errors: np.ndarray, n: int) -> np.ndarray:
-    """Return (R, P) values of Student's t; for a sum that never varied n equal signs, as in a sign test."""
-    sure = float(stdtrit(n - 1, 1 - 0.5**n))
+def _p_values(excess: np.ndarray, squares: np.ndarray, degrees: np.ndarray, n: np.ndarray) -> np.ndarray:
+    """Return (R, P) p-values of t tests; for a sum that never varied n equal signs, as in a sign test."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(errors > 0, excess / errors, np.where(excess > 0, sure, -np.inf))
+        p = stdtr(degrees, -excess / np.sqrt(squares))
+    return np.where(squares > 0, p, np.where(excess > 0, 0.5**n, 1.0))
 
 
-def _size(comparisons: Sequence[Ways], at_margins: np.ndarray, varies: np.ndarray, n: int) -> float:
+def _size(comparisons: Sequence[Ways], at_margins: np.ndarray, varies: np.ndarray) -> float:
     """Return the largest rate at which a comparison holds although in each way one contrast is only at its margin."""
     rates = []
     for columns in _columns(comparisons):
-        critical = _critical(LEVEL / len(columns), n)
-        called = [at_margins[:, way] > critical for way in columns]  # of each way (R, its contrasts)
+        level = LEVEL / len(columns)
+        called = [at_margins[:, way] < level for way in columns]  # of each way (R, its contrasts)
         chosen = [int(way.mean(axis=0).argmax()) for way in called]
         each = np.stack([way[:, one] for way, one in zip(called, chosen, strict=True)])  # (ways, R)
-        known = sum(LEVEL / len(columns) for way, one in zip(columns, chosen, strict=True) if varies[way][one])
+        known = sum(level for way, one in zip(columns, chosen, strict=True) if varies[way][one])
         overlap = np.maximum(each.sum(axis=0) - 1, 0).mean()
         rates.append(max(0.0, float(known - overlap)))
     return max(rates)
 
 
-def _power(comparisons: Sequence[Ways], statistics: np.ndarray, n: int) -> float:
+def _power(comparisons: Sequence[Ways], p: np.ndarray) -> float:
     """Return the rate at which each comparison holds in one way, the one that is found most often."""
-    holds = np.ones(len(statistics), dtype=bool)
+    holds = np.ones(len(p), dtype=bool)
     for columns in _columns(comparisons):
-        critical = _critical(LEVEL / len(columns), n)
-        ways = np.stack([(statistics[:, way] > critical).all(axis=1) for way in columns])
+        ways = np.stack([(p[:, way] < LEVEL / len(columns)).all(axis=1) for way in columns])
         holds &= ways[ways.mean(axis=1).argmax()]
     return float(holds.mean())
 
@@ -239,7 +265,3 @@ def _columns(comparisons: Sequence[Ways]) -> Iterator[list[slice]]:
         ends = list(accumulate((len(way) for way in ways), initial=start))
         yield [slice(first, last) for first, last in pairwise(ends)]
         start = ends[-1]
-
-
-def _critical(level: float, n: int) -> float:
-    return float(stdtrit(n - 1, 1 - level))

@@ -4,6 +4,7 @@ near-best compares values of a sweep with its best one, smaller-range the ranges
 the steps of training.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import pairwise, permutations
 
@@ -150,26 +151,31 @@ def _constant(where: str, points: Points, within: float) -> Comparison:
 
 
 def _peak_inside(where: str, points: Points) -> Comparison:
+    means = {name: float(outcome.values.mean()) for name, (_, outcome) in points.items()}
+    return _peak(where, means, lambda one, two: _minus(points, one, two))
+
+
+def _peak(where: str, means: Mapping[str, float], minus: Callable[[str, str], Contrast]) -> Comparison:
     """Return the value inside with the highest mean minus the better end, above 0.
+
+    means: by label, in order. minus: the contrast of one label's value minus another's.
 
     The best of k values inside is picked by its mean, for which Bonferroni's factor k corrects; likewise the better of
     the two ends where the claim is refuted.
     """
-    labels = list(points)
+    labels = list(means)
     inside, ends = labels[1:-1], (labels[0], labels[-1])
     if not inside:
-        value = _minus(points, labels[0], labels[1])
+        value = minus(labels[0], labels[1])
         never = Strength(0.0, 0.0)  # no way to hold
         where = f"{where}: no value between {ends[0]} and {ends[1]}"
         return Comparison(where, 0.0, 0.0, 0.0, value.n, 1.0, 1.0, value.unit, given=never)
-    means = {name: float(outcome.values.mean()) for name, (_, outcome) in points.items()}
     top, end = max(inside, key=means.__getitem__), max(ends, key=means.__getitem__)
-    value = _minus(points, top, end)
-    above = len(inside) * max(_minus(points, top, other).p_above(0.0) for other in ends)
-    below = 2 * max(_minus(points, end, other).p_above(0.0) for other in inside)
+    above = len(inside) * max(minus(top, other).p_above(0.0) for other in ends)
+    below = 2 * max(minus(end, other).p_above(0.0) for other in inside)
     name = f"{where}, best inside {top} minus the better end {end}"
-    ways = tuple(tuple(Above(_minus(points, one, other), 0.0) for other in ends) for one in inside)
-    return picked(name, value, (above, below), ways)
+    ways = tuple(tuple(Above(minus(one, other), 0.0) for other in ends) for one in inside)
+    return picked(name, minus(top, end), (above, below), ways)
 
 
 def _near_best(where: str, points: Points, test: NearBest, comparisons: Comparisons) -> None:
@@ -262,25 +268,19 @@ def compare_along(test: RiseAndFall, suite: PaperResults, data: DataSet, compari
 
 
 def rise_and_fall(where: str, by_step: pd.DataFrame, unit: str) -> Comparison | None:
-    """Return the comparisons of the peak with both ends; None for too few steps.
+    """Return the comparison of the peak along training with both ends; None for too few steps.
 
     by_step: values in the unit that is shown, a row for each seed and a column for each step.
-
-    A seed's value at the peak is that at the step between the ends with the highest mean of all other seeds; with one
-    seed the step is its own, and there is no test.
     """
     whole = by_step.dropna(axis=1).sort_index(axis=1)
     if whole.shape[1] < FEWEST:
         return None
-    inside = whole.iloc[:, 1:-1]
-    others = {seed: inside.drop(index=seed) if len(inside) > 1 else inside for seed in inside.index}
-    peak = pd.Series({seed: inside.loc[seed, rest.mean().idxmax()] for seed, rest in others.items()})
-    top, first, last = inside.mean().idxmax(), whole.columns[0], whole.columns[-1]
-    parts = []
-    for end in (first, last):
-        value = replace(contrast([(1.0, "peak", peak), (-1.0, "end", whole[end])]), unit=unit)
-        parts.append(compared(f"{where}, peak (about step {top}) minus step {end}", value, 0.0))
-    return all_hold(parts)
+    values = {str(step): whole[step] for step in whole}
+
+    def minus(one: str, two: str) -> Contrast:
+        return replace(contrast([(1.0, one, values[one]), (-1.0, two, values[two])]), unit=unit)
+
+    return _peak(f"{where}, by steps", {step: float(each.mean()) for step, each in values.items()}, minus)
 
 
 def _named(test: Curve) -> str:
