@@ -71,7 +71,7 @@ class RunGuarantee:
         return cls(
             Promise.recorded(statement.published),
             Promise.recorded(statement.rigorous),
-            beside=joined(f"{one.relation} {at_most(one.epsilon, digits=3)} ({one.scope})" for one in others),
+            beside=joined(f"{one.relation} {at_most(number(one.epsilon), digits=3)} ({one.scope})" for one in others),
             uncovered=joined(statement.uncovered),
             delta=number(statement.rigorous.delta),
         )

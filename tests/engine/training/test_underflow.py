@@ -17,6 +17,7 @@ from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.engine.models.dense import KeyLinear
 from dpgraph.engine.models.network import Network
+from dpgraph.engine.models.products import squared_lengths
 from dpgraph.engine.models.slot_segments import SlotRows
 from dpgraph.engine.models.weighted_rows import PaddedRows, RowNetwork, RowTable
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists, full_edge_lists
@@ -299,17 +300,17 @@ def test_ordinary_norms_keep_every_bit(magnitude, slope, size):
     g = slope * torch.randn(200, 2, size, 30, generator=generator)
     for bias in (0.0, 1.0):
         for form, now in (("gram", ghost.gram_form), ("explicit", ghost.explicit_form)):
-            for mine, wanted in zip(now(a, g, bias), before(a, g, bias, form), strict=True):
-                assert torch.equal(mine, wanted)
+            for mine, wanted in zip(now(a, g, bias), before(a.double(), g.double(), bias, form), strict=True):
+                assert torch.equal(mine, wanted.float())
     one, other = a[:, 0], g[:, 0]
     products = torch.bmm(one, one.mT) + 1
-    gram = products * torch.bmm(other, other.mT)
+    gram = products.double() * torch.bmm(other.double(), other.double().mT)
     wanted = gram.sum((1, 2)).clamp_min_(0), gram.diagonal(dim1=1, dim2=2).sqrt().sum(1).square_()
     if size == 1:
-        square = products.flatten() * torch.linalg.vector_norm(other.squeeze(1), dim=-1).square_()
+        square = products.flatten() * squared_lengths(other.squeeze(1))
         wanted = square, square
-    for mine, theirs in zip(norms_with_products(products.clone(), other), wanted, strict=True):
-        assert torch.equal(mine, theirs)
+    for mine, theirs in zip(norms_with_products(products, other), wanted, strict=True):
+        assert torch.equal(mine, theirs.float())
 
 
 @pytest.mark.parametrize("heads", [1, 2])
@@ -318,12 +319,13 @@ def test_ordinary_norms_of_single_rows_keep_every_bit(heads, calls):
     generator = torch_generator("single bits", heads, calls)
     a = [torch.randn(300, heads, 20, generator=generator) for _ in range(calls)]
     g = [0.01 * torch.randn(300, heads, 30, generator=generator) for _ in range(calls)]
-    lengths = [torch.linalg.vector_norm(x, dim=-1).square_() for x in (*a, *g)]
+    lengths = [squared_lengths(x) for x in (*a, *g)]
     squares = [(x + 1) * y for x, y in zip(lengths[:calls], lengths[calls:], strict=True)]
     squared = sum(squares).sum(1)
     scale = squared if heads == calls == 1 else sum(one.sqrt() for one in squares).square().sum(1)
     if calls == 2:
-        squared = squared + 2 * ((torch.linalg.vecdot(*a) + 1) * torch.linalg.vecdot(*g)).sum(1)
+        dots = [torch.linalg.vecdot(one.double(), other.double()).float() for one, other in (a, g)]
+        squared = squared + 2 * ((dots[0] + 1) * dots[1]).sum(1)
     rows = tuple(CallRows(*both, np.ones(300, dtype=np.int64)) for both in zip(a, g, strict=True))
     found = LinearGradients(torch.nn.Linear(20, 30 * heads), rows).squared_norms()
     assert torch.equal(found[0], squared.clamp_min(0))
@@ -334,11 +336,11 @@ def test_ordinary_norms_of_closed_rows_keep_every_bit():
     generator = torch_generator("row bits")
     x, delta = torch.randn(100, 5, 20, generator=generator), 1e-2 * torch.randn(100, 5, 8, generator=generator)
     error, mixed = torch.randn(100, 4, generator=generator) / 10, torch.randn(100, 9, generator=generator)
-    gram, inner = torch.bmm(x, x.mT) + 1, torch.bmm(delta, delta.mT)
+    gram, inner = torch.bmm(x, x.mT) + 1, torch.bmm(delta.double(), delta.double().mT)
     scale = (gram.diagonal(dim1=1, dim2=2) * inner.diagonal(dim1=1, dim2=2)).sqrt_().sum(1).square_()
     last = error.square().sum(1) * mixed.square().sum(1)
     squared = (inner * gram).flatten(1).sum(1).clamp_min_(0) + last
-    wanted = factors_of(squared, scale + last, 0.6)
+    wanted = factors_of(squared.float(), (scale + last).float(), 0.6)
     assert torch.equal(closed_rows._clip_factors(gram, delta, error, mixed, 0.6), wanted)
     assert 0 < (wanted < 1).float().mean() < 1
 

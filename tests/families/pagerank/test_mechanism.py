@@ -18,6 +18,7 @@ from dpgraph.privacy.accountants.steps import moments
 from dpgraph.privacy.accountants.tuning import paid_epsilon
 from dpgraph.privacy.calibration import solve
 from dpgraph.privacy.mechanisms.base import mechanism_from
+from tests.contract.cells import changed
 
 CORA = {"num_roots": 70, "steps": 400, "delta": 2e-3, "top_k": 4}
 
@@ -261,3 +262,10 @@ def test_a_search_pays_for_the_release_of_each_run():
 def test_refusals(make, message):
     with pytest.raises(UserError, match=message):
         make()
+
+
+@pytest.mark.parametrize("variant", ["rigorous", "published"])
+def test_sums_by_record_have_full_precision(variant):
+    """A product whose rounded operands are sums over roots: one more root moved it by 1.9 C."""
+    with pytest.raises(UserError, match=r"training.precision=bf16: expected 'float32'$"):
+        changed(f"dp-appr-gaussian-{variant}", training={"precision": "bf16"})

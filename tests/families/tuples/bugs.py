@@ -140,7 +140,7 @@ BUGS = (
     edit(
         "norms of towers without biases",
         TOWER_CLIPPING + "TowerModel._squares",
-        "squares = squares + slopes.sum(dim=1).square().sum(dim=1)",
+        "squares = squares + slopes.sum(dim=1, dtype=torch.float64).square().sum(dim=1)",
         "pass",
         OF_TUPLES_TESTS + "test_a_perceptron_equals_autograd_whatever_the_chunks[1]",
     ),
@@ -154,7 +154,7 @@ BUGS = (
     edit(
         "norms of towers are not enlarged by rounding",
         TOWER_CLIPPING + "TowerModel._add",
-        "enlarged_norms(squares.clamp_min(0), scales)",
+        "enlarged_norms(squares.clamp_min(0).to(limits.dtype), scales)",
         "squares.clamp_min(0).sqrt()",
         OF_TUPLES_TESTS + "test_no_contribution_of_rounded_operands_is_beyond_its_limit",
     ),

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.graph import Graph
+from dpgraph.engine.models.products import inner_products
 from dpgraph.engine.models.sparse import Bags, Csr, Features, Matrix, SparseMatrix
 
 MOST_PAIRS = 1 << 25  # of one block, padding included: 128 MB of inner products, twice as much while they are made
@@ -55,7 +56,7 @@ class Neighbourhoods:
         `backs` (n, width) are the a_v, `slopes` (k, width) the s_u.
         """
         rows = slopes[self.members].mul_(self.weights.unsqueeze(2) * backs[self.nodes].unsqueeze(1))
-        return torch.bmm(rows, rows.mT).mul_(self.gram).sum((1, 2)).clamp_min_(0)
+        return inner_products(rows).mul_(self.gram).sum((1, 2)).clamp_min_(0).to(rows.dtype)
 
 
 def neighbourhoods(features: Matrix, inner: SparseMatrix, outer: SparseMatrix) -> tuple[Neighbourhoods, ...]:

@@ -18,7 +18,7 @@ with probability `UNLIKELY` (a quantile of the binomial law). Slots of all class
 class c has T(w_(c-1)) - T(w_c) of its own: with the wider ones that smaller trees may use, that is enough. Hubs that
 are hardly ever drawn have none. Of `MOST_WIDTHS` widths those with the fewest rows in all are classes, each counted as
 `CLASS_ROWS` more for its own calls. So the number of slots depends on the graph, which changes memory and time of a
-step, and no result: a batch and its sum are the same in any slots.
+step, and no result: up to rounding, a batch and its sum are the same in any slots.
 """
 
 from __future__ import annotations

@@ -3,13 +3,14 @@
 Guarantees, for every batch, features, labels and parameters:
 
 1. The result is sum_v c_v grad_v over the batch's roots, where grad_v depends on root v's ego tree, labels and the
-parameters only. 2. c_v = min(1, C / n_v), for all parameters jointly or for each group with its own C, where n_v is
-||grad_v|| enlarged by more than its own rounding error (`training.precision.enlarged_norms`), so that a contribution
-does not exceed C where the rows of a tree cancel, or where squares of their numbers underflow. Where matrices are
-multiplied with rounded operands (tf32, bf16), it is enlarged by what that can add to a contribution, too
-(docs/privacy/shared.md, Theorem 2). Rounding of the sum itself is outside of this. 3. A root whose gradient is not
-finite, or whose squared norm overflows, contributes exactly 0 to every group and is counted (`dropped`). So the bound
-holds for any input, and one root cannot poison the sum. The count is private.
+parameters only, up to the rounding of states (docs/privacy/shared.md, "Not covered"). 2. c_v = min(1, C / n_v), for all
+parameters jointly or for each group with its own C, where n_v is ||grad_v|| enlarged by more than its own rounding
+error (`training.precision.enlarged_norms`), so that a contribution does not exceed C where the rows of a tree cancel,
+or where squares of their numbers underflow. Where matrices are multiplied with rounded operands (tf32, bf16), it is
+enlarged by what that can add to a contribution, too (docs/privacy/shared.md, Theorem 2). Rounding of the sum itself is
+outside of this. 3. A root whose gradient is not finite, or whose squared norm overflows, contributes exactly 0 to every
+group and is counted (`dropped`). So the bound holds for any input, and one root cannot poison the sum. The count is
+private.
 
 Norms, losses and counts are computed from private data: diagnostics for research, outside of every epsilon.
 """

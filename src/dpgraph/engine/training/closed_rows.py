@@ -16,6 +16,7 @@ from torch import Tensor
 
 from dpgraph.config.cell import LEAST_CLIP_NORM
 from dpgraph.core.errors import invalid
+from dpgraph.engine.models.products import inner_products
 from dpgraph.engine.models.segments import reduce
 from dpgraph.engine.models.weighted_rows import RowBatch, RowNetwork, RowTable
 from dpgraph.engine.sampling.batches import Draws
@@ -66,13 +67,11 @@ def _clip_factors(gram: Tensor, delta: Tensor, error: Tensor, mixed: Tensor, cli
 
     A factor is 0 for no other reason: n_v is at most the root of the largest number.
     """
-    inner = torch.bmm(delta, delta.mT)
+    inner = inner_products(delta)
     scale = rounding_scale(gram.diagonal(dim1=1, dim2=2), inner.diagonal(dim1=1, dim2=2), 1.0)
     squared = inner.mul_(gram).flatten(1).sum(1).clamp_min_(0)
     last, reach = rank_one(mixed.square().sum(1, keepdim=True), error.square().sum(1, keepdim=True))
-    squared += last
-    scale += reach
-    enlarged = enlarged_norms(squared, scale)
+    enlarged = enlarged_norms((squared + last).to(delta.dtype), (scale + reach).to(delta.dtype))
     return torch.clamp_max(clip_norm / enlarged, 1).masked_fill_(~torch.isfinite(enlarged), 0)
 
 

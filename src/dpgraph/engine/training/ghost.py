@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from dpgraph.engine.models.dense import KeyLinear, SelfWeight
+from dpgraph.engine.models.products import inner_products, squared_lengths
 from dpgraph.engine.models.segments import PaddedRuns, blocks
 from dpgraph.engine.models.slot_segments import SlotRows, joined
 from dpgraph.engine.sampling.ego import EgoBatch, upload
@@ -164,7 +165,7 @@ class ScalarGradients:
         for rows in calls:
             inputs, gradients = rows.inputs.squeeze(1), rows.gradients.squeeze(1)
             values += rows.per_root(_dot(inputs, gradients))
-            scales += rows.per_root((_square(inputs) * _square(gradients)).sqrt())
+            scales += rows.per_root((squared_lengths(inputs) * squared_lengths(gradients)).sqrt())
         return cls(layer, values, scales)
 
     def squared_norms(self) -> tuple[Tensor, Tensor]:
@@ -226,13 +227,8 @@ def _rows(layer: nn.Module, inputs: Tensor, gradients: Tensor, sizes: np.ndarray
 
 
 def _dot(left: Tensor, right: Tensor) -> Tensor:
-    """Return the dot products (...) of (..., d) and (..., d)."""
-    return torch.linalg.vecdot(left, right)
-
-
-def _square(rows: Tensor) -> Tensor:
-    """Return the squared lengths (...) of rows (..., d), without a temporary of the rows' size."""
-    return torch.linalg.vector_norm(rows, dim=-1).square_()
+    """Return the dot products (...) of (..., d) and (..., d), summed in float64."""
+    return torch.linalg.vecdot(left.double(), right.double()).to(left.dtype)
 
 
 def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Tensor, Tensor]:
@@ -240,10 +236,10 @@ def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Ten
     heads = max(rows.inputs.shape[1] for rows in calls)
     if len(calls) == heads == 1:  # rank one
         known = calls[0].squares
-        of_gradients = _square(calls[0].gradients) if known is None else known
-        return rank_one(_square(calls[0].inputs) + bias, of_gradients, bias)
+        of_gradients = squared_lengths(calls[0].gradients) if known is None else known
+        return rank_one(squared_lengths(calls[0].inputs) + bias, of_gradients, bias)
     split = [(rows.inputs, rows.gradients.view(len(rows.inputs), heads, -1)) for rows in calls]
-    lengths = [(_square(a) + bias, _square(g)) for a, g in split]  # (B, H) each
+    lengths = [(squared_lengths(a) + bias, squared_lengths(g)) for a, g in split]  # (B, H) each
     squares = [a * g for a, g in lengths]
     result, scale = sum(squares).sum(1), sum(square.sqrt() for square in squares).square().sum(1)  # type: ignore[union-attr]
     for both in lengths:
@@ -256,14 +252,14 @@ def _norms_of_single_rows(calls: tuple[CallRows, ...], bias: float) -> tuple[Ten
 def norms_with_products(products: Tensor, gradients: Tensor) -> tuple[Tensor, Tensor]:
     """Return (b,) squared norms and rounding scales of a linear map whose inputs' products are known.
 
-    `products` (b, w, w) are inner products of each root's w inputs, plus 1 for the bias; they are overwritten.
+    `products` (b, w, w) are inner products of each root's w inputs, plus 1 for the bias.
     `gradients` (b, w, d) are 0 for a row that a root lacks.
     """
     if products.shape[1] == 1:
-        return rank_one(products.squeeze(2), _square(gradients), 1.0)
-    inner = torch.bmm(gradients, gradients.mT)
+        return rank_one(products.squeeze(2), squared_lengths(gradients), 1.0)
+    inner = inner_products(gradients)
     scale = rounding_scale(products.diagonal(dim1=1, dim2=2), inner.diagonal(dim1=1, dim2=2), 1.0)
-    return products.mul_(inner).sum((1, 2)).clamp_min_(0), scale
+    return inner.mul_(products).sum((1, 2)).clamp_min_(0).to(gradients.dtype), scale.to(gradients.dtype)
 
 
 def _by_head(rows: CallRows, block: PaddedRuns) -> tuple[Tensor, Tensor]:
@@ -273,16 +269,17 @@ def _by_head(rows: CallRows, block: PaddedRuns) -> tuple[Tensor, Tensor]:
 
 def gram_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
     """Return squared norms and scales from inner products of rows."""
-    products, inner = torch.matmul(a, a.mT).add_(bias), torch.matmul(g, g.mT)
+    products, inner = inner_products(a).add_(bias), inner_products(g)
     scale = rounding_scale(products.diagonal(dim1=2, dim2=3), inner.diagonal(dim1=2, dim2=3), bias)
-    return products.mul_(inner).sum((1, 2, 3)).clamp_min_(0), scale.sum(1)
+    return products.mul_(inner).sum((1, 2, 3)).clamp_min_(0).to(a.dtype), scale.sum(1).to(a.dtype)
 
 
 def explicit_form(a: Tensor, g: Tensor, bias: float) -> tuple[Tensor, Tensor]:
     """Return squared norms and scales by forming the gradients."""
+    dtype, a, g = a.dtype, a.double(), g.double()
     scale = rounding_scale(a.square().sum(3) + bias, g.square().sum(3), bias)
-    formed = torch.matmul(g.mT, a).square().sum((1, 2, 3))
-    return formed + bias * g.sum(2).square().sum((1, 2)), scale.sum(1)
+    squared = torch.matmul(g.mT, a).square().sum((1, 2, 3)) + bias * g.sum(2).square().sum((1, 2))
+    return squared.to(dtype), scale.sum(1).to(dtype)
 
 
 def _interleave(calls: tuple[CallRows, ...]) -> CallRows:

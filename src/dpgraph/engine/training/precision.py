@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 COARSER = {"tf32": 2.0**-10, "bf16": 2.0**-7}  # spacing of 1 and the next number in the format of rounded operands
-ROUNDING = 16.0  # unit roundoffs of sums in the numbers' own type; errors measured at ogbn-arxiv's degrees are below 6
+ROUNDING = 16.0  # spacings at 1 of the numbers' own type; squared norms from `inner_products` are off by at most 2
 OPERANDS = 3.25  # unit roundoffs of rounded operands: Theorem 2 of docs/privacy/shared.md
 UNDERFLOW = 2.0**-60  # of the longest row's squared length, added to scales: Theorem 2, too
 

@@ -98,6 +98,12 @@ class PagerankPrivacy(Privacy):
     """rigorous (columns of the released rows capped, Poisson batches of roots), published (Theorems 6 to 8)"""
 
 
+class RowBatches(RootBatches):
+    """Batches of roots whose rows may name one record often."""
+
+    precision: Literal["float32"] = Field(default="float32", description="A product sums slopes by record")
+
+
 class DpApprCell(NetworkCell):
     """The settings of private training on rows."""
 
@@ -106,7 +112,7 @@ class DpApprCell(NetworkCell):
         "pagerank": ("own_weight", "teleport", "sparsity", "tolerance"),
     }
     model: RowModel
-    training: RootBatches
+    training: RowBatches
     privacy: PagerankPrivacy
     pagerank: Pagerank
 

@@ -145,6 +145,7 @@ class NoSource:
 
 
 Source = GraphSource | NoSource
+SLACK = 1 - 1e-6  # of the clip norm, for the roundings of a norm and of a product
 
 
 @dataclass(frozen=True)
@@ -209,8 +210,8 @@ class Privatizer:
             gradient.div_(self.divisor)
 
     def _clip(self, gradient: Tensor) -> None:
-        norm = torch.linalg.vector_norm(gradient)
-        gradient.mul_((self.clip_norm / norm).clamp_(max=1.0))
+        norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
+        gradient.mul_((SLACK * self.clip_norm / norm).clamp_(max=1.0).to(gradient.dtype))
         if math.isfinite(self.clip_norm):
             gradient.nan_to_num_(nan=0.0)
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.errors import UserError
+from dpgraph.engine.models.products import inner_products
 from dpgraph.engine.training.ghost import LayerRows
 from dpgraph.engine.training.precision import enlarged_norms, with_underflow
 from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, clip_factors, without_lost
@@ -139,11 +140,11 @@ class TowerModel:
             for number, slopes in zip(rows.outputs, found, strict=True)
             if slopes is not None
         }
-        squares, scales = torch.zeros_like(limits), torch.zeros_like(limits)
+        squares, scales = torch.zeros_like(limits, dtype=torch.float64), torch.zeros_like(limits)
         for number, both in kept.items():
             squares += self._squares(layers[number], *both)
             scales += self._scales(layers[number], *both)
-        norms = enlarged_norms(squares.clamp_min(0), scales)
+        norms = enlarged_norms(squares.clamp_min(0).to(limits.dtype), scales)
         scale = clip_factors(norms, limits)
         for number, (inputs, slopes) in kept.items():
             scaled = without_lost(slopes, norms) * scale[:, None, None]
@@ -157,15 +158,15 @@ class TowerModel:
 
     @staticmethod
     def _squares(layer: nn.Module, inputs: Tensor, slopes: Tensor) -> Tensor:
-        """Return the (b,) squared norm of each tuple's gradient of the layer."""
+        """Return the (b,) float64 squared norm of each tuple's gradient of the layer."""
         count = inputs.shape[1]
         if count * count < inputs.shape[2] * slopes.shape[2]:
-            grams = torch.bmm(inputs, inputs.transpose(1, 2)) * torch.bmm(slopes, slopes.transpose(1, 2))
+            grams = inner_products(inputs) * inner_products(slopes)
             squares = grams.sum(dim=(1, 2))
         else:
-            squares = torch.bmm(slopes.transpose(1, 2), inputs).square().sum(dim=(1, 2))
+            squares = torch.bmm(slopes.transpose(1, 2).double(), inputs.double()).square().sum(dim=(1, 2))
         if layer.bias is not None:
-            squares = squares + slopes.sum(dim=1).square().sum(dim=1)
+            squares = squares + slopes.sum(dim=1, dtype=torch.float64).square().sum(dim=1)
         return squares
 
     @staticmethod

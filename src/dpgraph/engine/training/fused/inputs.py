@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.compiled import WORTH
+from dpgraph.engine.models.products import inner_products
 from dpgraph.engine.models.segments import blocks
 from dpgraph.engine.sampling.edge_lists import ranges
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, upload
@@ -74,7 +75,7 @@ class TreeInputs:
             step = max(1, GATHERED // (width * max(1, self.features.shape[1])))
             for part, nodes in zip(own.split(step), rows.split(step * width), strict=True):
                 records = self.features.index_select(0, nodes).view(len(part), width, self.features.shape[1])
-                torch.add(torch.bmm(records, records.mT), 1, out=part)
+                part.copy_(inner_products(records).add_(1))
         return result
 
     def norms(

@@ -141,7 +141,8 @@ def norms(  # type: ignore[no-untyped-def]
 ):
     """Write each root's squared norm sum_ij p_ij (g_i . g_j), and its scale (sum_i sqrt(p_ii) ||g_i||)^2.
 
-    The scale is enlarged as by `precision.with_underflow`; p_ii is at least 1, so that no gradient counts there.
+    The scale is enlarged as by `precision.with_underflow`; p_ii is at least 1, so that no gradient counts there. Sums
+    are in float64, as those of `precision.inner_products`.
 
     The products p of a root's w rows are `products[first[v] + i w + j]`. `rows` has memory for one root.
     """
@@ -149,7 +150,7 @@ def norms(  # type: ignore[no-untyped-def]
     last, line = len(index) - 1, LINE // rows.itemsize
     for v in range(len(first)):
         begin, size, place = ptr[v], ptr[v + 1] - ptr[v], first[v]
-        total, scale, longest = zero, zero, zero
+        total, scale, longest = 0.0, 0.0, zero
         for i in range(size):
             coming = index[min(begin + i + AHEAD, last)] * width
             for k in range(0, width, line):
@@ -157,21 +158,22 @@ def norms(  # type: ignore[no-untyped-def]
             states = output[index[begin + i] * width : (index[begin + i] + 1) * width]
             gradients = above[source[begin + i] * width : (source[begin + i] + 1) * width]
             row = rows[i * width : (i + 1) * width]
-            length = zero
+            length = 0.0
             if kind == 1:
                 for k in range(width):
-                    x = gradients[k] * (one - states[k] * states[k])
+                    x = np.float64(gradients[k] * (one - states[k] * states[k]))
                     row[k] = x
                     length += x * x
             elif kind == 2:
                 for k in range(width):
-                    x = zero if states[k] <= zero else gradients[k]
+                    x = np.float64(zero if states[k] <= zero else gradients[k])
                     row[k] = x
                     length += x * x
             else:
                 for k in range(width):
-                    row[k] = gradients[k]
-                    length += gradients[k] * gradients[k]
+                    x = np.float64(gradients[k])
+                    row[k] = x
+                    length += x * x
             reach = products[place + i * size + i]
             longest = reach if reach > longest else longest
             own = reach * length
@@ -179,12 +181,12 @@ def norms(  # type: ignore[no-untyped-def]
             scale += np.sqrt(own)
             for j in range(i):
                 other = rows[j * width : (j + 1) * width]
-                dot = zero
+                dot = 0.0
                 for k in range(width):
                     dot += row[k] * other[k]
-                total += (one + one) * products[place + i * size + j] * dot
-        squared[v] = zero if total < zero else total
-        scales[v] = scale * scale + rows.dtype.type(UNDERFLOW) * longest
+                total += 2.0 * products[place + i * size + j] * dot
+        squared[v] = 0.0 if total < 0.0 else total
+        scales[v] = scale * scale + UNDERFLOW * longest
 
 
 def add_rows(width, ptr, index, source, factors, above, sums):  # type: ignore[no-untyped-def]
