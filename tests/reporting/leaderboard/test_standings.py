@@ -18,7 +18,7 @@ from dpgraph.reporting.claims.parts import NOT_RUN
 from dpgraph.reporting.leaderboard.finding import COLUMNS, PROTECTED, SCOPES, Overview, finding, overview
 from dpgraph.reporting.leaderboard.finding import headline as headline_of
 from dpgraph.reporting.leaderboard.standings import RANKING, data_names, standings
-from dpgraph.reporting.ranking import CLAIMED, PROVED, PUBLIC, alike, implies
+from dpgraph.reporting.ranking import BEST, CLAIMED, LEVEL, PROVED, PUBLIC, TIED, implies, p_equal, ranked
 from dpgraph.reporting.views.accuracy.table import accuracy_table
 
 
@@ -67,11 +67,19 @@ def test_ties_are_those_of_the_paired_test(table, results):
             if place[1] in set(rivals["cell"])
         }
         best = values[tuple(rivals.loc[rivals["mean"].idxmax(), ["paper", "cell"]])]
-        for place, row in rivals[~rivals["best"]].iterrows():
-            own = values[row["paper"], row["cell"]]
+        top, p_values = rivals.loc[rivals["mean"].idxmax(), "cell"], {}
+        for row in rivals[rivals["cell"] != top].itertuples():
+            own = values[row.paper, row.cell]
             common = best.index.intersection(own.index)
             if len(common) > 1:
-                tested[place] = tested.get(place, False) or ttest_rel(best[common], own[common]).pvalue >= 0.05
+                p_values[row.cell] = ttest_rel(best[common], own[common]).pvalue
+        worse = set()  # Holm's procedure, step by step
+        for step, cell in enumerate(sorted(p_values, key=p_values.__getitem__)):
+            if p_values[cell] * (len(p_values) - step) >= 0.05:
+                break
+            worse.add(cell)
+        for place, cell in rivals.loc[~rivals["best"] & rivals["cell"].isin(p_values), "cell"].items():
+            tested[place] = tested.get(place, False) or cell not in worse
     assert len(tested) > 10
     assert tested == table.loc[list(tested), "tied"].to_dict()
 
@@ -264,12 +272,27 @@ def test_every_relation_and_scope_has_words_for_a_headline():
     assert set(SCOPES) == set(Scope) - {Scope.NONE}
 
 
+def test_more_methods_need_a_larger_difference():
+    """One p-value of .03 tells two methods apart, but is not much among five; a cell is one method in all its rows."""
+    rng = np.random.default_rng(10)
+    best = pd.Series(rng.normal(size=8))
+    near = best - rng.normal(0.8, 0.8, size=8)
+    assert 0.025 < ttest_rel(best, near).pvalue < LEVEL
+    key = ("data", "node-null", "joint", 1e-5)
+    assert ranked([key] * 2, ["a", "b"], [best, near]) == [BEST, ""]
+    assert ranked([key] * 4, ["a", "b", "b", "b"], [best, near, near, near]) == [BEST, "", "", ""]
+    others = [near + shift for shift in (-0.001, -0.002, -0.003)]
+    assert ranked([key] * 5, list("abcde"), [best, near, *others]) == [BEST, *[TIED] * 4]
+    assert ranked([key] * 3, ["a", "b", "c"], [best, near, best - 9 + near / 99]) == [BEST, "", ""]  # a step down
+    assert ranked([key] * 3, ["a", "b", "c"], [best, near, best.iloc[:1] - 9]) == [BEST, "", TIED]  # one seed: no test
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8))
 def test_equal_values_tie_and_shifted_ones_do_not(pairs):
     values = pd.Series([one for one, _ in pairs], dtype=float)
-    assert alike(values, values.copy())
-    assert not alike(values, values - 1)
-    assert alike(values, pd.Series([0.0], index=[99]))  # no common seed: nothing to tell them apart by
+    assert p_equal(values, values.copy()) == 1
+    assert p_equal(values, values - 1) < LEVEL
+    assert math.isnan(p_equal(values, pd.Series([0.0], index=[99])))  # no common seed: nothing to tell them apart by
 
 
 def test_a_proved_epsilon_above_100_is_no_finding(plan, table, claims):
