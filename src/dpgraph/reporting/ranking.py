@@ -53,34 +53,43 @@ def not_above_chance(outcome: EntryResult, chance: EntryResult) -> str:
     return "" if told.estimate > 0 and (untested or told.p_above(0.0) < LEVEL) else f"the {LABEL}"
 
 
-def below_floor(rows: pd.DataFrame) -> pd.Series:
+def below_floor(rows: pd.DataFrame, values: Sequence[pd.Series]) -> pd.Series:
     """Return, by row, the floor of its relation where a proved row has a smaller mean, else an empty text.
 
-    rows: as `standings` makes them. The floor is the best method that touches no protected data under the relation, on
-    the same data, split and metric; its epsilon is 0. Under *joint*, where both ends of an edge are left out, one exact
-    sum over neighbours has epsilon 0 as well, so that the true floor of edges is higher.
+    rows: as `standings` makes them; values: of each, by seed. The floor is the best method that touches no protected
+    data under the relation, on the same data, split and metric; its epsilon is 0. Means are over common seeds: those of
+    other seeds differ by their splits, too. Under *joint*, where both ends of an edge are left out, one exact sum over
+    neighbours has epsilon 0 as well, so that the true floor of edges is higher.
     """
-    about = ["dataset", "setting", "split", "metric"]
+    by_seed = dict(zip(rows.index, values, strict=True))
     told = pd.Series("", index=rows.index)
-    names = rows["relation"].str.split(" / ").where(rows["kind"] == PROVED)
-    for relation in sorted({name for found in names.dropna() for name in found} & set(Relation)):
-        words = floors(Relation(relation))
-        free = rows[rows["kind"].isin([PUBLIC, FREE]) & rows["method"].isin(words)]
-        best = free.sort_values("mean", kind="stable").drop_duplicates(about, keep="last")
-        own = rows[names.apply(lambda found, name=relation: isinstance(found, list) and name in found)]
-        floor = own[about].merge(best[[*about, "mean", "method"]], on=about, how="left").set_index(own.index)
-        below = own["mean"].astype(float) < floor["mean"].astype(float)
-        told[own.index[below]] = [words[method] for method in floor.loc[below, "method"]]
+    for _, same in rows.groupby(["dataset", "setting", "split", "metric"], sort=False):
+        reference = same[same["kind"].isin([PUBLIC, FREE])]
+        for place, names in same.loc[same["kind"] == PROVED, "relation"].str.split(" / ").items():
+            for relation in sorted(set(names) & set(Relation)):
+                words = floors(Relation(relation))
+                found = reference.loc[reference["method"].isin(words), "method"]
+                ahead = {at: _ahead(by_seed[at], by_seed[place]) for at in found.index}
+                best = max(ahead, key=ahead.__getitem__, default=None)
+                if best is not None and ahead[best] > 0:
+                    told[place] = words[found[best]]
     return told
 
 
-def with_floors(rows: pd.DataFrame) -> pd.DataFrame:
+def _ahead(floor: pd.Series, own: pd.Series) -> float:
+    """Return the mean difference over common seeds; minus infinity without any."""
+    common = floor.index.intersection(own.index)
+    return float((floor[common] - own[common]).mean()) if len(common) else -math.inf
+
+
+def with_floors(rows: pd.DataFrame, values: Sequence[pd.Series]) -> pd.DataFrame:
     """Return the rows with the column `below`, the floor of their relation where they are below it.
 
-    Methods that depend on no record are in no ranking: they are floors alone. A floor that is known stays.
+    values: of each row, by seed. Methods that depend on no record are in no ranking: they are floors alone. A floor
+    that is known stays.
     """
     known = rows["below"].fillna("") if "below" in rows else pd.Series("", index=rows.index)
-    below = known.where(known != "", below_floor(rows))
+    below = known.where(known != "", below_floor(rows, values))
     return rows.assign(below=below)[rows["kind"] != FREE].reset_index(drop=True)
 
 

@@ -71,7 +71,8 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     for row, mark in zip(ranks.values(), marks, strict=True):
         row |= {"best": mark == ranking.BEST, "tied": mark == ranking.TIED}
     table = pd.DataFrame(list(rows.values()), columns=list(COLUMNS))
-    return _ordered(ranking.with_floors(table) if len(table) else table)
+    values = [outcomes[place].values for place in rows]
+    return _ordered(ranking.with_floors(table, values) if len(table) else table)
 
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
