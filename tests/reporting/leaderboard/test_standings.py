@@ -244,10 +244,52 @@ def test_the_finding_is_the_best_of_the_promise_with_the_most_rivals(plan, table
     sentence = finding(plan, table, claims)
     assert sentence.startswith("Demonstration: ")
     assert f"“{best['label']}”, {best['mean']:.1f} %, best of {rows['label'].nunique()} private methods" in sentence
-    assert f"protect one node’s record ({SCOPES[best['scope']]})" in sentence
-    assert len(sentence.split()) <= 30  # with the first word of a demonstration
+    more = rows.loc[rows["scope"] == "joint", "label"].nunique()
+    assert f"protect one node’s record (model only; {more} of the others protects more: joint DP)" in sentence
+    assert len(sentence.split()) <= 36  # with the first word of a demonstration
     nothing = finding(plan, table[table["kind"] != PROVED], claims)
     assert nothing.startswith("No private result")
+
+
+def of_images(**columns):
+    """Rows of one data set and budget, of method A to C, best first."""
+    about = {"data": "Images", "metric": "test accuracy (%)", "kind": PROVED, "epsilon": 4.0, "budget": 4.0, "n": 5}
+    about |= {"scope": "joint", "delta": 1e-5, "below": "", "best": False, "tied": False}
+    named = {"label": ["A", "B", "C"], "mean": [83.9, 78.0, 77.0], "relation": ["record-remove"] * 3}
+    return pd.DataFrame(about | named | columns, index=range(3))
+
+
+def test_the_finding_says_what_the_others_protect_more(plan, claims):
+    """As it says what they protect less: with less to protect, the best of the list is no wonder."""
+    mixed = of_images(relation=["record-remove", "record-replace", "record-replace"])
+    told = "best of 3 private methods that protect one record (joint DP{})"
+    assert told.format("; 2 of the others protect more: one record, replaced") in finding(plan, mixed, claims)
+    both = of_images(
+        relation=["record-remove", "record-replace", "record-remove"], label=["A", "B", "B"], mean=[9, 8, 7]
+    )
+    assert "best of 2 private methods that protect one record (joint DP)" in finding(plan, both, claims)
+    assert told.format("") in finding(plan, of_images(), claims)
+    scopes = of_images(scope=["parameters", "parameters", "joint"])
+    assert "(model only; 1 of the others protects more: joint DP)" in finding(plan, scopes, claims)
+
+
+def test_the_finding_names_who_is_not_told_apart(plan, claims):
+    assert "(joint DP), not told apart from “B”." in finding(plan, of_images(tied=[False, True, False]), claims)
+    assert ", not told apart from “B” and “C”." in finding(plan, of_images(tied=[False, True, True]), claims)
+    more = pd.concat(
+        [of_images(tied=[False, True, True]), of_images(label=["D"] * 3, mean=1.0, tied=True)], ignore_index=True
+    )
+    assert ", not told apart from 3." in finding(plan, more, claims)
+    # tied with the best of those that protect more, where A does not compete
+    other = of_images(relation=["record-remove", "record-replace", "record-replace"], tied=[False, False, True])
+    assert "told apart" not in finding(plan, other, claims)
+
+
+def test_the_finding_without_privacy_says_among_how_many(plan, claims):
+    public = of_images(kind=PUBLIC, relation="", scope="", delta=math.nan, epsilon=math.inf, tied=[False, True, False])
+    best = "Without privacy only: “A” has 83.9 % on Images, "
+    assert finding(plan, public, claims) == f"{best}best of 3 methods, not told apart from “B”."
+    assert finding(plan, public.iloc[:1], claims) == f"{best}the only method."
 
 
 def test_a_suite_declares_which_data_set_its_first_sentence_is_about(plan, table, claims):
