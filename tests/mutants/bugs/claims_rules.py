@@ -213,8 +213,8 @@ BUGS = (
     edit(
         "a row below the floor of its relation is ranked as if it were worth its epsilon",
         RANKING + "below_floor",
-        'own["mean"].astype(float) < floor["mean"].astype(float)',
-        'own["mean"].astype(float) > floor["mean"].astype(float)',
+        "best is not None and ahead[best] > 0",
+        "best is not None and ahead[best] < 0",
         OF_NAMES + "test_a_row_at_edge_level_below_an_mlp_says_so[edge-84.7-public-True]",
     ),
     edit(

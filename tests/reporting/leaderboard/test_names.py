@@ -12,7 +12,7 @@ from dpgraph.config.cell import Task
 from dpgraph.families.registry import floors, spec
 from dpgraph.privacy.relation import Relation
 from dpgraph.reporting.leaderboard import standings
-from dpgraph.reporting.ranking import FREE, label_of, with_floors
+from dpgraph.reporting.ranking import FREE, below_floor, label_of, with_floors
 from tests.plans import plan_of
 
 
@@ -69,9 +69,25 @@ def test_a_row_at_edge_level_below_an_mlp_says_so(relation, mean, split, below):
         ("public", "no privacy", "gnn", "", 89.0, "GCN"),
     ]
     rows = pd.DataFrame([about | dict(zip(names, row)) for row in table])
-    found = with_floors(rows)["below"].tolist()
+    values = [pd.Series([mean]) for mean in rows["mean"]]
+    found = with_floors(rows, values)["below"].tolist()
     assert found == ["an MLP that reads no edge" * below, "", ""]
-    assert with_floors(with_floors(rows))["below"].tolist() == found
+    assert with_floors(with_floors(rows, values), values)["below"].tolist() == found
+
+
+@pytest.mark.parametrize(("own", "below"), [([83.0, 83.5], False), ([82.0, 82.5], True)])
+def test_a_floor_is_compared_on_common_seeds(own, below):
+    """The first five splits are easy: the mean of an MLP over them is above that of a better row over all splits."""
+    about = {"dataset": "cora-ml", "setting": "transductive", "split": "random", "metric": "m", "relation": ""}
+    floor, ours = pd.Series([84.5, 82.8], index=[0, 1]), pd.Series(own, index=[1, 2])
+    table = [
+        {"kind": "proved", "method": "dp-edge-votes", "relation": "edge", "mean": ours.mean()},
+        {"kind": "no privacy", "method": "mlp", "mean": floor.mean()},
+    ]
+    rows = pd.DataFrame([about | row for row in table])
+    assert ours.mean() < floor.mean()
+    assert below_floor(rows, [ours, floor]).tolist() == ["an MLP that reads no edge" * below, ""]
+    assert below_floor(rows, [ours.loc[[2]], floor]).tolist() == ["", ""]  # nothing to compare
 
 
 @pytest.mark.parametrize("relation", sorted(set(Relation) - {Relation.NONE}))
@@ -88,7 +104,8 @@ def test_every_ranking_has_the_floor_of_its_relation(relation):
         ),
         {"kind": "claimed only", "method": "dp", "mean": 5.0, "relation": relation, "label": "DP, claimed"},
     ]
-    found = with_floors(pd.DataFrame([about | row for row in table]))
+    rows = pd.DataFrame([about | row for row in table])
+    found = with_floors(rows, [pd.Series([float(mean)]) for mean in rows["mean"]])
     assert FREE not in set(found["kind"])
     words = {"edge": ["an MLP that reads no edge"] * 3, "entity": ["untrained vectors"] * 2}.get(
         relation, ["a random class"]

@@ -18,7 +18,7 @@ from dpgraph.reporting.claims.parts import NOT_RUN
 from dpgraph.reporting.leaderboard.finding import COLUMNS, PROTECTED, SCOPES, Overview, finding, overview
 from dpgraph.reporting.leaderboard.finding import headline as headline_of
 from dpgraph.reporting.leaderboard.standings import RANKING, data_names, standings
-from dpgraph.reporting.ranking import CLAIMED, PROVED, PUBLIC, alike, implies
+from dpgraph.reporting.ranking import BEST, CLAIMED, LEVEL, PROVED, PUBLIC, TIED, implies, p_equal, ranked
 from dpgraph.reporting.views.accuracy.table import accuracy_table
 
 
@@ -67,11 +67,19 @@ def test_ties_are_those_of_the_paired_test(table, results):
             if place[1] in set(rivals["cell"])
         }
         best = values[tuple(rivals.loc[rivals["mean"].idxmax(), ["paper", "cell"]])]
-        for place, row in rivals[~rivals["best"]].iterrows():
-            own = values[row["paper"], row["cell"]]
+        top, p_values = rivals.loc[rivals["mean"].idxmax(), "cell"], {}
+        for row in rivals[rivals["cell"] != top].itertuples():
+            own = values[row.paper, row.cell]
             common = best.index.intersection(own.index)
             if len(common) > 1:
-                tested[place] = tested.get(place, False) or ttest_rel(best[common], own[common]).pvalue >= 0.05
+                p_values[row.cell] = ttest_rel(best[common], own[common]).pvalue
+        worse = set()  # Holm's procedure, step by step
+        for step, cell in enumerate(sorted(p_values, key=p_values.__getitem__)):
+            if p_values[cell] * (len(p_values) - step) >= 0.05:
+                break
+            worse.add(cell)
+        for place, cell in rivals.loc[~rivals["best"] & rivals["cell"].isin(p_values), "cell"].items():
+            tested[place] = tested.get(place, False) or cell not in worse
     assert len(tested) > 10
     assert tested == table.loc[list(tested), "tied"].to_dict()
 
@@ -236,10 +244,52 @@ def test_the_finding_is_the_best_of_the_promise_with_the_most_rivals(plan, table
     sentence = finding(plan, table, claims)
     assert sentence.startswith("Demonstration: ")
     assert f"“{best['label']}”, {best['mean']:.1f} %, best of {rows['label'].nunique()} private methods" in sentence
-    assert f"protect one node’s record ({SCOPES[best['scope']]})" in sentence
-    assert len(sentence.split()) <= 30  # with the first word of a demonstration
+    more = rows.loc[rows["scope"] == "joint", "label"].nunique()
+    assert f"protect one node’s record (model only; {more} of the others protects more: joint DP)" in sentence
+    assert len(sentence.split()) <= 36  # with the first word of a demonstration
     nothing = finding(plan, table[table["kind"] != PROVED], claims)
     assert nothing.startswith("No private result")
+
+
+def of_images(**columns):
+    """Rows of one data set and budget, of method A to C, best first."""
+    about = {"data": "Images", "metric": "test accuracy (%)", "kind": PROVED, "epsilon": 4.0, "budget": 4.0, "n": 5}
+    about |= {"scope": "joint", "delta": 1e-5, "below": "", "best": False, "tied": False}
+    named = {"label": ["A", "B", "C"], "mean": [83.9, 78.0, 77.0], "relation": ["record-remove"] * 3}
+    return pd.DataFrame(about | named | columns, index=range(3))
+
+
+def test_the_finding_says_what_the_others_protect_more(plan, claims):
+    """As it says what they protect less: with less to protect, the best of the list is no wonder."""
+    mixed = of_images(relation=["record-remove", "record-replace", "record-replace"])
+    told = "best of 3 private methods that protect one record (joint DP{})"
+    assert told.format("; 2 of the others protect more: one record, replaced") in finding(plan, mixed, claims)
+    both = of_images(
+        relation=["record-remove", "record-replace", "record-remove"], label=["A", "B", "B"], mean=[9, 8, 7]
+    )
+    assert "best of 2 private methods that protect one record (joint DP)" in finding(plan, both, claims)
+    assert told.format("") in finding(plan, of_images(), claims)
+    scopes = of_images(scope=["parameters", "parameters", "joint"])
+    assert "(model only; 1 of the others protects more: joint DP)" in finding(plan, scopes, claims)
+
+
+def test_the_finding_names_who_is_not_told_apart(plan, claims):
+    assert "(joint DP), not told apart from “B”." in finding(plan, of_images(tied=[False, True, False]), claims)
+    assert ", not told apart from “B” and “C”." in finding(plan, of_images(tied=[False, True, True]), claims)
+    more = pd.concat(
+        [of_images(tied=[False, True, True]), of_images(label=["D"] * 3, mean=1.0, tied=True)], ignore_index=True
+    )
+    assert ", not told apart from 3." in finding(plan, more, claims)
+    # tied with the best of those that protect more, where A does not compete
+    other = of_images(relation=["record-remove", "record-replace", "record-replace"], tied=[False, False, True])
+    assert "told apart" not in finding(plan, other, claims)
+
+
+def test_the_finding_without_privacy_says_among_how_many(plan, claims):
+    public = of_images(kind=PUBLIC, relation="", scope="", delta=math.nan, epsilon=math.inf, tied=[False, True, False])
+    best = "Without privacy only: “A” has 83.9 % on Images, "
+    assert finding(plan, public, claims) == f"{best}best of 3 methods, not told apart from “B”."
+    assert finding(plan, public.iloc[:1], claims) == f"{best}the only method."
 
 
 def test_a_suite_declares_which_data_set_its_first_sentence_is_about(plan, table, claims):
@@ -264,12 +314,27 @@ def test_every_relation_and_scope_has_words_for_a_headline():
     assert set(SCOPES) == set(Scope) - {Scope.NONE}
 
 
+def test_more_methods_need_a_larger_difference():
+    """One p-value of .03 tells two methods apart, but is not much among five; a cell is one method in all its rows."""
+    rng = np.random.default_rng(10)
+    best = pd.Series(rng.normal(size=8))
+    near = best - rng.normal(0.8, 0.8, size=8)
+    assert 0.025 < ttest_rel(best, near).pvalue < LEVEL
+    key = ("data", "node-null", "joint", 1e-5)
+    assert ranked([key] * 2, ["a", "b"], [best, near]) == [BEST, ""]
+    assert ranked([key] * 4, ["a", "b", "b", "b"], [best, near, near, near]) == [BEST, "", "", ""]
+    others = [near + shift for shift in (-0.001, -0.002, -0.003)]
+    assert ranked([key] * 5, list("abcde"), [best, near, *others]) == [BEST, *[TIED] * 4]
+    assert ranked([key] * 3, ["a", "b", "c"], [best, near, best - 9 + near / 99]) == [BEST, "", ""]  # a step down
+    assert ranked([key] * 3, ["a", "b", "c"], [best, near, best.iloc[:1] - 9]) == [BEST, "", TIED]  # one seed: no test
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8))
 def test_equal_values_tie_and_shifted_ones_do_not(pairs):
     values = pd.Series([one for one, _ in pairs], dtype=float)
-    assert alike(values, values.copy())
-    assert not alike(values, values - 1)
-    assert alike(values, pd.Series([0.0], index=[99]))  # no common seed: nothing to tell them apart by
+    assert p_equal(values, values.copy()) == 1
+    assert p_equal(values, values - 1) < LEVEL
+    assert math.isnan(p_equal(values, pd.Series([0.0], index=[99])))  # no common seed: nothing to tell them apart by
 
 
 def test_a_proved_epsilon_above_100_is_no_finding(plan, table, claims):

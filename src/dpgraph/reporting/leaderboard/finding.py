@@ -14,9 +14,10 @@ from dpgraph.reporting.claims.parts import NOT_RUN
 from dpgraph.reporting.formats import power_of_ten, significant
 from dpgraph.reporting.leaderboard.standings import MARKS, data_names
 from dpgraph.reporting.protection import parted
-from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROMISE, PROVED, PUBLIC, contenders
+from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROMISE, PROVED, PUBLIC, contenders, implies
 
 LARGEST = 100.0  # ε of the overview; a larger one promises next to nothing
+NAMED = 2  # methods that the first sentence names as not told apart from the best
 COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
 # relations and scopes in the words of the first sentence
 PROTECTED: dict[str, str] = {
@@ -133,8 +134,7 @@ def finding(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame) -> str:
         return _without_ranking(plan, claims)
     proved = _proved(table)
     if proved.empty and (table["kind"] == PUBLIC).all():
-        first = table[(table["data"] == table["data"].iloc[0]) & table["best"]].iloc[0]
-        return f"Without privacy only: “{first['label']}” is best on {first['data']}, with {first['mean']:.1f} %."
+        return _without_privacy(table)
     if proved.empty:
         claimed = len(table[table["kind"].isin([CLAIMED, OUTSIDE])])
         most = f" of {LARGEST:g} or less" if (table["kind"] == PROVED).any() else ""
@@ -153,12 +153,63 @@ def finding(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame) -> str:
     own = f"{_spoken(PROTECTED, best['relation'])}, " if best["relation"] != relation else ""
     own += _spoken(SCOPES, best["scope"])
     others = f"; the others at least {_spoken(SCOPES, scope)}" if best["scope"] != scope else ""
+    others += _protecting_more(best, rivals)
     floor = f", not shown to be above {best['below']} (ε = 0)" if best["below"] else ""
     place = f"{best['data']}, ε = {significant(float(best['budget']))}"
     public = table[same & (table["kind"] == PUBLIC)]
     without = f"; {float(public['mean'].max()):.1f} % without privacy" if len(public) else ""
-    protects = f"{among} {_spoken(PROTECTED, relation)} ({own}{others}){floor}"
+    # what protects more than the best row is marked as tied in a ranking where that row is not
+    beside = [
+        implies(tuple(best[list(PROMISE)]), one) for one in rivals[list(PROMISE)].itertuples(index=False, name=None)
+    ]
+    protects = f"{among} {_spoken(PROTECTED, relation)} ({own}{others}){_not_told_apart(best, rivals[beside])}{floor}"
     return "Demonstration: " * plan.suite.demonstration + f"{place}: “{best['label']}”, {value}, {protects}{without}."
+
+
+def _without_privacy(table: pd.DataFrame) -> str:
+    """Return the sentence of a suite whose rows have no privacy."""
+    rows = table[(table["data"] == table["data"].iloc[0]) & (table["metric"] == table["metric"].iloc[0])]
+    best, count = rows.loc[rows["mean"].astype(float).idxmax()], rows["label"].nunique()
+    value = f"“{best['label']}” has {best['mean']:.1f} % on {best['data']}"
+    among = f"best of {count} methods{_not_told_apart(best, rows)}" if count > 1 else "the only method"
+    return f"Without privacy only: {value}, {among}."
+
+
+def _not_told_apart(best: pd.Series, rivals: pd.DataFrame) -> str:
+    """Return the other methods that are not significantly different from the best: up to `NAMED` names, else how many.
+
+    >>> rows = pd.DataFrame({"label": ["A", "B", "C", "D"], "tied": [False, True, True, False]})
+    >>> _not_told_apart(rows.iloc[0], rows)
+    ', not told apart from “B” and “C”'
+    """
+    names = rivals.loc[rivals["tied"].astype(bool) & (rivals["label"] != best["label"]), "label"].unique().tolist()
+    if not names:
+        return ""
+    return f", not told apart from {' and '.join(f'“{name}”' for name in names) if len(names) <= NAMED else len(names)}"
+
+
+def _protecting_more(best: pd.Series, rivals: pd.DataFrame) -> str:
+    """Return how many of the others protect more than the best one, and what: that its values are above is no wonder.
+
+    >>> rows = pd.DataFrame({"label": ["A", "B", "C"], "relation": ["record-remove", "record-replace", "record-remove"],
+    ...                      "scope": ["joint"] * 3, "delta": [1e-5] * 3})
+    >>> _protecting_more(rows.iloc[0], rows)
+    '; 1 of the others protects more: one record, replaced'
+    """
+    own = (best["relation"], best["scope"])
+    promises: dict[str, set[tuple[str, str]]] = {}
+    for label, relation, scope in rivals[["label", "relation", "scope"]].itertuples(index=False, name=None):
+        promises.setdefault(label, set()).add((relation, scope))
+    more = [
+        one for label, one in promises.items()
+        if label != best["label"] and own not in one and all(implies((*each, 0.0), (*own, 0.0)) for each in one)
+    ]  # fmt: skip
+    told = dict.fromkeys(
+        ", ".join([_spoken(PROTECTED, relation)] * (relation != own[0]) + [_spoken(SCOPES, scope)] * (scope != own[1]))
+        for one in more for relation, scope in sorted(one)
+    )  # fmt: skip
+    verb = "protects" if len(more) == 1 else "protect"
+    return f"; {len(more)} of the others {verb} more: {' or '.join(told)}" if told else ""
 
 
 def _spoken(words: Mapping[str, str], names: str) -> str:

@@ -25,9 +25,9 @@ from dpgraph.reporting.results import EntryResult, Results
 VIEWS = ("accuracy", "privacy-utility")  # which show a method as the suite set it; sweeps and searches vary it
 PLAIN_SETTING = "transductive"
 COLUMNS = (
-    "data", "dataset", "setting", "split", "metric", "paper", "artefact", "label", "method", "kind", "budget",
-    "epsilon", "relation", "scope", "delta", "uncovered", "checks", "mean", "std", "low", "high", "n", "best", "tied",
-    "cell", "commit", "fallback", "below",
+    "data", "dataset", "setting", "split", "features", "metric", "paper", "artefact", "label", "method", "kind",
+    "budget", "epsilon", "relation", "scope", "delta", "uncovered", "checks", "mean", "std", "low", "high", "n", "best",
+    "tied", "cell", "commit", "fallback", "below",
 )  # fmt: skip
 RANKING = ("data", "metric", "kind", "budget")  # and the promise
 CHANCED = "accuracy/test"  # the metric that chance is known of
@@ -42,8 +42,8 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     (epsilon 0) is left out, but is a floor of every relation.
 
     best: the largest mean of its ranking. tied: not significantly different from it (paired two-sided t test over
-    common seeds, 5 %), or without a test since there are fewer than two. below: what reads nothing that is protected
-    and that the row is not shown to exceed.
+    common seeds, 5 % after Holm's correction over the methods of the ranking), or without a test since there are fewer
+    than two. below: what reads nothing that is protected and that the row is not shown to exceed, on the same seeds.
     """
     known, commits = Results(frame), _commits(frame)
     rows: dict[tuple[str, str, str, str], dict[str, Any]] = {}
@@ -71,7 +71,8 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     for row, mark in zip(ranks.values(), marks, strict=True):
         row |= {"best": mark == ranking.BEST, "tied": mark == ranking.TIED}
     table = pd.DataFrame(list(rows.values()), columns=list(COLUMNS))
-    return _ordered(ranking.with_floors(table) if len(table) else table)
+    values = [outcomes[place].values for place in rows]
+    return _ordered(ranking.with_floors(table, values) if len(table) else table)
 
 
 def _ordered(table: pd.DataFrame) -> pd.DataFrame:
@@ -116,7 +117,7 @@ def _row(
     what, (relation, scope, delta) = ranking.kind(outcome), ranking.promise(outcome)
     public, own = what == ranking.PUBLIC, outcome.guarantee
     return {
-        "data": data, **{name: getattr(task, name) for name in ("dataset", "setting", "split")},
+        "data": data, **{name: getattr(task, name) for name in ("dataset", "setting", "split", "features")},
         "metric": quantity(metric).label, "paper": entry.paper, "artefact": entry.artefact,
         "label": ranking.label_of(entry.cell, entry.method.label), "method": entry.cell.method, "kind": what,
         "budget": math.inf, "epsilon": getattr(own, ranking.MODES[what]).epsilon,
@@ -215,7 +216,7 @@ def standings_of(values: Mapping[str, Any]) -> pd.DataFrame:
         name: [column["texts"][at] for at in column["at"]] if "texts" in column else column["values"]
         for name, column in values["rows"].items()
     }
-    frame = pd.DataFrame(columns, columns=list(COLUMNS)).fillna({"below": ""})
+    frame = pd.DataFrame(columns, columns=list(COLUMNS)).fillna({"below": "", "features": ""})
     frame["epsilon"] = frame["epsilon"].fillna(math.inf).where(frame["kind"] == ranking.PUBLIC, frame["epsilon"])
     frame["budget"] = frame["budget"].astype(float).fillna(math.inf)
     return frame.astype(dict.fromkeys(NUMBERS, float))
