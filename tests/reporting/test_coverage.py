@@ -23,12 +23,16 @@ def planned_once(monkeypatch):
 def covered(tmp_path):
     """Return the table of items, given for each kept suite (cell, data set, seeds, final, status)."""
 
-    def found(**suites):
+    def found(metric="accuracy/test", **suites):
         for suite, kept in suites.items():
             (tmp_path / suite).mkdir(exist_ok=True)
             columns = ["cell", "dataset", "seed", "final", "status"]
             rows = [(*one[:2], seed, *(one[3:] or (True, "ok"))) for one in kept for seed in range(one[2])]
-            pd.DataFrame(rows, columns=columns).to_parquet(tmp_path / suite / ROWS)
+            made = pd.DataFrame(rows, columns=columns).assign(metric=metric, value=0.5)
+            path = tmp_path / suite / ROWS
+            pd.concat(
+                [*([pd.read_parquet(path)] if path.is_file() and metric != "accuracy/test" else []), made]
+            ).to_parquet(path)
         table, text = coverage(tmp_path, WORKFLOW)
         return table.set_index(["paper", "item"]), text
 
@@ -64,6 +68,17 @@ def test_a_cell_counts_with_five_seeds_that_ended_well(covered):
     table, _ = covered(demo=[(*second, 7)], mnist=[(*second, 6), *((*one, 9) for one in others)], gone=[(*first, 5)])
     row = table.loc["igamberdiev", "table5"]
     assert (row["with_results"], row["seeds"], row["suites"]) == (14, 7, "demo, mnist")
+
+
+def test_a_cell_counts_with_seeds_of_the_metric_that_is_shown(covered):
+    """Of each panel's own: shares of hard cases need a second run, so that a cell may have accuracies alone."""
+    cells = [(*one, 5) for one in cells_of("paper", "igamberdiev/fig5").items()]
+    table, _ = covered(demo=cells)
+    assert table.loc["igamberdiev", "fig1"]["with_results"] == len(cells) == 100
+    assert table.loc["igamberdiev", "fig5"]["with_results"] == 0
+    hard = [*cells[:7], (*cells[7][:2], 4)]
+    table, _ = covered(metric="hard_cases/fig5", demo=hard)
+    assert [table.loc["igamberdiev", name]["with_results"] for name in ("fig1", "fig5")] == [100, 7]
 
 
 def test_other_cells_that_show_an_item_are_named(covered):

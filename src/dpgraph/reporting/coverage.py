@@ -26,10 +26,11 @@ UNTRAINED = "needs no training"
 def coverage(out: Path, workflow: Path) -> tuple[pd.DataFrame, str]:
     """Return a row for each table and figure of the papers, and the page of them.
 
-    `cells` are those of the suite with the papers' own grids, `with_results` those of them that any kept suite has with
-    `FEWEST` seeds or more, `seeds` the fewest of these. `panels` are the artefacts that show the item, `complete` those
-    with results of all cells. `unused_data` are missing cells whose data set is in no kept suite. `suites` have the
-    results; `also` have other cells that show the item. Suites that the workflow no longer has are left out.
+    `cells` are those of the suite with the papers' own grids, `with_results` those of them of which any kept suite has
+    the metrics that the item shows, with `FEWEST` seeds or more, `seeds` the fewest of these. `panels` are the
+    artefacts that show the item, `complete` those with results of all cells. `unused_data` are missing cells whose data
+    set is in no kept suite. `suites` have the results; `also` have other cells that show the item. Suites that the
+    workflow no longer has are left out.
     """
     whole, items = read_inventory(workflow)
     paths = [path for path in sorted(out.glob(f"*/{ROWS}")) if (workflow / f"suites/{path.parent.name}.yaml").is_file()]
@@ -66,10 +67,20 @@ def counted(table: pd.DataFrame) -> str:
 
 
 def _seeds_by_cell(path: Path) -> pd.DataFrame:
-    """Return the data set and the number of seeds of each cell with results."""
-    rows = pd.read_parquet(path, columns=["cell", "dataset", "seed", "final", "status"])
-    good = rows[rows["final"] & (rows["status"] == "ok")].groupby("cell")
-    return good.agg(dataset=("dataset", "first"), seeds=("seed", "nunique"))
+    """Return the data set of each cell with results, and for each metric the number of its seeds."""
+    rows = pd.read_parquet(path, columns=["cell", "dataset", "seed", "final", "status", "metric", "value"])
+    good = rows[rows["final"] & (rows["status"] == "ok")]
+    valued = good[good["value"].notna()]
+    seeds = valued.groupby(["cell", "metric"])["seed"].nunique().unstack(fill_value=0)
+    return good.groupby("cell").agg(dataset=("dataset", "first")).join(seeds)
+
+
+def _fewest(rows: pd.DataFrame, panels: Mapping[str, set[str]], metrics: Mapping[str, str]) -> pd.Series:
+    """Return by cell the fewest seeds that a panel has of its metric, of cells with `FEWEST` or more."""
+    none = pd.Series(0, index=rows.index)
+    parts = [rows.get(metrics[name], none).reindex(sorted(cells), fill_value=0) for name, cells in panels.items()]
+    seeds = pd.concat([*parts, pd.Series(dtype=int)]).fillna(0).groupby(level=0).min()
+    return seeds[seeds >= FEWEST]
 
 
 def _shown(plan: Plan, rows: pd.DataFrame) -> dict[str, set[str]]:
@@ -88,8 +99,8 @@ def _row(
     panels = {name: {entry.cell.slug for entry in whole.entries_of(name)} & set(whole.runs) for name in names
               if TRAINED.intersection(inputs_of(whole.artefacts[name].view).reads)}  # fmt: skip
     cells = set().union(*panels.values())
-    enough = {suite: rows["seeds"][rows["seeds"] >= FEWEST] for suite, rows in kept.items()}
-    found = {suite: seeds[seeds.index.isin(cells)] for suite, seeds in enough.items()}
+    metrics = {name: whole.artefacts[name].metric for name in panels}
+    found = {suite: _fewest(rows, panels, metrics) for suite, rows in kept.items()}
     seeds = pd.concat([*found.values(), pd.Series(dtype=int)]).groupby(level=0).max()  # a cell may be in several suites
     missing, data = sorted(cells - set(seeds.index)), {name for rows in kept.values() for name in rows["dataset"]}
     other = {suite: set().union(*(known.get(name, ()) for name in panels)) - cells for suite, known in shows.items()}
