@@ -194,6 +194,7 @@ def afford(
     nodes: Whole,
     classes: Whole,
     labelled: Whole,
+    features: Whole | None = None,
     method: Method = "auto",
     guarantee: GuaranteeOptions = GUARANTEE,
     public: PublicOptions = PUBLIC,
@@ -206,31 +207,38 @@ def afford(
         nodes: Number of nodes, N: public.
         classes: Number of classes: public.
         labelled: Number of labels to train on: public.
+        features: Number of columns of features, 0 for none (default: the worst case of all numbers).
     """
-    from dpgraph.own_graph.budget import PublicNumbers, planned
+    from dpgraph.own_graph.budget import feature_cases, planned
     from dpgraph.own_graph.fit import afford as in_words
     from dpgraph.own_graph.risk import in_words as risk
     from dpgraph.privacy.relation import Relation
 
-    for name, value, least in (("--nodes", nodes, 2), ("--classes", classes, 2), ("--labelled", labelled, 1)):
+    for name, value, least in (("--nodes", nodes, 2), ("--classes", classes, 2), ("--labelled", labelled, 1),
+                               ("--features", features or 0, 0)):  # fmt: skip
         if not least <= value <= 10**9:
             raise invalid(name, value, f"an integer in {least}..10^9")
     if labelled > nodes:
         raise invalid("--labelled", labelled, f"at most --nodes {nodes}")
     guarantee.check(method)
     relation = Relation(guarantee.relation)
-    numbers = PublicNumbers(
-        nodes, labelled, classes,
+    cases = feature_cases(
+        features, nodes=nodes, labelled=labelled, classes=classes,
         voters=labelled if relation is Relation.NODE_REMOVE else None,
         degree_bound=guarantee.degree_bound, **public.stated(),
     )  # fmt: skip
     every = guarantee.scope == "all-outputs"
-    what = planned(
-        method, numbers, epsilon=guarantee.epsilon, advantage=guarantee.advantage, delta=guarantee.delta,
-        relation=relation, all_outputs=every,
-    )  # fmt: skip
-    print(in_words(what, labelled=labelled, classes=classes, all_outputs=every))
-    print(f"Risk: {risk(what.trade_off, relation)}.")
+    runs = [
+        planned(
+            method, numbers, epsilon=guarantee.epsilon, advantage=guarantee.advantage, delta=guarantee.delta,
+            relation=relation, all_outputs=every,
+        )
+        for numbers in cases
+    ]  # fmt: skip
+    print(in_words(*runs, labelled=labelled, classes=classes, all_outputs=every))
+    if features is None:
+        print("The worst case of all numbers of features: --features states yours.")
+    print(f"Risk: {risk(max((one.trade_off for one in runs), key=lambda one: one.advantage), relation)}.")
 
 
 def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> None:

@@ -18,6 +18,7 @@ from dpgraph.families.votes.mechanism import PoissonVotes
 from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.families.votes.sensitivity import edge_votes
 from dpgraph.own_graph.classes import ClassSelection
+from dpgraph.own_graph.graph import DEGREES
 from dpgraph.own_graph.risk import check_advantage, epsilon_for, with_classes
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.parameters import LEAST_PRICE
@@ -90,6 +91,14 @@ class PublicNumbers:
         train = self.labelled if self.voters is None else self.voters
         signed = self.may_be_negative
         return Size(self.nodes, entries, self.features or 1, self.classes, train, words, self.degree_bound, signed)
+
+
+def feature_cases(features: int | None, *, words: float | None, nodes: int, **public: Any) -> list[PublicNumbers]:
+    """Return the numbers of a graph with so many features; None: a case of each kind that public rules tell apart."""
+    if features == 0:  # lengths of lists are read in their place
+        features, words = DEGREES, 1.0 if words is None else words
+    kinds = {1, math.ceil(rules.FEW_WORDS), math.ceil(rules.WORDS_PER_NODE * nodes)} if features is None else {features}
+    return [PublicNumbers(nodes=nodes, words=words, features=one, **public) for one in sorted(kinds)]
 
 
 @dataclass(frozen=True)
