@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from dpgraph.cli.graph_options import DATA, GUARANTEE, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
 from dpgraph.cli.options import Whole
-from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.errors import Invalid, UserError, invalid
 
 PublicColumns = Annotated[tuple[str, ...], Parameter(name="--public-column")]
 
@@ -212,6 +212,7 @@ def afford(
     from dpgraph.own_graph.budget import feature_cases, planned
     from dpgraph.own_graph.fit import afford as in_words
     from dpgraph.own_graph.risk import in_words as risk
+    from dpgraph.own_graph.training import check_exact
     from dpgraph.privacy.relation import Relation
 
     for name, value, least in (("--nodes", nodes, 2), ("--classes", classes, 2), ("--labelled", labelled, 1),
@@ -235,6 +236,11 @@ def afford(
         )
         for numbers in cases
     ]  # fmt: skip
+    try:
+        for run in runs:
+            check_exact(run.mechanism, nodes=nodes, classes=classes, features=features or 0)
+    except Invalid as error:
+        raise error.called(f"--{error.name}") from None
     print(in_words(*runs, labelled=labelled, classes=classes, all_outputs=every))
     if features is None:
         print("The worst case of all numbers of features: --features states yours.")

@@ -31,7 +31,8 @@ from dpgraph.own_graph.objects import own_graph
 from dpgraph.own_graph.releases import charge, cost_of
 from dpgraph.own_graph.risk import epsilon_with_classes, in_words, risk_warnings, rounded_up, weakness
 from dpgraph.own_graph.scales import RangesGiven, check_scales, largest_shares, with_ranges
-from dpgraph.own_graph.training import TrainedModel, train
+from dpgraph.own_graph.secret import check_slack
+from dpgraph.own_graph.training import TrainedModel, check_exact, train
 from dpgraph.privacy.guarantee import at_most
 from dpgraph.privacy.relation import Relation
 
@@ -208,6 +209,8 @@ def fit(
         if advantage is not None:
             epsilon = epsilon_with_classes(advantage, sure, about)
         selection = ClassSelection.within(epsilon=cast(float, epsilon), delta=sure)
+        selection.check(places)
+        check_slack(roots=len(own.ids), parameters=0, noise_over_clip=0.0)  # all that is known before the choice
         promise = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
         # a try that fails is charged, too: tries until one succeeds would have no delta
         charged = charge(own, promise, scope, folder, releases) if seed is None else charged
@@ -225,6 +228,8 @@ def fit(
         method, numbers, epsilon=epsilon, advantage=advantage, delta=sure, relation=about, all_outputs=every,
         selection=selection,
     )  # fmt: skip
+    if seed is None:
+        check_exact(what.mechanism, nodes=numbers.nodes, classes=numbers.classes, features=own.num_features)
     say(f"risk: {in_words(what.trade_off, about) if seed is None else cards.KNOWN_SEED}")
     others = cards.other_guarantees(own, what)
     for text in cards.assumptions(own, numbers, about, others if seed is None else ()):
