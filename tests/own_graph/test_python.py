@@ -34,6 +34,45 @@ def test_errors_name_arguments(given, line):
         assert raised.value.name == line.partition("=")[0]
 
 
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"classes": "0,1"}, "classes='0,1': expected a list of texts"),
+        ({"classes": {"0", "1", "2"}}, "classes={"),
+        ({"classes": [None, "0"]}, "classes=[None, '0']: expected a list of texts"),
+        ({"classes": 3}, "classes=3: expected a list of texts"),
+        ({"public_column": "f0"}, "public_column='f0': expected a list of names"),
+        ({"list_column": "f0"}, "list_column='f0': expected a list of names"),
+        ({"directed": "no"}, "directed='no': expected True or False"),
+        ({"epsilon": "4"}, "epsilon='4': expected a number"),
+        ({"epsilon": True}, "epsilon=True: expected a number"),
+        ({"words": True}, "words=True: expected a number"),
+        ({"mean_degree": None}, "mean_degree=None: expected a number"),
+        ({"delta": "x"}, "delta='x': expected a number"),
+        ({"labelled": "9"}, "labelled='9': expected a whole number"),
+        ({"labelled": 2.5}, "labelled=2.5: expected a whole number"),
+        ({"seed": "a"}, "seed='a': expected a whole number"),
+        ({"ranges": {"f0": 3}}, "ranges={'f0': 3}: expected a dictionary of columns"),
+        ({"ranges": {"f0": ("a", 1)}}, "ranges={'f0': ('a', 1)}: expected a dictionary of columns"),
+        ({"ranges": [("f0", 0, 1)]}, "ranges=[('f0', 0, 1)]: expected a dictionary of columns"),
+        ({"method": None}, "method=None: expected a text"),
+        ({"out": 3}, "out=3: expected a path"),
+    ],
+)
+def test_an_argument_of_another_type_is_refused(given, line):
+    with pytest.raises(UserError) as raised:
+        dpgraph.fit(np.zeros((2, 0), int), **{"epsilon": 4.0, "labels": [0, 1], **given})
+    assert str(raised.value).startswith(line)
+
+
+@pytest.mark.parametrize("classes", [[0, 1, 2], np.arange(3), np.array(["0", "1", "2"]), ("0", "1", "2")])
+def test_classes_may_be_numbers(classes):
+    ends, labels = np.arange(60).reshape(2, 30), np.arange(60) % 3
+    fitted = dpgraph.fit(ends, 4.0, labels=labels, features=np.eye(60, 4), classes=classes, seed=np.int64(1),
+                         directed=np.bool_(False), labelled=np.int32(50))  # fmt: skip
+    assert fitted.model.header.classes == ("0", "1", "2")
+
+
 def test_compare_too():
     with pytest.raises(UserError, match=r"^seeds=0: expected an integer in 1\.\."):
         dpgraph.compare(small(), 4.0, seeds=0)
