@@ -9,6 +9,7 @@ import pytest
 import dpgraph
 from dpgraph.core.errors import Invalid, UserError
 from dpgraph.own_graph import compare, fit
+from dpgraph.own_graph.arrays import from_arrays
 from tests.own_graph.test_fit import small
 
 
@@ -71,6 +72,40 @@ def test_classes_may_be_numbers(classes):
     fitted = dpgraph.fit(ends, 4.0, labels=labels, features=np.eye(60, 4), classes=classes, seed=np.int64(1),
                          directed=np.bool_(False), labelled=np.int32(50))  # fmt: skip
     assert fitted.model.header.classes == ("0", "1", "2")
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, object])
+def test_large_whole_numbers_are_classes_of_their_own(kind):
+    labels = (2**53 + np.arange(60) % 3).astype(kind)
+    own = from_arrays(np.zeros((2, 0), int), labels, np.eye(60, 4))
+    assert own.classes == tuple(str(2**53 + place) for place in range(3))
+    assert own.labels.tolist() == (np.arange(60) % 3).tolist()
+
+
+@pytest.mark.parametrize(("kind", "first"), [(float, 2**53), (np.float32, 2**24)])
+def test_large_labels_that_are_not_exact_are_refused(kind, first):
+    with pytest.raises(UserError, match="labels so large are not exact"):
+        from_arrays(np.zeros((2, 0), int), (first + np.arange(60) % 3).astype(kind), np.eye(60, 4))
+    assert from_arrays(np.zeros((2, 0), int), (first - 1 - np.arange(60) % 3).astype(kind)).classes[-1] == str(
+        first - 1
+    )
+
+
+@pytest.mark.parametrize("kind", [int, float, object])
+def test_minus_one_is_no_label_unless_it_is_a_class(kind):
+    edges, labels = np.zeros((2, 0), int), (np.arange(60) % 2 * 2 - 1).astype(kind)
+    with pytest.raises(UserError, match="classes=1: expected at least 2: labels -1 mean none, unless --classes names"):
+        from_arrays(edges, labels)
+    assert from_arrays(edges, labels, classes=["-1", "1"]).labels.tolist()[:3] == [0, 1, 0]
+    assert from_arrays(edges, labels, classes=["0", "1"]).labels.tolist()[:3] == [-1, 1, -1]
+
+
+def test_an_entry_of_an_array_is_counted_from_0():
+    labels = np.array(["a", "b"] * 30)
+    with pytest.raises(UserError, match="row 0: label=a: expected one of --classes"):
+        from_arrays(np.zeros((2, 0), int), labels, classes=["b", "c"])
+    with pytest.raises(UserError, match="row 0: split=no"):
+        from_arrays(np.zeros((2, 0), int), labels, split=["no"] * 60)
 
 
 def test_compare_too():

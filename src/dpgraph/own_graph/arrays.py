@@ -182,7 +182,7 @@ def from_arrays(
     if features is not None:
         columns = columns or _names_of(features)
         features = dense_rows(features, len(y), f"{where}: x")
-    found = read_labels(label_texts(y, where), classes, where)
+    found = read_labels(label_texts(y, where), classes, where, first=0)
     roles = None if split is None else roles_of(split, len(y), where)
     return OwnGraph(
         tuple(map(str, ids)) if ids is not None else tuple(map(str, range(len(y)))),
@@ -286,7 +286,7 @@ def roles_of(split: Any, size: int, where: str) -> np.ndarray:
     parts = as_array(split, f"{where}: split").reshape(-1)
     if len(parts) != size:
         raise UserError(f"{where}: split of {len(parts)}: expected a role for each of {size}")
-    return split_of([str(one) for one in parts.tolist()], where)
+    return split_of([str(one) for one in parts.tolist()], where, first=0)
 
 
 def is_tensor(value: Any) -> bool:

@@ -228,8 +228,6 @@ def fit(
         method, numbers, epsilon=epsilon, advantage=advantage, delta=sure, relation=about, all_outputs=every,
         selection=selection,
     )  # fmt: skip
-    if seed is None:
-        check_exact(what.mechanism, nodes=numbers.nodes, classes=numbers.classes, features=own.num_features)
     say(f"risk: {in_words(what.trade_off, about) if seed is None else cards.KNOWN_SEED}")
     others = cards.other_guarantees(own, what)
     for text in cards.assumptions(own, numbers, about, others if seed is None else ()):
@@ -242,6 +240,7 @@ def fit(
     # before training: a failure ends the release
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     if seed is None:
+        check_exact(what.mechanism, nodes=numbers.nodes, classes=numbers.classes, features=own.num_features)
         warnings = *risk_warnings(what.trade_off), *budget.delta_warnings(what.delta, numbers.nodes)
         for text in (*(f"warning: {one}" for one in warnings),
                      *(charged or charge(own, cost_of(what, others), scope, folder, releases))):  # fmt: skip
