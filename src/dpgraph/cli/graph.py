@@ -12,6 +12,7 @@ from dpgraph.cli.graph_options import DATA, GUARANTEE, PUBLIC, GraphOptions, Gua
 from dpgraph.cli.options import Whole
 from dpgraph.core.errors import Invalid, UserError, invalid
 
+SEED_KNOWN = "anyone who has the seed can take the noise off; not to be published"
 PublicColumns = Annotated[tuple[str, ...], Parameter(name="--public-column")]
 
 
@@ -120,7 +121,7 @@ def predict(
         target: Column of --edges: the second end.
         graph: In place of --nodes and --edges, for a model of --graph or --dataset: .npz file with x of the new nodes
             and edge_index, in which they follow the old ones.
-        out: CSV file.
+        out: CSV file to make.
     """
     import csv
 
@@ -147,6 +148,10 @@ def predict(
     with private_file(out) as file:
         csv.writer(file).writerows(predictions(new.ids, header.classes, rows))
     print(f"{out}: {len(rows)} rows, each for its own node", file=sys.stderr)
+    if new.lists is not None and header.kind == "own":
+        print("the lists of new nodes are not read: the model is of own records alone", file=sys.stderr)
+    if not header.secret:
+        print(f"{loaded.status}: {SEED_KNOWN}", file=sys.stderr)
 
 
 def compare(
@@ -267,4 +272,4 @@ def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> N
     for path in loaded.write_pyg(out) if to == "pyg" else loaded.write_csv(out):
         print(path)
     if not loaded.header.secret:
-        print(f"{loaded.status}: anyone who has the seed can take the noise off; not to be published")
+        print(f"{loaded.status}: {SEED_KNOWN}")

@@ -95,10 +95,10 @@ def check_out(path: Path, *, folder: bool = True) -> Path:
     expected = "a folder that can be made" if folder else "a file that can be written"
     try:
         there, above = os.path.lexists(path), next(one for one in path.absolute().parents if os.path.lexists(one))
-        if folder and there:
-            raise invalid("--out", path, "a folder that does not exist yet")
-        if path.is_dir():
+        if path.is_dir() and not folder:
             raise invalid("--out", path, f"{expected}: it is a folder")
+        if there and (folder or path.is_file()):  # and no terminal or pipe
+            raise invalid("--out", path, f"a {'folder' if folder else 'file'} that does not exist yet")
         if not above.is_dir():
             raise invalid("--out", path, f"{expected}: {above} is no folder")
         if not os.access(path if there else above, os.W_OK):
