@@ -400,7 +400,7 @@ def test_one_class_and_no_labels_are_refused():
     with pytest.raises(UserError, match="classes=0: expected at least 2"):
         from_arrays(np.zeros((2, 0), int), np.zeros(20, int))
     for classes in (None, ["0", "1"]):
-        with pytest.raises(UserError, match="no node has a label|labels -1 mean none"):
+        with pytest.raises(UserError, match=r"no node has a label|labels -1 mean none"):
             from_arrays(np.zeros((2, 0), int), np.full(20, -1), classes=classes)
 
 

@@ -203,7 +203,10 @@ def label_column(labels: Any, where: str) -> np.ndarray:
 
 
 def dense_rows(value: Any, size: int, what: str) -> np.ndarray:
-    """Return (N, F) float32 of an array, a tensor or a sparse matrix; its size is checked before it is made dense."""
+    """Return (N, F) floats of an array, a tensor or a sparse matrix; its size is checked before it is made dense.
+
+    Numbers that float32 may not have stay float64, for ranges.
+    """
     if not hasattr(value, "shape"):
         value = as_array(value, what)
     shape = tuple(map(int, value.shape))
@@ -213,15 +216,11 @@ def dense_rows(value: Any, size: int, what: str) -> np.ndarray:
         raise UserError(f"{what} of shape {shape}: {math.prod(shape)} numbers: expected at most {MOST_NUMBERS} in all: "
                         "leave columns out")  # fmt: skip
     try:
-        if hasattr(value, "toarray"):  # of SciPy
-            value = (value.astype(np.float32) if value.dtype.kind in "biuf" else value).toarray()
-        elif is_tensor(value) and not value.is_complex():
-            value = value.float()
-        rows = as_array(value, what)
+        rows = as_array(value.toarray() if hasattr(value, "toarray") else value, what)
         if rows.dtype.kind not in "biuf":
             raise UserError(f"{what} of type {rows.dtype}: expected numbers")
-        with np.errstate(over="ignore"):
-            return rows.astype(np.float32)
+        kind = np.result_type(rows.dtype, np.float32)
+        return rows.astype(kind if kind == np.float32 else np.float64)
     except MemoryError:
         raise UserError(f"{what} of shape {shape}: too little memory: leave columns out") from None
 
