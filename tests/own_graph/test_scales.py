@@ -112,10 +112,12 @@ def test_ranges_in_python_are_those_of_the_command_line():
     found = dpgraph.fit(by_hand, 4.0, seed=0).model.predict(by_hand.features)
     assert np.allclose(fitted.model.predict(own.features), found, atol=1e-4)  # new records are scaled as old ones
     dpgraph.compare(own, 4.0, seeds=1, methods=["own"], ranges={"feature 6": None})
-    for wrong in ({"feature 6": (1, 0)}, {"income": (0, 1)}, {"feature 6": (0, float("inf"))}):
+    for wrong in ({"feature 6": (1, 0)}, {"feature 6": (0, float("inf"))}):
         with pytest.raises(UserError, match="LOW < HIGH"):
             with_ranges(own, wrong)
-    with pytest.raises(UserError, match="LOW < HIGH"):
+    with pytest.raises(UserError, match="expected a column of feature 0, "):
+        with_ranges(own, {"income": (0, 1)})
+    with pytest.raises(UserError, match="expected a column of features, and there are none"):
         with_ranges(replace(own, features=None), {"feature 6": (0, 1)})
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpgraph.core.errors import UserError, invalid, meant
+from dpgraph.core.errors import UserError, invalid, meant, shown
 from dpgraph.engine.preparation.rows import unit_rows
 from dpgraph.own_graph.graph import OwnGraph, scaled_columns
 
@@ -47,11 +47,12 @@ def with_ranges(own: OwnGraph, given: RangesGiven) -> OwnGraph:
         return own
     names = own.names if own.features is not None else ()
     for name, ends in given.items():
-        right = ends is None or (len(ends) == 2 and bool(np.isfinite(ends).all()) and ends[0] < ends[1])
-        if name not in names or not right:
-            text = f"{name}={KEPT if ends is None else ':'.join(f'{end:g}' for end in ends)}"
-            expected = "COLUMN=LOW:HIGH with a column of features and LOW < HIGH"
-            raise invalid("--range", text, expected + meant(name, names))
+        text = f"{name}={KEPT if ends is None else ':'.join(f'{end:g}' for end in ends)}"
+        if name not in names:
+            there = f"of {', '.join(map(shown, names[:20]))}" if names else "of features, and there are none"
+            raise invalid("--range", text, f"a column {there}{meant(name, names)}")
+        if not (ends is None or (len(ends) == 2 and bool(np.isfinite(ends).all()) and ends[0] < ends[1])):
+            raise invalid("--range", text, "COLUMN=LOW:HIGH with two finite numbers, LOW < HIGH")
     ranges = tuple((name, float(ends[0]), float(ends[1])) for name, ends in given.items() if ends is not None)
     features = None if own.features is None else scaled_columns(own.features, names, ranges)
     kept = tuple(name for name, ends in given.items() if ends is None)
