@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import platform
-import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -117,10 +116,8 @@ def make_private(folder: Path) -> None:
 
 @contextmanager
 def private_file(path: Path) -> Iterator[IO[str]]:
-    """Open a text file to be written that only its owner can read, even where it is there already."""
+    """Open a text file to be made that only its owner can read (or a terminal or pipe)."""
     with open(path, "w", encoding="utf-8", newline="", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # and no terminal or pipe
-            os.fchmod(file.fileno(), 0o600)
         yield file
 
 

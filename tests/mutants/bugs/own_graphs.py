@@ -447,11 +447,11 @@ BUGS = (
         OF_READABLE + "test_what_is_not_for_everyone_is_for_its_owner_alone",
     ),
     edit(
-        "private files keep an older mode",
+        "private files are for everybody",
         "dpgraph.core.files:private_file",
-        "os.fchmod(file.fileno(), 384)",
-        "None",
-        OF_READABLE + "test_predictions_and_a_comparison_are_for_their_owner_alone[True]",
+        "os.open(name, flags, 384)",
+        "os.open(name, flags, 438)",
+        OF_READABLE + "test_predictions_and_a_comparison_are_for_their_owner_alone",
     ),
     edit(
         "an export of a known seed is called private",
