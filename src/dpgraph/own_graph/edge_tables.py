@@ -215,5 +215,5 @@ def _alike(text: str, ids: Sequence[str]) -> str:
         return series.str.casefold().str.strip("'\" ").str.replace(r"\.0+$", "", regex=True).str.lstrip("0")
 
     wanted = plain(pd.Series([text], dtype=str))[0]
-    same = np.flatnonzero(plain(pd.Series(ids, dtype=str)) == wanted) if text.strip() else ()
+    same = np.flatnonzero((plain(pd.Series(ids, dtype=str)) == wanted) & bool(text.strip()))
     return f", which has {shown(ids[int(same[0])])}: expected the same form in both files" if len(same) else ""
