@@ -35,8 +35,6 @@ RELATIONS = (Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE)
 MEAN_DEGREE = 10.0  # assumed by settings where no mean degree is stated
 LARGE_DELTA = 1e-3  # above it a promise that may fail is weak for a single node, too, however few there are
 MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
-
-
 LabelsBy = Literal["stated", "noisy counts", "nodes that train"]
 
 
@@ -87,10 +85,9 @@ class PublicNumbers:
     def size(self) -> Size:
         """As public rules read it."""
         entries = max(1, round(self.mean_degree * self.nodes))
-        words = self.features if self.words is None else self.words
         train = self.labelled if self.voters is None else self.voters
-        signed = self.may_be_negative
-        return Size(self.nodes, entries, self.features or 1, self.classes, train, words, self.degree_bound, signed)
+        sizes = self.nodes, entries, self.features or 1, self.classes, train
+        return Size(*sizes, self.words or self.features, self.degree_bound, self.may_be_negative)
 
 
 def feature_cases(features: int | None, *, words: float | None, nodes: int, **public: Any) -> list[PublicNumbers]:
