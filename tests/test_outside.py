@@ -194,6 +194,7 @@ WORKFLOW = Path(__file__).resolve().parents[1] / "workflow"
 def test_names_that_are_taken_are_refused(own, tmp_path, monkeypatch, capsys):
     for arguments, message in (
         (["new", "method", "json"], "one that no Python package has"),
+        (["new", "method", "class"], "no keyword of Python"),
         (["new", "method", "Mine"], "name=Mine: expected small letters"),
         (["new", "dataset", "mine"], "one that no data set has"),
         (["new", "dataset", "a_b"], "name=a_b: expected small letters"),

@@ -235,7 +235,7 @@ def difference(own: OwnGraph, made: Made, classes: Sequence[str] | None = None) 
         if own.columns and sorted(own.columns) != sorted(made.columns):
             return f"columns: {own.columns}, not {made.columns}"
         taken = [made.columns.index(name) for name in own.columns] if own.columns else slice(None)
-        if not np.array_equal(own.features, made.features[order][:, taken].astype(np.float32)):
+        if not np.array_equal(own.features.astype(np.float32), made.features[order][:, taken].astype(np.float32)):
             return f"features: {own.features[:2].tolist()}, not {made.features[order][:2, taken].tolist()}"
     roles = None if own.split is None else [ROLES[one] for one in own.split.tolist()]
     given = None if made.split is None else [made.split[place] for place in order]

@@ -204,7 +204,7 @@ def of_new_nodes(name: str, random: Random, folder: Path) -> str:
         lists = [{made.ids[u + v - here] for u, v in made.edges if here in (u, v)} for here in there]
         if [set(one) for one in found.lists or []] != lists:
             return f"lists: {found.lists}, not {lists}"
-        rows = made.features[there].astype(np.float32)
+        rows = made.features[there]
         same = np.array_equal(found.features, rows) if made.columns else found.features is None
         return "" if same else f"features: {found.features}"
 

@@ -75,14 +75,21 @@ def test_a_label_of_a_class_that_is_not_kept_is_none():
 
 def test_a_choice_that_fails_is_charged(tmp_path):
     """Tries until one succeeds would have no delta; where a try cannot be recorded, no noise is drawn."""
-    labels = np.arange(60) % 20
-    own = from_arrays(np.zeros((2, 0), int), labels, np.ones((60, 1)), ["train"] * 60)
+    labels = np.arange(400) % 20
+    own = from_arrays(np.zeros((2, 0), int), labels, np.ones((400, 1)), ["train"] * 400)
     for tries in (1, 2):
         with pytest.raises(UserError, match="this try is charged"):
             fit(own, 1.0, out=tmp_path / "out", releases=tmp_path / "mine")
         assert len((tmp_path / "mine").read_text().splitlines()) == tries
     with pytest.raises(UserError, match="expected a file that can be written"):
         fit(own, 1.0, releases=tmp_path)
+
+
+def test_classes_that_public_numbers_put_out_of_reach_cost_nothing(tmp_path):
+    own = from_arrays(np.zeros((2, 0), int), np.arange(60) % 2, np.ones((60, 1)), ["train"] * 60)
+    with pytest.raises(UserError, match=r"nodes that train=60: expected at least \d+, .*--classes"):
+        fit(own, 1.0, releases=tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
 
 
 def test_a_folder_that_cannot_be_made_costs_nothing(tmp_path):

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from dpgraph.cli import main
 from dpgraph.cli.graph import PublicOptions
+from dpgraph.cli.graph_options import listed
 from dpgraph.core.errors import UserError
 from dpgraph.core.progress import progress
 from dpgraph.engine.training import loop
@@ -399,7 +400,7 @@ def test_one_class_and_no_labels_are_refused():
     with pytest.raises(UserError, match="classes=0: expected at least 2"):
         from_arrays(np.zeros((2, 0), int), np.zeros(20, int))
     for classes in (None, ["0", "1"]):
-        with pytest.raises(UserError, match="no node has a label"):
+        with pytest.raises(UserError, match=r"no node has a label|labels -1 mean none"):
             from_arrays(np.zeros((2, 0), int), np.full(20, -1), classes=classes)
 
 
@@ -476,3 +477,13 @@ def test_the_documented_commands_work(tmp_path, monkeypatch, capsys):
             continue
         assert main(words) == 0, command
     assert len((tmp_path / "new-predictions.csv").read_text().splitlines()) == 3
+
+
+def test_class_list_is_read_as_a_csv_row(tmp_path, capsys):
+    assert listed('"rot, hell",blau') == listed(' "rot, hell" , blau ') == ["rot, hell", "blau"]
+    data = write_csv(tmp_path)
+    for wrong, said in (("chess,hiking,", "['chess', 'hiking', '']"), ("", "''"), ("chess,,music", "'', 'music'")):
+        data[-1] = wrong
+        assert main(["fit", *data, "--epsilon", "4", "--out", str(tmp_path / "out")]) == 2
+        assert said in (found := capsys.readouterr().err)
+        assert "none that is empty" in found

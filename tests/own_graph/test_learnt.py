@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -192,3 +194,44 @@ def test_its_audit_is_run(monkeypatch):
     assert names[4:-2] == ["votes-mean", "votes", "votes-learnt"]
     assert "votes-learnt" in AUDITS
     assert "votes-learnt" not in [name for name, _ in audited.audits_of(budgeted("votes", NUMBERS, epsilon=4.0))]
+
+
+@pytest.mark.parametrize(
+    ("method", "relation"),
+    [(method, relation) for method in ("auto", "votes")
+     for relation in ([], ["--relation", "node-remove"], ["--scope", "all-outputs"])] + [("votes-learnt", [])],
+)  # fmt: skip
+def test_without_features_afford_is_no_better_than_for_any_number_of_them(method, relation, capsys):
+    for nodes, labelled, epsilon in ((300, 250, "8"), (1500, 900, "4"), (20000, 4000, ".5")):
+        asked = ["afford", "--nodes", str(nodes), "--classes", "3", "--labelled", str(labelled), "--epsilon", epsilon]
+        asked += ["--method", method, "--mean-degree", "60", *relation]
+        if main(asked):
+            assert "would drown in noise" in capsys.readouterr().err
+            continue
+        worst = stated(capsys.readouterr().out)
+        for features in (0, 1, 19, 20, 224, 225, 1125, 14999, 15000, 30000):
+            assert main([*asked, "--features", str(features)]) == 0
+            times, neighbours, edge = stated(capsys.readouterr().out)
+            assert times >= worst[0]
+            assert neighbours <= worst[1]
+            assert edge <= worst[2]
+
+
+def stated(said):
+    """Return times the noise, neighbours that are needed (without votes endless), and the epsilon of an edge, or 0."""
+    texts = (("add up to", 0.0), ("where it has about", math.inf), ("edge has epsilon =", 0.0))
+    found = [(re.search(rf"{text} ([\d.e+-]*\d)", said), none) for text, none in texts]
+    return [none if one is None else float(one[1]) for one, none in found]
+
+
+def test_afford_states_what_the_card_of_the_same_public_numbers_has(tmp_path, capsys):
+    data = write_csv(tmp_path, size=120)
+    out = tmp_path / "out"
+    public = ["--epsilon", "8", "--labelled", "100", "--method", "votes-learnt"]
+    assert main(["fit", *data, *public, "--out", str(out)]) == 0
+    fitted = capsys.readouterr().out
+    columns = load(out).header.num_features
+    plan = next(line for line in fitted.splitlines() if line.startswith("Can this graph"))
+    for features in ([], ["--features", str(columns)]):
+        assert main(["afford", "--nodes", "120", "--classes", "3", *public, *features]) == 0
+        assert capsys.readouterr().out.splitlines()[0] == plan

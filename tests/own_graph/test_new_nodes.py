@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -34,7 +35,8 @@ def new(text, edges=None):
 
 
 def found():
-    with open("found.csv", newline="") as file:
+    """Return the rows, and move the file away: none is written over."""
+    with Path("found.csv").rename("read.csv").open(newline="") as file:
         return np.array([row[2:] for row in list(csv.reader(file))[1:]], dtype=float)
 
 
@@ -163,7 +165,7 @@ def test_new_nodes_of_arrays_follow_the_old_ones(of_arrays):
     np.savez("new.npz", x=X, edge_index=np.array([[60, 7, 60, 60], [3, 60, 59, 3]], dtype=np.uint64))
     assert main(of_arrays) == 0
     assert np.allclose(found(), model.predict(X, [["3", "59", "7"], []]), atol=1e-6)
-    with open("found.csv", newline="") as file:
+    with open("read.csv", newline="") as file:
         assert [row[0] for row in csv.reader(file)] == ["id", "60", "61"]
     np.savez("new.npz", x=X, edge_index=np.zeros((2, 0)))  # nobody in the lists, which are read
     assert main(of_arrays) == 0
@@ -190,7 +192,7 @@ def test_both_forms_of_new_nodes_give_the_same(of_arrays):
         ({"x": X[:0]}, "x of shape (0, 3)"),
         ({"x": X.astype(str)}, "x of shape (2, 3), type <U"),
         ({"x": X * np.nan}, "x, row 0: expected finite numbers"),
-        ({"x": X * 1e300}, "x, row 0: expected finite numbers"),
+        ({"x": X * 1e300}, "features, row 0: expected finite numbers"),
         ({"edge_index": [[60], [0]]}, "no array x: expected rows of 3 numbers"),
         ({"x": X, "num_nodes": 2}, "num_nodes: expected none"),
         ({"x": X, "edge_indx": [[60], [0]]}, "array=edge_indx: expected one of x, edge_index, num_nodes"),
@@ -256,3 +258,53 @@ def test_names_of_old_nodes_are_no_numbers(old):
     np.savez("new.npz", x=X)
     with pytest.raises(UserError, match=r"--graph new.npz: nodes of this model have names, such as n0.* --nodes"):
         read_new_npz(fit(old, 4.0, seed=0).model.header, "new.npz")
+
+
+@pytest.mark.parametrize("lists", ["12", ["12"], [12], [["1"], "12"]])
+def test_lists_of_ids_are_no_texts(lists):
+    model = fit(small(size=60), 4.0, seed=0).model
+    with pytest.raises(UserError, match=r"^lists=.*: expected a list of ids for each node"):
+        model.predict(np.ones((len(lists), 3)), lists)
+
+
+@pytest.mark.parametrize("features", [[["a", 1, 2]], [[1, 2, float("nan")]], [[1, 2, float("inf")]], [[1, 2, 1e300]]])
+def test_features_that_are_no_numbers_are_refused(features):
+    model = fit(small(size=60), 4.0, seed=0).model
+    with pytest.raises(UserError, match=r"^features(=|, row 0: expected finite numbers)"):
+        model.predict(features)
+
+
+def test_a_file_is_not_written_over(old, capsys):
+    fit(old, 4.0, seed=0, out="mine")
+    asked = new("id,a,b,c\nx,1,0,0\n")
+    for out in ("new.csv", "mine/curator/checks.json"):
+        before = Path(out).read_bytes()
+        assert main(["predict", "mine", *asked[:-1], out]) == 2
+        assert f"--out={out}: expected a file that does not exist yet" in capsys.readouterr().err
+        assert Path(out).read_bytes() == before
+
+
+def test_a_model_of_a_known_seed_says_what_it_is(old, capsys):
+    fit(old, 4.0, seed=0, out="mine")
+    fit(old, 4.0, out="private", audit=False)
+    asked = new("id,a,b,c\nx,1,0,0\n")
+    assert main(["predict", "mine", *asked]) == 0
+    assert "not private: seed known: anyone who has the seed can take the noise off" in capsys.readouterr().err
+    assert main(["predict", "private", *asked[:-1], "other.csv"]) == 0
+    assert "seed" not in capsys.readouterr().err
+
+
+def test_edges_that_are_not_read_are_named(old, capsys):
+    fit(old, 4.0, seed=0, method="own", out="mine")
+    fit(old, 4.0, seed=0, method="votes", out="votes")
+    for model, said in (("mine", True), ("votes", False)):
+        assert main(["predict", model, *new("id,a,b,c\nx,1,0,0\n", "new,old\nx,n1\n")[:-1], f"{model}.csv"]) == 0
+        assert ("the lists of new nodes are not read" in capsys.readouterr().err) == said
+
+
+def test_what_a_new_node_lacks_names_no_option_of_fit(old, capsys):
+    fit(old, 4.0, seed=0, out="mine")
+    assert main(["predict", "mine", *new("id,a,b,c\nx,1,,0\n")]) == 2
+    said = capsys.readouterr().err
+    assert "row 2, column b: : expected a finite number (fill it in by a public number)" in said
+    assert "--ignore" not in said

@@ -19,6 +19,7 @@ from dpgraph.core.errors import UserError
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
 from dpgraph.own_graph import arrays
 from dpgraph.own_graph.objects import own_graph
+from dpgraph.own_graph.scales import with_ranges
 
 SIZE = 6
 ENDS = np.array([[0, 1, 2, 4], [1, 2, 0, 2]])  # node 3 has no edge, node 5 neither
@@ -142,7 +143,7 @@ def test_a_shape_is_read_as_the_reference_graph(name, directed):
     assert own.labels.tolist() == LABELS.tolist()
     assert own.classes == ("0", "1")
     assert np.array_equal(own.features, FEATURES)
-    assert own.features.dtype == np.float32
+    assert with_ranges(own, {}).features.dtype == np.float32
     assert own.split is None
     assert "not read" not in " ".join(own.read)
 

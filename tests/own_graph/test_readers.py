@@ -62,9 +62,11 @@ def test_a_defect_is_named_with_its_place(nodes, edges, named):
 def test_public_ranges_become_one_scale():
     own = with_ranges(read(NODES, EDGES), ranges_of(["x=0.5:4.5"]))
     assert np.allclose(own.features[:, 0], [-1, -0.5, 0, 0.5, 1, 1, 1, 1])
-    for text in ("x=3:3", "z=0:1", "x=a:b", "x"):
-        with pytest.raises(UserError, match="COLUMN=LOW:HIGH"):
+    for text in ("x=3:3", "x=1:0", "x=0:inf", "x=a:b", "x"):
+        with pytest.raises(UserError, match=r"COLUMN=LOW:HIGH[^;]*$"):
             with_ranges(own, ranges_of([text]))
+    with pytest.raises(UserError, match=r"--range=z=0:1: expected a column of .*\bx\b"):
+        with_ranges(own, ranges_of(["z=0:1"]))
 
 
 def test_classes_that_are_not_listed_are_refused():

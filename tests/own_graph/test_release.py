@@ -17,7 +17,9 @@ from safetensors.numpy import load_file
 from dpgraph.cli import main
 from dpgraph.own_graph import classes
 from dpgraph.own_graph.card import PREDICTIONS, markdown
+from dpgraph.own_graph.fit import fit
 from dpgraph.own_graph.model import HEADER, PARAMETERS
+from tests.own_graph.test_fit import small
 
 SIZE, ONE = 200, 7  # nodes, and whose record changes
 # What may differ between neighbours by the noise of training, by file: numbers in arrays, not their names, shapes and
@@ -255,3 +257,22 @@ def test_other_noise_is_another_release(tmp_path):
     assert released(tmp_path / "one/release") == released(tmp_path / "two/release")
     for name in ("weight", "row_sum", "buckets"):  # after one step the bias is 0
         assert (arrays[0][name] != arrays[1][name]).all()
+
+
+def test_a_card_assumes_nothing_that_the_run_has_not():
+    own = small()
+    cards = {name: fit(own, 4.0, audit=False, **asked).card for name, asked in (
+        ("own", {"method": "own"}), ("votes", {"method": "votes"}), ("all", {"scope": "all-outputs"}),
+        ("edge", {"relation": "edge"}),
+    )}  # fmt: skip
+    texts = {name: " ".join([*card["assumptions"], *card["not_covered"]]) for name, card in cards.items()}
+    for name, text in texts.items():
+        assert "nothing is said of publishing" not in text
+        assert ("a node's own prediction, once it is published" in text) == (name != "all")
+        assert "below" not in text
+        assert "in the view of all but" not in " ".join(cards[name]["assumptions"])
+        assert ("all votes of a record move the buckets" in text) == (name != "own")
+        assert "a gradient and a row of the mean read one record each" in text
+    assert "bucket" not in texts["own"]
+    assert "in its neighbours' lists" not in texts["own"]
+    assert "in its neighbours' lists" in texts["votes"]

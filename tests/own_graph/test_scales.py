@@ -5,14 +5,18 @@ import os
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpgraph
 from dpgraph.cli import main
 from dpgraph.cli.graph_options import GraphOptions
 from dpgraph.core.errors import DataUnavailable, UserError
+from dpgraph.own_graph.arrays import from_arrays
 from dpgraph.own_graph.model import load
+from dpgraph.own_graph.new_nodes import read_new_npz
 from dpgraph.own_graph.scales import check_scales, norm_shares, with_ranges
+from dpgraph.own_graph.tables import read_csv_graph
 from tests.own_graph.test_fit import CLASSES, small
 
 RNG = np.random.default_rng(0)
@@ -108,8 +112,47 @@ def test_ranges_in_python_are_those_of_the_command_line():
     found = dpgraph.fit(by_hand, 4.0, seed=0).model.predict(by_hand.features)
     assert np.allclose(fitted.model.predict(own.features), found, atol=1e-4)  # new records are scaled as old ones
     dpgraph.compare(own, 4.0, seeds=1, methods=["own"], ranges={"feature 6": None})
-    for wrong in ({"feature 6": (1, 0)}, {"income": (0, 1)}, {"feature 6": (0, float("inf"))}):
+    for wrong in ({"feature 6": (1, 0)}, {"feature 6": (0, float("inf"))}):
         with pytest.raises(UserError, match="LOW < HIGH"):
             with_ranges(own, wrong)
-    with pytest.raises(UserError, match="LOW < HIGH"):
+    with pytest.raises(UserError, match="expected a column of feature 0, "):
+        with_ranges(own, {"income": (0, 1)})
+    with pytest.raises(UserError, match="expected a column of features, and there are none"):
         with_ranges(replace(own, features=None), {"feature 6": (0, 1)})
+
+
+TIMES = 1_700_000_000 + np.arange(60) * 18.0
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int64])
+def test_a_range_is_applied_before_numbers_are_rounded(kind, tmp_path):
+    """Unix times of an hour: float32 has 29 of 200 of them, and none of 1e300, which a range clips."""
+    features = np.stack([TIMES.astype(kind), (np.arange(60) % 7).astype(kind)], axis=1)
+    ends, labels = np.zeros((2, 0), int), np.arange(60) % 2
+    ranges = {"feature 0": (1_700_000_000, 1_700_003_600)}
+    own = with_ranges(from_arrays(ends, labels, features), ranges)
+    assert own.features.dtype == np.float32
+    expected = np.arange(60) * 18 / 1800 - 1
+    assert np.allclose(own.features[:, 0], expected, atol=1e-6)
+    frame = pd.DataFrame(features.astype(float), columns=["joined", "b"]).assign(id=np.arange(100, 160), label=labels)
+    frame.loc[3, "joined"] = 1e300
+    frame.to_csv(tmp_path / "nodes.csv", index=False)
+    (tmp_path / "edges.csv").write_text("source,target\n100,101\n")
+    of_files = read_csv_graph(tmp_path / "edges.csv", tmp_path / "nodes.csv", kept=["joined"])
+    own = with_ranges(of_files, {"joined": ranges["feature 0"]})
+    assert np.allclose(own.features[:, 0], [*expected[:3], 1, *expected[4:]], atol=1e-6)
+    with pytest.raises(UserError, match="node 103: features: expected finite numbers, below 3e38: joined"):
+        with_ranges(of_files, {})
+
+
+def test_new_nodes_are_scaled_before_they_are_rounded(tmp_path):
+    features = np.column_stack([TIMES, RNG.normal(size=(60, 3))])
+    options = {"labels": np.arange(60) % 2, "features": features, "classes": ["0", "1"], "seed": 0}
+    ranges = {"feature 0": (1_700_000_000, 1_700_003_600)}
+    model = dpgraph.fit(np.zeros((2, 0), int), 50.0, ranges=ranges, **options).model
+    new = np.array([[1_700_000_010.0, 0.5, 1, 1], [1_700_000_070.0, 0.5, 1, 1]])
+    np.savez(tmp_path / "new.npz", x=new)
+    rows = model.predict(read_new_npz(model.header, tmp_path / "new.npz").features)
+    assert np.array_equal(rows, model.predict(new))
+    assert not np.array_equal(rows[0], rows[1])
+    assert np.isfinite(model.predict([[1e300, 0.5, 1, 1]])).all()

@@ -1,11 +1,15 @@
 """Noise for a release: the distribution, the grid, and that nothing of it comes from a seed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest, norm
 
+from dpgraph.cli import main
 from dpgraph.core.errors import UserError
 from dpgraph.own_graph import secret
+from dpgraph.own_graph.fit import fit
 from dpgraph.own_graph.secret import (
     SecretGenerator,
     SecretOrder,
@@ -17,6 +21,7 @@ from dpgraph.own_graph.secret import (
     rounded_gaussian,
 )
 from dpgraph.privacy.choice import bounded_choice
+from tests.own_graph.test_fit import small
 
 
 def test_large_scales_are_normal():
@@ -64,8 +69,27 @@ def test_sums_beyond_the_exact_range_are_refused():
     with pytest.raises(UserError, match="exact"):
         noised(np.array([2.0**60]), 1.0, grid_of(1.0))
     check_slack(roots=100_000, parameters=10_000, noise_over_clip=20.0)
-    with pytest.raises(UserError, match="a million"):
-        check_slack(roots=10_000_000, parameters=10, noise_over_clip=20.0)
+    with pytest.raises(UserError, match=r"nodes=10000000: expected at most 1482910, .*: give a part of the graph"):
+        check_slack(roots=10_000_000, parameters=0, noise_over_clip=20.0)
+    check_slack(roots=1_482_910, parameters=0, noise_over_clip=20.0)
+    with pytest.raises(UserError, match="fewer features"):
+        check_slack(roots=2, parameters=10**10, noise_over_clip=20.0)
+
+
+@pytest.mark.parametrize("classes", [["0", "1"], None])
+def test_what_public_numbers_refuse_is_not_charged(classes, tmp_path, monkeypatch):
+    monkeypatch.setattr("dpgraph.own_graph.secret.RAISED", 2.0**-38)  # as if 200 nodes were two million
+    own = replace(small(), classes_given=classes is not None)
+    with pytest.raises(UserError, match=r"nodes=200: expected at most \d+"):
+        fit(own, 8.0, releases=tmp_path / "mine")
+    assert not (tmp_path / "mine").exists()
+
+
+def test_afford_refuses_what_fit_refuses(capsys):
+    asked = ["afford", "--classes", "2", "--labelled", "1000", "--epsilon", "1", "--nodes"]
+    assert main([*asked, "2000000"]) == 2
+    assert "--nodes=2000000: expected at most 14" in capsys.readouterr().err
+    assert main([*asked, "1400000"]) == 0
 
 
 def test_a_choice_has_the_probabilities_of_the_exponential_mechanism():

@@ -13,7 +13,7 @@ import pytest
 
 from dpgraph.cli import main
 from dpgraph.core.errors import UserError
-from dpgraph.own_graph.edge_tables import without_decimals
+from dpgraph.own_graph.edge_tables import find_ids, without_decimals
 from dpgraph.own_graph.graph import what_was_read
 from dpgraph.own_graph.tables import read_csv_graph
 
@@ -251,7 +251,7 @@ def test_classes_that_are_stated_are_classes(tmp_path):
     assert own.labels.tolist()[:5] == [0, 3, -1, 2, 1]
     own = read(tmp_path, nodes(label=["1.0", "0", "1", "", "0.0"] * 4), EDGES, classes=["0.0", "1.0"])
     assert own.labels.tolist()[:5] == [1, 0, 1, -1, 0]
-    with pytest.raises(UserError, match=r"row 2: label=Red: expected one of --classes; did you mean red"):
+    with pytest.raises(UserError, match=r"row 2: label=Red: expected one of --classes, \['RED', .*; did you mean red"):
         read(tmp_path, nodes(label=["Red", *LABELS[1:]]), EDGES, classes=stated)
 
 
@@ -270,6 +270,26 @@ def test_ids_are_texts(tmp_path):
     own = read(tmp_path, csv(table), "source,target\n10000000000000002,007\n7,10000000000000001\n")
     found = {(own.ids[u], own.ids[v]) for u, v in zip(own.source.tolist(), own.target.tolist())}
     assert found == {("10000000000000002", "007"), ("7", "10000000000000001")}
+
+
+def test_an_edge_says_nothing_of_the_nodes_of_another(tmp_path):
+    """A node 1, a node 1.0 and one whose id is no number: with 7.0 among the ends, 1.0 stays 1.0."""
+    ids = ["1", "1.0", "x", "7"]
+    assert find_ids(["1.0", "1", "x"], ids).tolist() == [1, 0, 2]
+    assert find_ids(["1.0", "1", "7.0"], ids).tolist() == [1, 0, -1]
+    whole = [str(one) for one in range(10)]
+    for more in ([], ["3.0"], ["a"], ["1.5"]):
+        assert find_ids(["1.0", "1", *more], whole).tolist()[:2] == [1, 1]
+    table = pd.DataFrame({"id": ids, "label": list("abab"), "x": [0.5, 1.5, 3.0, 7.0]})
+    with pytest.raises(UserError, match=r"row 3, column target: 7\.0: expected an id of .*, which has 7: expected the"):
+        read(tmp_path, csv(table), "source,target\n1,1.0\n7,7.0\n")
+
+
+def test_an_end_that_is_missing_is_like_no_id(tmp_path):
+    table = pd.DataFrame({"id": ["0", "1", "2", "3"], "label": list("abab"), "x": [0.5, 1.5, 3.0, 7.0]})
+    with pytest.raises(UserError) as caught:
+        read(tmp_path, csv(table), "source,target\n1,2\n3,\n")
+    assert str(caught.value).endswith("expected an id of " + str(tmp_path / "nodes.csv"))
 
 
 def test_floats_that_are_not_exact_stay_texts():

@@ -10,8 +10,9 @@ from cyclopts import Parameter
 
 from dpgraph.cli.graph_options import DATA, GUARANTEE, PUBLIC, GraphOptions, GuaranteeOptions, Method, PublicOptions
 from dpgraph.cli.options import Whole
-from dpgraph.core.errors import UserError, invalid
+from dpgraph.core.errors import Invalid, UserError, invalid
 
+SEED_KNOWN = "anyone who has the seed can take the noise off; not to be published"
 PublicColumns = Annotated[tuple[str, ...], Parameter(name="--public-column")]
 
 
@@ -120,7 +121,7 @@ def predict(
         target: Column of --edges: the second end.
         graph: In place of --nodes and --edges, for a model of --graph or --dataset: .npz file with x of the new nodes
             and edge_index, in which they follow the old ones.
-        out: CSV file.
+        out: CSV file to make.
     """
     import csv
 
@@ -147,6 +148,10 @@ def predict(
     with private_file(out) as file:
         csv.writer(file).writerows(predictions(new.ids, header.classes, rows))
     print(f"{out}: {len(rows)} rows, each for its own node", file=sys.stderr)
+    if new.lists is not None and header.kind == "own":
+        print("the lists of new nodes are not read: the model is of own records alone", file=sys.stderr)
+    if not header.secret:
+        print(f"{loaded.status}: {SEED_KNOWN}", file=sys.stderr)
 
 
 def compare(
@@ -194,6 +199,7 @@ def afford(
     nodes: Whole,
     classes: Whole,
     labelled: Whole,
+    features: Whole | None = None,
     method: Method = "auto",
     guarantee: GuaranteeOptions = GUARANTEE,
     public: PublicOptions = PUBLIC,
@@ -206,31 +212,44 @@ def afford(
         nodes: Number of nodes, N: public.
         classes: Number of classes: public.
         labelled: Number of labels to train on: public.
+        features: Number of columns of features, 0 for none (default: the worst case of all numbers).
     """
-    from dpgraph.own_graph.budget import PublicNumbers, planned
+    from dpgraph.own_graph.budget import feature_cases, planned
     from dpgraph.own_graph.fit import afford as in_words
     from dpgraph.own_graph.risk import in_words as risk
+    from dpgraph.own_graph.training import check_exact
     from dpgraph.privacy.relation import Relation
 
-    for name, value, least in (("--nodes", nodes, 2), ("--classes", classes, 2), ("--labelled", labelled, 1)):
+    for name, value, least in (("--nodes", nodes, 2), ("--classes", classes, 2), ("--labelled", labelled, 1),
+                               ("--features", features or 0, 0)):  # fmt: skip
         if not least <= value <= 10**9:
             raise invalid(name, value, f"an integer in {least}..10^9")
     if labelled > nodes:
         raise invalid("--labelled", labelled, f"at most --nodes {nodes}")
     guarantee.check(method)
     relation = Relation(guarantee.relation)
-    numbers = PublicNumbers(
-        nodes, labelled, classes,
+    cases = feature_cases(
+        features, nodes=nodes, labelled=labelled, classes=classes,
         voters=labelled if relation is Relation.NODE_REMOVE else None,
         degree_bound=guarantee.degree_bound, **public.stated(),
     )  # fmt: skip
     every = guarantee.scope == "all-outputs"
-    what = planned(
-        method, numbers, epsilon=guarantee.epsilon, advantage=guarantee.advantage, delta=guarantee.delta,
-        relation=relation, all_outputs=every,
-    )  # fmt: skip
-    print(in_words(what, labelled=labelled, classes=classes, all_outputs=every))
-    print(f"Risk: {risk(what.trade_off, relation)}.")
+    runs = [
+        planned(
+            method, numbers, epsilon=guarantee.epsilon, advantage=guarantee.advantage, delta=guarantee.delta,
+            relation=relation, all_outputs=every,
+        )
+        for numbers in cases
+    ]  # fmt: skip
+    try:
+        for run in runs:
+            check_exact(run.mechanism, nodes=nodes, classes=classes, features=features or 0)
+    except Invalid as error:
+        raise error.called(f"--{error.name}") from None
+    print(in_words(*runs, labelled=labelled, classes=classes, all_outputs=every))
+    if features is None:
+        print("The worst case of all numbers of features: --features states yours.")
+    print(f"Risk: {risk(max((one.trade_off for one in runs), key=lambda one: one.advantage), relation)}.")
 
 
 def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> None:
@@ -253,4 +272,4 @@ def export(model: Path, /, *, to: Literal["csv", "pyg"] = "csv", out: Path) -> N
     for path in loaded.write_pyg(out) if to == "pyg" else loaded.write_csv(out):
         print(path)
     if not loaded.header.secret:
-        print(f"{loaded.status}: anyone who has the seed can take the noise off; not to be published")
+        print(f"{loaded.status}: {SEED_KNOWN}")

@@ -1,5 +1,6 @@
 """Options that the commands on a user's own graph share."""
 
+import csv
 import os
 import tempfile
 from dataclasses import dataclass, replace
@@ -33,8 +34,8 @@ class GraphOptions:
         ranges: COLUMN=LOW:HIGH: public range of a column of features, which becomes -1..1; COLUMN=as-is: it has
             nearly all of the norm, and may; may be repeated.
         directed: An edge is in the list of its first end alone.
-        classes: The public class list, separated by commas (default: with --dataset the registry's, else chosen by
-            noisy counts, which a tenth of epsilon pays for).
+        classes: The public class list, separated by commas; one with a comma in double quotes (default: with --dataset
+            the registry's, else chosen by noisy counts, which a tenth of epsilon pays for).
     """
 
     edges: Path | None = None
@@ -68,7 +69,7 @@ class GraphOptions:
         from dpgraph.own_graph.networkx_graphs import GRAPHML, read_graphml
         from dpgraph.own_graph.tables import read_csv_graph
 
-        classes = None if self.classes is None else [name.strip() for name in self.classes.split(",")]
+        classes = None if self.classes is None else listed(self.classes)
         if self.edges is not None:
             if self.nodes is None:
                 raise UserError("--edges: expected --nodes with it: a CSV file with an id and a label for each node")
@@ -172,6 +173,11 @@ METHOD = """auto, votes (the default by rule), own (own records alone) or votes-
 from labels: for graphs of many edges; single edges are protected less)."""
 Method = Annotated[str, Parameter(help=" ".join(METHOD.split()))]
 DATA, PUBLIC, GUARANTEE = GraphOptions(), PublicOptions(), GuaranteeOptions()
+
+
+def listed(text: str) -> list[str]:
+    """Return names separated by commas; one with a comma is in quotes, as in a CSV file."""
+    return [name.strip() for row in csv.reader([text], skipinitialspace=True) for name in row or [""]]
 
 
 def _dataset(name: str) -> tuple[Any, Any, Any, list[str] | None]:

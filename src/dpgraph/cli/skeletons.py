@@ -1,6 +1,7 @@
 """Commands that write a project, a data set or a method of one's own, which runs as it is."""
 
 import importlib.util
+import keyword
 import re
 import shutil
 from importlib.resources import files
@@ -47,8 +48,8 @@ def new(what: Literal["method", "dataset"], name: str, /, *, out: Path = Path("o
 
 def write_method(name: str, out: Path) -> None:
     """Write a package of a private method that runs as it is: DP-SGD of an MLP with smoothed labels."""
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise invalid("name", name, "small letters, digits and _, a letter first")
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", name) or keyword.iskeyword(name):
+        raise invalid("name", name, "small letters, digits and _, a letter first, and no keyword of Python")
     folder = out / name
     if importlib.util.find_spec(name) is not None:
         raise invalid("name", name, "one that no Python package has")

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import platform
-import stat
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -95,10 +94,10 @@ def check_out(path: Path, *, folder: bool = True) -> Path:
     expected = "a folder that can be made" if folder else "a file that can be written"
     try:
         there, above = os.path.lexists(path), next(one for one in path.absolute().parents if os.path.lexists(one))
-        if folder and there:
-            raise invalid("--out", path, "a folder that does not exist yet")
-        if path.is_dir():
+        if path.is_dir() and not folder:
             raise invalid("--out", path, f"{expected}: it is a folder")
+        if there and (folder or path.is_file()):  # and no terminal or pipe
+            raise invalid("--out", path, f"a {'folder' if folder else 'file'} that does not exist yet")
         if not above.is_dir():
             raise invalid("--out", path, f"{expected}: {above} is no folder")
         if not os.access(path if there else above, os.W_OK):
@@ -117,10 +116,8 @@ def make_private(folder: Path) -> None:
 
 @contextmanager
 def private_file(path: Path) -> Iterator[IO[str]]:
-    """Open a text file to be written that only its owner can read, even where it is there already."""
+    """Open a text file to be made that only its owner can read (or a terminal or pipe)."""
     with open(path, "w", encoding="utf-8", newline="", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
-        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # and no terminal or pipe
-            os.fchmod(file.fileno(), 0o600)
         yield file
 
 

@@ -182,7 +182,7 @@ def from_arrays(
     if features is not None:
         columns = columns or _names_of(features)
         features = dense_rows(features, len(y), f"{where}: x")
-    found = read_labels(label_texts(y, where), classes, where)
+    found = read_labels(label_texts(y, where), classes, where, first=0)
     roles = None if split is None else roles_of(split, len(y), where)
     return OwnGraph(
         tuple(map(str, ids)) if ids is not None else tuple(map(str, range(len(y)))),
@@ -203,7 +203,10 @@ def label_column(labels: Any, where: str) -> np.ndarray:
 
 
 def dense_rows(value: Any, size: int, what: str) -> np.ndarray:
-    """Return (N, F) float32 of an array, a tensor or a sparse matrix; its size is checked before it is made dense."""
+    """Return (N, F) floats of an array, a tensor or a sparse matrix; its size is checked before it is made dense.
+
+    Numbers that float32 may not have stay float64, for ranges.
+    """
     if not hasattr(value, "shape"):
         value = as_array(value, what)
     shape = tuple(map(int, value.shape))
@@ -213,15 +216,11 @@ def dense_rows(value: Any, size: int, what: str) -> np.ndarray:
         raise UserError(f"{what} of shape {shape}: {math.prod(shape)} numbers: expected at most {MOST_NUMBERS} in all: "
                         "leave columns out")  # fmt: skip
     try:
-        if hasattr(value, "toarray"):  # of SciPy
-            value = (value.astype(np.float32) if value.dtype.kind in "biuf" else value).toarray()
-        elif is_tensor(value) and not value.is_complex():
-            value = value.float()
-        rows = as_array(value, what)
+        rows = as_array(value.toarray() if hasattr(value, "toarray") else value, what)
         if rows.dtype.kind not in "biuf":
             raise UserError(f"{what} of type {rows.dtype}: expected numbers")
-        with np.errstate(over="ignore"):
-            return rows.astype(np.float32)
+        kind = np.result_type(rows.dtype, np.float32)
+        return rows.astype(kind if kind == np.float32 else np.float64)
     except MemoryError:
         raise UserError(f"{what} of shape {shape}: too little memory: leave columns out") from None
 
@@ -286,7 +285,7 @@ def roles_of(split: Any, size: int, where: str) -> np.ndarray:
     parts = as_array(split, f"{where}: split").reshape(-1)
     if len(parts) != size:
         raise UserError(f"{where}: split of {len(parts)}: expected a role for each of {size}")
-    return split_of([str(one) for one in parts.tolist()], where)
+    return split_of([str(one) for one in parts.tolist()], where, first=0)
 
 
 def is_tensor(value: Any) -> bool:

@@ -18,6 +18,7 @@ from dpgraph.families.votes.mechanism import PoissonVotes
 from dpgraph.families.votes.removed_mechanism import CappedVotes
 from dpgraph.families.votes.sensitivity import edge_votes
 from dpgraph.own_graph.classes import ClassSelection
+from dpgraph.own_graph.graph import DEGREES
 from dpgraph.own_graph.risk import check_advantage, epsilon_for, with_classes
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.accountants.parameters import LEAST_PRICE
@@ -34,8 +35,6 @@ RELATIONS = (Relation.NODE_NULL, Relation.NODE_REMOVE, Relation.EDGE)
 MEAN_DEGREE = 10.0  # assumed by settings where no mean degree is stated
 LARGE_DELTA = 1e-3  # above it a promise that may fail is weak for a single node, too, however few there are
 MOST_EPSILON = 1000.0  # under node-null, of a run that is solved for an edge
-
-
 LabelsBy = Literal["stated", "noisy counts", "nodes that train"]
 
 
@@ -86,10 +85,17 @@ class PublicNumbers:
     def size(self) -> Size:
         """As public rules read it."""
         entries = max(1, round(self.mean_degree * self.nodes))
-        words = self.features if self.words is None else self.words
         train = self.labelled if self.voters is None else self.voters
-        signed = self.may_be_negative
-        return Size(self.nodes, entries, self.features or 1, self.classes, train, words, self.degree_bound, signed)
+        sizes = self.nodes, entries, self.features or 1, self.classes, train
+        return Size(*sizes, self.words or self.features, self.degree_bound, self.may_be_negative)
+
+
+def feature_cases(features: int | None, *, words: float | None, nodes: int, **public: Any) -> list[PublicNumbers]:
+    """Return the numbers of a graph with so many features; None: a case of each kind that public rules tell apart."""
+    if features == 0:  # lengths of lists are read in their place
+        features, words = DEGREES, 1.0 if words is None else words
+    kinds = {1, math.ceil(rules.FEW_WORDS), math.ceil(rules.WORDS_PER_NODE * nodes)} if features is None else {features}
+    return [PublicNumbers(nodes=nodes, words=words, features=one, **public) for one in sorted(kinds)]
 
 
 @dataclass(frozen=True)

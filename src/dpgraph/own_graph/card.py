@@ -149,15 +149,16 @@ def card(
     uncovered = ["which ids exist"]
     if relation is not Relation.NODE_REMOVE:
         uncovered = ["which ids exist, and the edges to a node that others' lists contain"]
-        if relation is Relation.NODE_NULL and not own.directed:
+        if relation is Relation.NODE_NULL and not own.directed and (what.votes or edges_are_features(own)):
+            stated_above = any(one.relation is Relation.EDGE for one in others)
             uncovered.append(
                 "the copy of a node's own edges in its neighbours' lists: each edge of an undirected graph is in both "
-                "lists, and this one has the epsilon of an edge, where one is stated (below)"
+                f"lists, and this one has {'the' if stated_above else 'no'} epsilon of an edge"
             )
     if relation is Relation.EDGE:
         said = "for which no ε is stated where classes are chosen from the data (--classes)"
         if chosen is None:
-            said = "which are protected only as far as node-null says (below)"
+            said = "which are protected only as far as node-null says (above)"
         uncovered = [f"which ids exist; features and labels, {said}"]
     if scope != "all-outputs":
         uncovered.append(
@@ -193,7 +194,7 @@ def card(
         "beside": [_beside(what, one) for one in others if one.epsilon is not None] if secret else [],
         "assumptions": [
             *(() if secret else (KNOWN_SEED,)), *assumptions(own, numbers, relation, others),
-            *(one for one in rigorous.assumptions if secret or "drawn in secret" not in one),
+            *_premises(what, secret),
         ],
         "not_covered": uncovered,
         "warnings": [*risk_warnings(curve), *delta_warnings(what.delta, len(own.ids))] if secret else [],
@@ -207,6 +208,15 @@ def card(
         },
         "command": command,
     }  # fmt: skip
+
+
+def _premises(what: BudgetedRun, secret: bool) -> list[str]:
+    """Return what the mechanism's guarantee assumes, but for what this card says itself, and votes where none are."""
+    others = ["a node's own prediction", "covers:"]
+    others += [] if secret else ["drawn in secret"]
+    others += [] if what.votes else ["vote", "both ends' lists"]
+    stated = what.calibration.statement.rigorous.assumptions
+    return [one for one in stated if not any(text in one for text in others)]
 
 
 def _beside(what: BudgetedRun, one: Guarantee) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpgraph.core.errors import UserError
+from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.records import TRAIN
 from dpgraph.own_graph.graph import OwnGraph
@@ -54,6 +54,13 @@ class ClassSelection:
         """The least t with P(1 + Z >= t) = e^(-epsilon (t - 1)) / (1 + e^-epsilon) <= delta."""
         epsilon = float(self.epsilon)
         return 1 + max(1, math.ceil((-math.log(self.delta) - math.log1p(math.exp(-epsilon))) / epsilon))
+
+    def check(self, nodes: int) -> None:
+        """Raise UserError, before anything is charged, where so many nodes that train hardly make two classes."""
+        if nodes < FEWEST * self.threshold:
+            least = f"at least {FEWEST * self.threshold}, {self.threshold} for each of {FEWEST} classes"
+            raise invalid("nodes that train", nodes, f"{least} chosen by noisy counts: state --classes, which is free, "
+                          "or a larger --epsilon")  # fmt: skip
 
     def charged_under(self, relation: Relation) -> bool:
         """Return whether neighbours may differ in a label; an edge changes none."""

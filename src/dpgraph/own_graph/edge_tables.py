@@ -174,28 +174,37 @@ def find_ends(table: EdgeTable, ids: Sequence[str], nodes: Path) -> list[np.ndar
 
 
 def find_ids(texts: Sequence[str], ids: Sequence[str]) -> np.ndarray:
-    """Return the place of each text in `ids`, -1 for none. 69.0 is 69 where all of a file are whole numbers."""
+    """Return the place of each text in `ids`, -1 for none. 69.0 is 69 where all ids are whole numbers.
+
+    How a text is read depends on `ids` and on no other text: no edge says which nodes another one joins.
+    """
     places = places_of(texts, ids)
-    if (places >= 0).all():
-        return places
-    plain, known = without_decimals(texts), without_decimals(ids)
-    if (plain is texts and known is ids) or len(set(known)) != len(known):
-        return places
-    return places_of(plain, known)
+    rest = np.flatnonzero(places < 0)
+    if len(rest):
+        known, are_whole = _whole(ids)
+        if are_whole.all() and len(set(known)) == len(known):
+            places[rest] = places_of(_whole([texts[place] for place in rest.tolist()])[0], known)
+    return places
 
 
 def without_decimals(texts: Sequence[str]) -> Sequence[str]:
-    """Return 69 for 69.0, as whole numbers are written next to a missing one, and for 6.9e+01, or `texts` as they are
-    where some are none. Beyond 15 digits a float is not exact, and with zeros in front a text is no number."""
+    """Return whole numbers without decimals, or `texts` as they are where some are none."""
+    plain, are_whole = _whole(texts)
+    return plain if are_whole.all() else texts
+
+
+def _whole(texts: Sequence[str]) -> tuple[list[str], np.ndarray]:
+    """Return 69 for 69.0, as whole numbers are written next to a missing one, and for 6.9e+01, and all other texts as
+    they are; and which are whole or empty. Beyond 15 digits a float is not exact, and with zeros in front a text is no
+    number."""
     import pandas as pd
 
     series = pd.Series(texts, dtype=str)
-    if not series.str.fullmatch(FLOAT).all() or not series.str.contains(".", regex=False).any():
-        return texts
-    numbers = pd.to_numeric(series, errors="coerce").fillna(0)
-    if (numbers % 1 != 0).any() or numbers.abs().max() >= EXACT:
-        return texts
-    return numbers.astype(np.int64).astype(str).where(series != "", "").tolist()  # type: ignore[no-any-return]
+    numbers = pd.to_numeric(series.where(series.str.fullmatch(FLOAT), "nan"), errors="coerce")
+    whole = (numbers % 1 == 0) & (numbers.abs() < EXACT)
+    decimals = whole & series.str.contains(".", regex=False)
+    plain = series.where(~decimals, numbers.where(whole, 0).astype(np.int64).astype(str))
+    return plain.tolist(), (whole | (series == "")).to_numpy()
 
 
 def _alike(text: str, ids: Sequence[str]) -> str:
@@ -205,5 +214,6 @@ def _alike(text: str, ids: Sequence[str]) -> str:
     def plain(series: pd.Series) -> pd.Series:
         return series.str.casefold().str.strip("'\" ").str.replace(r"\.0+$", "", regex=True).str.lstrip("0")
 
-    same = np.flatnonzero(plain(pd.Series(ids, dtype=str)) == plain(pd.Series([text], dtype=str))[0])
+    wanted = plain(pd.Series([text], dtype=str))[0]
+    same = np.flatnonzero((plain(pd.Series(ids, dtype=str)) == wanted) & bool(text.strip()))
     return f", which has {shown(ids[int(same[0])])}: expected the same form in both files" if len(same) else ""

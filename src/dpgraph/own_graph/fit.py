@@ -31,7 +31,8 @@ from dpgraph.own_graph.objects import own_graph
 from dpgraph.own_graph.releases import charge, cost_of
 from dpgraph.own_graph.risk import epsilon_with_classes, in_words, risk_warnings, rounded_up, weakness
 from dpgraph.own_graph.scales import RangesGiven, check_scales, largest_shares, with_ranges
-from dpgraph.own_graph.training import TrainedModel, train
+from dpgraph.own_graph.secret import check_slack
+from dpgraph.own_graph.training import TrainedModel, check_exact, train
 from dpgraph.privacy.guarantee import at_most
 from dpgraph.privacy.relation import Relation
 
@@ -57,38 +58,48 @@ class FittedModel:
 
 
 def afford(
-    what: budget.BudgetedRun, *, labelled: int, classes: int, all_outputs: bool = False, edges: bool = True
+    *runs: budget.BudgetedRun, labelled: int, classes: int, all_outputs: bool = False, edges: bool = True
 ) -> str:
     """Say in words whether the budget is enough, from public numbers; without `edges` nothing of an edge's epsilon.
 
-    A node of d neighbours reads about d buckets of d votes of weight 1 / sqrt(d): d^1.5 against noise of d^.5 stds.
-    With all outputs public it reads its own bucket alone: d votes of weight 1 / sqrt(max(d, floor)) against one std.
+    Of several runs, each number is the worst one.
     """
-    ratio = labelled / classes * what.training_mu
+    what = runs[0]
+    ratio = labelled / classes * min(one.training_mu for one in runs)
     verdict = "yes" if ratio >= ENOUGH else "in part" if ratio >= LITTLE else "no: expect little more than guesses"
-    weak = weakness(what.trade_off.advantage)
+    weak = weakness(max(one.trade_off.advantage for one in runs))
     text = (
         f"Can this graph afford epsilon = {what.target:g}? {verdict}{weak and f', but that {weak}'}. "
         f"A class has about {labelled / classes:.0f} labels; they add up to {ratio:.3g} times the noise of one "
         f"coordinate ({ENOUGH:.0f} is ample, {LITTLE:.0f} little)."
     )
-    if not what.votes:
+    if not all(one.votes for one in runs):
         return f"{text} Neighbours are not read: own records alone."
+    needed = math.ceil(max(_neighbours(one, classes, all_outputs) for one in runs))
+    if all_outputs:
+        text += (
+            " Its own record is not read in a node's row (--scope all-outputs), so a node of few neighbours is guessed."
+        )
+    text += f" Neighbours tell a node more than noise where it has about {needed} of them or more."
+    learnt = [one.epsilon_of(Relation.EDGE) for one in runs if one.kind == budget.LEARNT] if edges else []
+    stated = [one for one in learnt if one is not None]
+    if stated:
+        told = at_most(max(stated), digits=3)
+        text += f" With a learnt reader a single edge has epsilon = {told} if no feature is made from edges."
+    return text
+
+
+def _neighbours(what: budget.BudgetedRun, classes: int, all_outputs: bool) -> float:
+    """Return how many neighbours tell a node more than noise.
+
+    A node of d neighbours reads about d buckets of d votes of weight 1 / sqrt(d): d^1.5 against noise of d^.5 stds.
+    With all outputs public it reads its own bucket alone: d votes of weight 1 / sqrt(max(d, floor)) against one std.
+    """
     mechanism = what.mechanism
     noise = (mechanism.votes_ratio or 0.0) * mechanism.closed()[1] * vote_norm(num_classes=classes, mass=mechanism.mass)
     if isinstance(mechanism, CappedVotes):  # a vote weighs 1 / sqrt(K), K at least the floor and the noise's margin
         noise *= math.sqrt(max(mechanism.degree_floor, 1 + mechanism.margin * mechanism.degrees_noise))
-    if all_outputs:
-        noise *= max(math.sqrt(mechanism.degree_floor), noise)
-        text += (
-            " Its own record is not read in a node's row (--scope all-outputs), so a node of few neighbours is guessed."
-        )
-    text += f" Neighbours tell a node more than noise where it has about {math.ceil(noise)} of them or more."
-    edge = what.epsilon_of(Relation.EDGE) if edges else None
-    if what.kind == budget.LEARNT and edge is not None:
-        told = at_most(edge, digits=3)
-        text += f" With a learnt reader a single edge has epsilon = {told} if no feature is made from edges."
-    return text
+    return noise * max(math.sqrt(mechanism.degree_floor), noise) if all_outputs else noise
 
 
 def fit(
@@ -198,6 +209,8 @@ def fit(
         if advantage is not None:
             epsilon = epsilon_with_classes(advantage, sure, about)
         selection = ClassSelection.within(epsilon=cast(float, epsilon), delta=sure)
+        selection.check(places)
+        check_slack(roots=len(own.ids), parameters=0, noise_over_clip=0.0)  # all that is known before the choice
         promise = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
         # a try that fails is charged, too: tries until one succeeds would have no delta
         charged = charge(own, promise, scope, folder, releases) if seed is None else charged
@@ -227,6 +240,7 @@ def fit(
     # before training: a failure ends the release
     audits = audited(what.cell.method, audits_of(what)) if audit and seed is None and folder is not None else {}
     if seed is None:
+        check_exact(what.mechanism, nodes=numbers.nodes, classes=numbers.classes, features=own.num_features)
         warnings = *risk_warnings(what.trade_off), *budget.delta_warnings(what.delta, numbers.nodes)
         for text in (*(f"warning: {one}" for one in warnings),
                      *(charged or charge(own, cost_of(what, others), scope, folder, releases))):  # fmt: skip

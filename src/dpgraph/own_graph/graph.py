@@ -28,7 +28,7 @@ class OwnGraph:
     ids: tuple[str, ...]
     source: np.ndarray  # (E,) int64 in [0, N)
     target: np.ndarray
-    features: np.ndarray | None  # (N, F) float32; None: the own list's length is the only feature
+    features: np.ndarray | None  # (N, F), float32 after `with_ranges`; None: the own list's length is the only feature
     labels: np.ndarray  # (N,) int64
     classes: tuple[str, ...]
     split: np.ndarray | None = None  # (N,) uint8: public roles; None: a tenth, drawn, is held out
@@ -64,7 +64,9 @@ class OwnGraph:
                 raise UserError(f"{where}: {self.features.size} features: expected at most {MOST_NUMBERS} in all")
             wrong = np.flatnonzero(~np.isfinite(self.features).all(axis=1))
             if len(wrong):
-                raise UserError(f"{where}: node {shown(self.ids[wrong[0]])}: features: expected finite numbers")
+                name = self.names[int(np.isfinite(self.features[wrong[0]]).argmin())]
+                raise UserError(f"{where}: node {shown(self.ids[wrong[0]])}: features: expected finite numbers, "
+                                f"below 3e38: {shown(name)}")  # fmt: skip
 
     @property
     def roles(self) -> np.ndarray:
@@ -125,11 +127,17 @@ def length_rows(lengths: np.ndarray) -> np.ndarray:
     return np.eye(DEGREES, dtype=np.float32)[place] * (lengths > 0)[:, None].astype(np.float32)
 
 
-def scale_columns(features: np.ndarray, columns: Sequence[str], ranges: Ranges) -> None:
-    """Scale LOW..HIGH of each of these columns to -1..1, in place; values outside are clipped."""
-    for name, low, high in ranges:
-        column = features[:, columns.index(name)]
-        column[:] = np.clip((column - low) / (high - low) * 2 - 1, -1, 1)
+def scaled_columns(features: np.ndarray, columns: Sequence[str], ranges: Ranges) -> np.ndarray:
+    """Return float32 features with LOW..HIGH of each of these columns as -1..1; values outside are clipped.
+
+    Times in seconds differ in digits that float32 does not have, so it is the scaled number that is rounded.
+    """
+    with np.errstate(over="ignore"):
+        rows = features.astype(np.float32)
+        for name, low, high in ranges:
+            place = columns.index(name)
+            rows[:, place] = np.clip((features[:, place].astype(np.float64) - low) / (high - low) * 2 - 1, -1, 1)
+    return rows
 
 
 def in_order(own: OwnGraph) -> OwnGraph:

@@ -42,8 +42,8 @@ def read_labels(
     codes, distinct = pd.factorize(np.asarray(values, dtype=object))
     texts = [_whole(str(text).strip()) for text in distinct]
     known = [_whole(name.strip()) for name in given or ()]
-    if len(set(known)) != len(known):
-        raise invalid("--classes", ",".join(given or ()), "each class once")
+    if len(set(known)) != len(known) or "" in known:
+        raise invalid("--classes", known, "each class once, and none that is empty")
     more = [_whole(text) for text in missing]
     absent = [text not in known and (text.casefold() in MISSING or text in more) for text in texts]
     counts = np.bincount(codes, minlength=len(texts))
@@ -56,8 +56,8 @@ def read_labels(
     wrong = np.flatnonzero(((places < 0) & ~np.asarray(absent, dtype=bool))[codes])
     if len(wrong):
         text = str(distinct[codes[wrong[0]]]).strip()
-        raise UserError(f"{where}, row {wrong[0] + first}: label={shown(text)}: expected one of --classes"
-                        f"{meant(text, known)}")  # fmt: skip
+        raise UserError(f"{where}, row {wrong[0] + first}: label={shown(text)}: expected one of --classes, "
+                        f"{shown(known)}{meant(text, known)}")  # fmt: skip
     said: dict[str, int] = {}
     for text, none, count in zip(texts, absent, counts.tolist(), strict=True):
         if none and text:
@@ -98,20 +98,22 @@ def _whole(text: str) -> str:
 
 
 def label_texts(y: np.ndarray, where: str) -> list[str]:
-    """Return (N,) names of labels, "" for none: None, NaN and negative numbers, in arrays of objects as well."""
+    """Return (N,) names of labels, "" for None and NaN; -1 is "-1", which means none unless it is a class."""
     import pandas as pd
 
     if y.dtype.kind in "iuf":
-        whole = y.astype(np.float64)
-        missing = ~np.isfinite(whole) | (whole < 0)
-        if (whole[~missing] % 1 != 0).any() or (whole[missing] < -1).any():
+        found = np.isfinite(y)
+        if (y[found] % 1 != 0).any() or (y < -1).any():
             raise UserError(f"{where}: y: expected whole numbers, -1 for no label")
-        return ["" if none else str(int(value)) for value, none in zip(whole.tolist(), missing.tolist())]
+        if y.dtype.kind == "f" and (y[found] >= 2.0 ** (np.finfo(y.dtype).nmant + 1)).any():
+            raise UserError(f"{where}: y of {y.dtype}: labels so large are not exact: expected whole numbers of an "
+                            "integer type, or texts")  # fmt: skip
+        return [str(int(value)) if there else "" for value, there in zip(y.tolist(), found.tolist())]
     return ["" if none else _label_text(value) for value, none in zip(y.tolist(), pd.isna(y).tolist())]
 
 
 def _label_text(value: Any) -> str:
     """Return the name of a value that is not missing; 1 and 1.0 are one class, as in arrays of numbers."""
     if isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
-        return "" if value == -1 else str(int(value)) if value % 1 == 0 else str(value)
+        return str(int(value)) if value % 1 == 0 else str(value)
     return str(value)

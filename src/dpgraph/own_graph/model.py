@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +22,7 @@ from dpgraph.families.votes.learnt import LEAST_UNIT, LearntReader
 from dpgraph.families.votes.prepared import ROW_NORM
 from dpgraph.families.votes.rows import RowMean, scaled_rows
 from dpgraph.own_graph.budget import LEARNT
-from dpgraph.own_graph.graph import MOST_NUMBERS, Ranges, length_rows, places_of, scale_columns
+from dpgraph.own_graph.graph import MOST_NUMBERS, Ranges, length_rows, places_of, scaled_columns
 from dpgraph.own_graph.risk import weakness
 from dpgraph.privacy.relation import Relation
 
@@ -116,17 +117,28 @@ class SavedModel:
         """Return (n, C) probabilities of new nodes, from their records: features, and ids of old nodes in their lists.
 
         `features` are as they were given to `fit`, and None for a model without any, which reads the lists' lengths.
-        A new node has not voted, so that it has no bucket and no share in one. Raises UserError for unknown ids.
+        A new node has not voted, so that it has no bucket and no share in one. Raises UserError for unknown ids and
+        for numbers that are not finite.
         """
+        if lists is not None and (
+            isinstance(lists, str) or any(isinstance(one, str) or not isinstance(one, Iterable) for one in lists)
+        ):
+            raise invalid("lists", lists, "a list of ids for each node, such as [['12', '7'], []]")
         if features is None:
             if not self.header.degree_features or lists is None:
                 raise invalid("features", None, "none only with lists and a model without features")
             features = length_rows(np.array([len(set(one)) for one in lists], dtype=np.int64))
-        rows = np.array(features, dtype=np.float64)
+        try:
+            rows = np.array(features, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise invalid("features", features, f"rows of {self.header.num_features} numbers") from None
         if rows.ndim != 2 or rows.shape[1] != self.header.num_features:
             raise invalid("features", rows.shape, f"rows of {self.header.num_features} numbers")
-        scale_columns(rows, self.header.names, self.header.ranges)
-        own = self._own(rows)
+        scaled = scaled_columns(rows, self.header.names, self.header.ranges)
+        wrong = np.flatnonzero(~(np.isfinite(rows) & np.isfinite(scaled)).all(axis=1))
+        if len(wrong):
+            raise UserError(f"features, row {wrong[0]}: expected finite numbers (fill them in by public ones)")
+        own = self._own(scaled)
         if lists is not None and self.header.relation is Relation.NODE_REMOVE:
             raise UserError("lists of new nodes: expected none: under node-remove buckets are for their owners alone")
         if self.buckets is None or lists is None:

@@ -48,7 +48,7 @@ def read_new_nodes(
     if not header.degree_features:
         for name in header.names:
             table.texts(name, "a feature of the model")
-        features = numbers_of(table, header.names)
+        features = numbers_of(table, header.names, ignorable=False)
     elif edges is None:
         raise UserError("--edges: expected with a model without features, which reads the lengths of lists")
     if edges is None:
@@ -118,7 +118,7 @@ def _number_of(arrays: dict[str, np.ndarray], path: Path) -> int:
 
 
 def _rows(arrays: dict[str, np.ndarray], path: Path, header: Header) -> np.ndarray:
-    """Return (M, F) float32, as `fit` reads them."""
+    """Return (M, F) numbers, as `fit` reads them."""
     if "num_nodes" in arrays:
         raise UserError(f"{path}: num_nodes: expected none: the model has features, and x a row for each new node")
     if "x" not in arrays:
@@ -127,12 +127,10 @@ def _rows(arrays: dict[str, np.ndarray], path: Path, header: Header) -> np.ndarr
     if given.ndim != 2 or given.shape[1] != header.num_features or not len(given) or given.dtype.kind not in "biuf":
         raise UserError(f"{path}: x of shape {given.shape}, type {given.dtype}: expected a row of "
                         f"{header.num_features} numbers for each new node")  # fmt: skip
-    with np.errstate(over="ignore"):
-        rows = given.astype(np.float32)
-    wrong = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    wrong = np.flatnonzero(~np.isfinite(given).all(axis=1))
     if len(wrong):
         raise UserError(f"{path}: x, row {wrong[0]}: expected finite numbers")
-    return rows
+    return given
 
 
 def _joined(edges: np.ndarray, path: Path, header: Header, size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpgraph.core.errors import UserError, invalid, meant
+from dpgraph.core.errors import UserError, invalid, meant, shown
 from dpgraph.engine.preparation.rows import unit_rows
-from dpgraph.own_graph.graph import OwnGraph, scale_columns
+from dpgraph.own_graph.graph import OwnGraph, scaled_columns
 
 MOST = 0.9  # of the mean squared norm of rows, from which columns of large numbers are refused
 LARGE = 5.0  # times the lower quartile: root mean square of a column, where it is not 0
@@ -41,20 +41,20 @@ def ranges_of(texts: Sequence[str]) -> dict[str, tuple[float, float] | None]:
 
 
 def with_ranges(own: OwnGraph, given: RangesGiven) -> OwnGraph:
-    """Return the graph with -1..1 in the place of the public range of each column; all others stay as they are."""
-    if not given:
+    """Return the graph with -1..1 in the place of the public range of each column; all others are as they were, and
+    all of them float32."""
+    if not given and (own.features is None or own.features.dtype == np.float32):
         return own
     names = own.names if own.features is not None else ()
     for name, ends in given.items():
-        right = ends is None or (len(ends) == 2 and bool(np.isfinite(ends).all()) and ends[0] < ends[1])
-        if name not in names or not right:
-            text = f"{name}={KEPT if ends is None else ':'.join(f'{end:g}' for end in ends)}"
-            expected = "COLUMN=LOW:HIGH with a column of features and LOW < HIGH"
-            raise invalid("--range", text, expected + meant(name, names))
+        text = f"{name}={KEPT if ends is None else ':'.join(f'{end:g}' for end in ends)}"
+        if name not in names:
+            there = f"of {', '.join(map(shown, names[:20]))}" if names else "of features, and there are none"
+            raise invalid("--range", text, f"a column {there}{meant(name, names)}")
+        if not (ends is None or (len(ends) == 2 and bool(np.isfinite(ends).all()) and ends[0] < ends[1])):
+            raise invalid("--range", text, "COLUMN=LOW:HIGH with two finite numbers, LOW < HIGH")
     ranges = tuple((name, float(ends[0]), float(ends[1])) for name, ends in given.items() if ends is not None)
-    features = None if own.features is None else own.features.copy()
-    if features is not None:
-        scale_columns(features, names, ranges)
+    features = None if own.features is None else scaled_columns(own.features, names, ranges)
     kept = tuple(name for name, ends in given.items() if ends is None)
     return replace(own, features=features, ranges=own.ranges + ranges, as_they_are=own.as_they_are + kept)
 

@@ -210,9 +210,11 @@ def check_slack(*, roots: int, parameters: int, noise_over_clip: float) -> None:
     In clip norms: float64 sums of N terms of norm <= 1 are off by at most N^2 2^-52 (neighbours: twice N^2 2^-53),
     and rounding d sums to the grid moves them by sqrt(d) g.
     """
-    moved = roots**2 * 2.0**-52 + math.sqrt(parameters) * noise_over_clip * 2.0**-FINE
-    if moved > RAISED / 2:
-        raise invalid("nodes", roots, "so few that sums are exact enough for a release: about a million")
+    left = RAISED / 2 - math.sqrt(parameters) * noise_over_clip * 2.0**-FINE
+    most = math.isqrt(max(0, math.floor(left * 2.0**52)))
+    if roots > most:
+        way = "a part of the graph" if most > 1 else "a larger epsilon or fewer features"
+        raise invalid("nodes", roots, f"at most {most}, so that sums are exact enough for a release: give {way}")
 
 
 def check_vote_slack(*, classes: int, mass: float, floor: int, ids: int) -> None:
@@ -226,4 +228,6 @@ def check_vote_slack(*, classes: int, mass: float, floor: int, ids: int) -> None
     near = 2.0**-FINE * math.sqrt(2 * floor * size) <= RAISED / 2 * norm / (2 * floor)
     far = 2.0**-FINE * math.sqrt(ids * size) <= norm / (8 * floor)
     if not (near and far):
-        raise invalid("classes", classes, "so few that rounded votes are exact enough for a release under node-remove")
+        raise invalid(
+            "classes", classes, "so few that rounded votes are exact enough for a release under node-remove: join some"
+        )

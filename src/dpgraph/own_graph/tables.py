@@ -162,11 +162,11 @@ def _numbers_rows(table: FileTable, name: str) -> bool:
     return True
 
 
-def numbers_of(table: FileTable, columns: tuple[str, ...]) -> np.ndarray:
-    """Return (N, F) float32 features; True and yes are 1, False and no are 0."""
+def numbers_of(table: FileTable, columns: tuple[str, ...], *, ignorable: bool = True) -> np.ndarray:
+    """Return (N, F) float64 features; True and yes are 1, False and no are 0. `ignorable`: a column may be left out."""
     import pandas as pd
 
-    features = np.empty((len(table), len(columns)), dtype=np.float32)
+    features = np.empty((len(table), len(columns)))
     for place, name in enumerate(columns):
         column = table.columns[name]
         if column.dtype != float:
@@ -174,13 +174,12 @@ def numbers_of(table: FileTable, columns: tuple[str, ...]) -> np.ndarray:
         values = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
         if np.isnan(values).all():
             values = pd.to_numeric(column.str.lower().map(TRUTH), errors="coerce").to_numpy(dtype=np.float64)
-        with np.errstate(over="ignore"):
-            features[:, place] = values
-        wrong = np.flatnonzero(~np.isfinite(features[:, place]))
+        features[:, place] = values
+        wrong = np.flatnonzero(~np.isfinite(values))
         if len(wrong):
             value = shown(str(column.iloc[int(wrong[0])]))
             why = " with a point for decimals, and no commas" if re.search(r"\d,\d", value) else ""
+            out = f", or leave the column out: --ignore {shown(name)!r}" if ignorable else ""
             raise UserError(f"{table.path}, row {wrong[0] + table.first}, column {shown(name)}: {value}: expected a "
-                            f"finite number{why} (fill it in by a public number, or leave the column out: --ignore "
-                            f"{shown(name)!r})")  # fmt: skip
+                            f"finite number{why} (fill it in by a public number{out})")  # fmt: skip
     return features

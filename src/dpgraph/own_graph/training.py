@@ -83,19 +83,23 @@ def train(own: OwnGraph, what: BudgetedRun, seed: int | None) -> TrainedModel:
     )
 
 
+def check_exact(mechanism: Any, *, nodes: int, classes: int, features: int) -> None:
+    """Raise UserError, by public numbers alone, where rounding in a release is not paid for."""
+    over = mechanism.noise_std_over_clip
+    check_slack(roots=nodes, parameters=classes * (features + 1), noise_over_clip=over)
+    if isinstance(mechanism, CappedVotes) and mechanism.votes_ratio is not None:
+        # what a receiver moves is a difference of two rounded votes, which the raised noise pays for
+        check_vote_slack(classes=classes, mass=mechanism.mass, floor=mechanism.degree_floor, ids=nodes)
+
+
 class SecretVotes(PreparedVotes):
     """The prepared run of votes in float64, refused where rounding is not paid for; noise is the order's."""
 
     def __init__(self, order: SecretOrder) -> None:
-        graph, mechanism = order.data.graph, order.mechanism
+        graph = order.data.graph
         if order.cell.training.sampling_rate != 1.0:
             raise TypeError("a release: expected full batches")
-        classes, over = graph.num_classes, order.noise_over_clip
-        check_slack(roots=graph.num_nodes, parameters=classes * (graph.num_features + 1), noise_over_clip=over)
-        if isinstance(mechanism, CappedVotes) and mechanism.votes_ratio is not None:
-            # what a receiver moves is a difference of two rounded votes, which the raised noise pays for
-            floor, size = mechanism.degree_floor, graph.num_nodes
-            check_vote_slack(classes=classes, mass=mechanism.mass, floor=floor, ids=size)
+        check_exact(order.mechanism, nodes=graph.num_nodes, classes=graph.num_classes, features=graph.num_features)
         super().__init__(order)
         self.data = replace(self.data, features=self.data.features.double())
 

@@ -183,4 +183,25 @@ BUGS = (
         "relation in (Relation.NODE_NULL, Relation.NODE_REMOVE)",
         OF_CLASSES + "test_a_card_adds_up_what_the_choice_of_classes_costs[node-null]",
     ),
+    edit(
+        "what cannot be exact is charged first",
+        "dpgraph.own_graph.fit:fit",
+        "check_exact(what.mechanism, nodes=numbers.nodes, classes=numbers.classes, features=own.num_features)",
+        "None",
+        OF_SECRET + "test_what_public_numbers_refuse_is_not_charged[classes0]",
+    ),
+    edit(
+        "afford takes all graphs for graphs of many features",
+        "dpgraph.own_graph.budget:feature_cases",
+        "{1, math.ceil(rules.FEW_WORDS), math.ceil(rules.WORDS_PER_NODE * nodes)}",
+        "{math.ceil(rules.FEW_WORDS)}",
+        "tests/own_graph/test_learnt.py::test_afford_states_what_the_card_of_the_same_public_numbers_has",
+    ),
+    edit(
+        "times are rounded before they are scaled",
+        "dpgraph.own_graph.graph:scaled_columns",
+        "features[:, place].astype(np.float64)",
+        "rows[:, place].astype(np.float64)",
+        "tests/own_graph/test_scales.py::test_a_range_is_applied_before_numbers_are_rounded[float64]",
+    ),
 )

@@ -112,7 +112,7 @@ BUGS = (
     edit(
         "negative numbers are no labels",
         "dpgraph.own_graph.labels:label_texts",
-        "(whole[missing] < -1).any()",
+        "(y < -1).any()",
         "False",
         OBJECT.format("negative y"),
     ),

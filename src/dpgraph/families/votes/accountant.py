@@ -38,8 +38,9 @@ _FORMULA = "Theorem 15's formula in 40 digits, with a binomial quantile of its o
     "rigorous",
     Statement(method="Poisson-subsampled Gaussian steps, Gaussian releases and a choice, privacy loss distribution",
               relation=Relation.NODE_NULL, sampling="Poisson, rate {q}",
-              assumptions=("a gradient, a row of the mean and a vote read one record each",
-                           "the votes of a record move the buckets by at most B, whatever its degree",
+              assumptions=("a gradient and a row of the mean read one record each",
+                           "a vote reads one record, and all votes of a record move the buckets by at most B, whatever "
+                           "its degree",
                            "noise, batches and the choice are drawn in secret",
                            "a node's own prediction reads its own record: nothing is said of publishing it"),
               not_covered=(PUBLIC,), scope=Scope.JOINT),
@@ -74,7 +75,8 @@ def private_votes(
     "rigorous",
     replace(private_votes.statement, relation=Relation.NODE_REMOVE, assumptions=(
         "edges count that are in both ends' lists; a node has at most {T0} of them: {why}",
-        "a gradient, a row of the mean and a vote read one record each; a node reads its own bucket, and no list",
+        "a gradient and a row of the mean read one record each",
+        "a vote reads one record; a node reads its own bucket of votes, and no list",
         "training nodes vote and others receive, by a public split; epsilon is the larger one of both sides'",
         "noisy degrees of voters are released; given them, a receiver that leaves moves votes by at most {S} B, but "
         "for {failure} of delta", *private_votes.statement.assumptions[2:],
