@@ -184,9 +184,9 @@ BUGS = (
     ),
     edit(
         "a table is complete with one seed a cell",
-        COVERAGE + "_row",
-        'rows["seeds"] >= FEWEST',
-        'rows["seeds"] >= 1',
+        COVERAGE + "_fewest",
+        "seeds >= FEWEST",
+        "seeds >= 1",
         OF_COVERAGE + "test_a_cell_counts_with_five_seeds_that_ended_well",
     ),
     edit(
@@ -197,11 +197,11 @@ BUGS = (
         OF_COVERAGE + "test_a_cell_counts_with_five_seeds_that_ended_well",
     ),
     edit(
-        "other data complete a table of a paper",
-        COVERAGE + "_row",
-        "seeds[seeds.index.isin(cells)]",
-        "seeds",
-        OF_COVERAGE + "test_other_cells_that_show_an_item_are_named",
+        "any metric of a cell completes a figure",
+        COVERAGE + "_fewest",
+        "rows.get(metrics[name], none)",
+        "rows.iloc[:, -1]",
+        OF_COVERAGE + "test_a_cell_counts_with_seeds_of_the_metric_that_is_shown",
     ),
     edit(
         "one mechanism has a name in each file",
