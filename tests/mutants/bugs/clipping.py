@@ -219,8 +219,8 @@ BUGS = (
     edit(
         "lengths of gradients that leave out what tanh let through",
         ROW_LOOPS + "pull",
-        "x = given[k] * (one - states[k] * states[k])\nrow[k] = x\nsquare += x * x",
-        "x = given[k] * (one - states[k] * states[k])\nrow[k] = x\nsquare += zero",
+        "x = np.float64(given[k] * (one - states[k] * states[k]))\nrow[k] = x\nsquare += x * x",
+        "x = np.float64(given[k] * (one - states[k] * states[k]))\nrow[k] = x\nsquare += 0.0",
         OF_PASSES + "test_gradients_through_an_activation_and_their_lengths",
     ),
     edit(

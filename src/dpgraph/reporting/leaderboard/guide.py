@@ -42,7 +42,7 @@ PUBLISHED = ["data", *DATA, "metric", "relation", "scope", "delta", "budget", "l
 
 @dataclass(frozen=True)
 class Winners:
-    """Who is best on which data, for one promise and one range of epsilon."""
+    """The best method of each data set, for one promise and one range of epsilon."""
 
     best: pd.DataFrame  # a row for each data set where a method is above its floor
     without: int = 0  # data sets where none is

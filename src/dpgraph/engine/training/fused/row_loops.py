@@ -75,26 +75,27 @@ def finish(kind, bias, values):  # type: ignore[no-untyped-def]
 def pull(kind, width, gradients, output, below, squares):  # type: ignore[no-untyped-def]
     """Write the gradients of an activation's input to `below`, and their rows' squared lengths to `squares`.
 
-    `output` is the activation's output, `gradients` are its gradients.
+    `output` is the activation's output, `gradients` are its gradients. Squared lengths are summed in float64.
     """
     one, zero = below.dtype.type(1), below.dtype.type(0)
     for i in range(len(squares)):
         given, states = gradients[i * width : (i + 1) * width], output[i * width : (i + 1) * width]
-        row, square = below[i * width : (i + 1) * width], zero
+        row, square = below[i * width : (i + 1) * width], 0.0
         if kind == 1:
             for k in range(width):
-                x = given[k] * (one - states[k] * states[k])
+                x = np.float64(given[k] * (one - states[k] * states[k]))
                 row[k] = x
                 square += x * x
         elif kind == 2:
             for k in range(width):
-                x = zero if states[k] <= zero else given[k]
+                x = np.float64(zero if states[k] <= zero else given[k])
                 row[k] = x
                 square += x * x
         else:
             for k in range(width):
-                row[k] = given[k]
-                square += given[k] * given[k]
+                x = np.float64(given[k])
+                row[k] = x
+                square += x * x
         squares[i] = square
 
 
