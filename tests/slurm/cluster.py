@@ -293,9 +293,13 @@ class Run:
     def _stopped(self, task: str, at_checkpoint: bool) -> Process | None:
         cells = self.results / "cells"
 
+        def unfinished(checkpoint: Path) -> bool:
+            """Whether the seed has no record yet: its checkpoint is still there for a moment after that."""
+            return not checkpoint.with_name(f"{checkpoint.name.split('.')[0]}.json").exists()
+
         def there() -> bool:
             return bool(list(cells.glob(f"{task}.*/result.json"))) and (
-                not at_checkpoint or bool(list(cells.glob(f"{task}.*/*.checkpoint")))
+                not at_checkpoint or any(map(unfinished, cells.glob(f"{task}.*/*.checkpoint")))
             )
 
         if not there():
@@ -309,6 +313,7 @@ class Run:
                     continue
                 pid = int(path.name)
                 os.kill(pid, signal.SIGSTOP)
+                wait_for(f"process {pid} to stop", lambda pid=pid: _state(pid) in ("", "T", "Z"), seconds=10)
                 pairs = (line.split("=", 1) for line in (path / "environ").read_text().split("\0") if "=" in line)
                 if not there():  # its seed ended between the look and the stop
                     os.kill(pid, signal.SIGCONT)
