@@ -25,6 +25,7 @@ from dpgraph.core.files import make_private, write_rows
 from dpgraph.core.outside import checks_of
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.records import FIRST_PROBLEM, TEST, TRAIN
+from dpgraph.engine.models.sparse import declared_density
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.own_graphs import RULE, RULES, rule_for
 from dpgraph.families.registry import method, outside_of, spec, specs
@@ -309,8 +310,9 @@ def _other(
     calibration = calibrate(cell, num_train, num_protected=num_nodes)
 
     def scores() -> np.ndarray:
-        (job,) = make_jobs(own.graph(), cell, [seed], calibration, torch.device("cpu"))
-        outcome = method(name).run(job, lambda step, logits: {})
+        with declared_density(size.density):
+            (job,) = make_jobs(own.graph(), cell, [seed], calibration, torch.device("cpu"))
+            outcome = method(name).run(job, lambda step, logits: {})
         if job.prepared is not None:
             job.prepared.check(outcome.resumed_at)
         return outcome.logits

@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 import torch
 
+from dpgraph.config.cell import Cell
 from dpgraph.config.streams import split_number
 from dpgraph.core.errors import invalid
+from dpgraph.data.registry import registry
 from dpgraph.engine.methods.base import Observation, Outcome
+from dpgraph.engine.models.sparse import declared_density
 from dpgraph.engine.training.loop import Diverged, keep_freed_memory
 from dpgraph.engine.training.precision import products_in
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import trainer_of
 from dpgraph.pipeline.collect import write_seed
 from dpgraph.planning.run import CalibratedRun
+from dpgraph.problems.registry import size_of
 
 
 def device_of(name: str) -> torch.device:
@@ -35,6 +39,16 @@ def denormals_flushed() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(False)
+
+
+def _density(cell: Cell) -> float:
+    """Return the share of a mean record's numbers that are not 0, by the registry; 1 where it states none.
+
+    Also 1 where operands are rounded: a sparse product would not round them.
+    """
+    if cell.training.precision != "float32" or cell.task.dataset not in registry():
+        return 1.0
+    return size_of(cell.task).density
 
 
 @denormals_flushed()
@@ -62,7 +76,7 @@ def train_seed(calibrated: CalibratedRun, seed: int) -> None:
     trainer = trainer_of(run.spec)
     outcome: Outcome | BaseException
     try:
-        with products_in(cell.training.precision):
+        with products_in(cell.training.precision), declared_density(_density(cell)):
             (job,) = make_jobs(value, cell, [seed], calibrated.calibration, device, checkpoint, known=run.spec)
             outcome = trainer.run(job, observe)
     except (Diverged, torch.OutOfMemoryError, MemoryError) as error:

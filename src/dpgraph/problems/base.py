@@ -41,6 +41,11 @@ class Size:
     tokens: tuple[float, float] | None = None  # of a mean text: of those trained on, of all; None: not known
 
     @property
+    def density(self) -> float:
+        """The share of a mean record's numbers that are not 0; 1 where it is not stated."""
+        return 1.0 if self.words is None else self.words / max(1, self.features)
+
+    @property
     def megabytes(self) -> float:
         """MiB of features in float32, and of both directions of the edges as indices and weights."""
         return (4 * self.nodes * self.features + 24 * self.entries) / 2**20

@@ -15,7 +15,7 @@ from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TRAIN
 from dpgraph.engine.models.kipf import GraphBlocks, KipfNetwork, Read, dropout_factors
-from dpgraph.engine.models.sparse import Bags, Csr, DenseMatrix, Features, SparseMatrix
+from dpgraph.engine.models.sparse import Bags, Csr, DenseMatrix, Features, SparseMatrix, declared_density
 
 CPU = torch.device("cpu")
 
@@ -199,13 +199,14 @@ def test_sparse_matrices(rows, columns, seed, zeros):
     assert torch.allclose(renamed, torch.from_numpy(dense) @ right, atol=1e-5)
 
 
-def test_features_are_dense_only_where_few_are_zero():
+def test_features_are_sparse_where_few_are_declared_to_be_not_zero():
     random = numpy_generator("features")
     full = random.normal(size=(7, 4)).astype(np.float32)
     few = full * (random.random((7, 4)) < 0.2)
     nodes, weights = np.array([3, 0, 6]), torch.randn(4, 2)
-    for values, kind in ((full, DenseMatrix), (few, SparseMatrix)):
-        features = Features(values, CPU)
+    for values, share, kind in ((full, 0.3, DenseMatrix), (few, 0.2, SparseMatrix), (full, 0.2, SparseMatrix)):
+        with declared_density(share):
+            features = Features(values, CPU)
         assert isinstance(features.all, kind)
         assert torch.allclose(features.take(nodes).times(weights), torch.from_numpy(values[nodes]) @ weights, atol=1e-6)
         assert features.take(nodes).nbytes > 0

@@ -100,10 +100,10 @@ def dense_update(layer: torch.nn.Module, closed: torch.Tensor, h: torch.Tensor) 
     ("kind", "hops"), [("mlp", 0), ("gcn", 1), ("gcn", 2), ("gin", 1), ("gin", 2), ("gat", 1), ("gat", 2)]
 )
 @pytest.mark.parametrize(("n_enc", "n_dec"), [(1, 1), (2, 2)])
-@pytest.mark.parametrize("below", [0, 2], ids=["dense", "sparse"])
-def test_trees_full_graph_and_dense_matrix_agree(graph, kind, hops, n_enc, n_dec, below, monkeypatch):
+@pytest.mark.parametrize("density", [1.0, 0.0], ids=["dense", "sparse"], indirect=True)
+@pytest.mark.usefixtures("density")
+def test_trees_full_graph_and_dense_matrix_agree(graph, kind, hops, n_enc, n_dec):
     """With whole lists a tree of depth r holds everything that an r-layer network reads."""
-    monkeypatch.setattr("dpgraph.engine.models.sparse.SPARSE_BELOW", below)
     network = network_of(hops, n_enc, n_dec, kind=kind)
     features = torch.from_numpy(graph.features).double()
     expected = dense_logits(network, graph, features)

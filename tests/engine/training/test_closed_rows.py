@@ -16,6 +16,7 @@ from dpgraph.config.cell import Model, Training
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.models.network import Network
+from dpgraph.engine.models.sparse import declared_density
 from dpgraph.engine.models.weighted_rows import PaddedRows, RowNetwork, RowTable
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler, PoissonSampler
 from dpgraph.engine.training import closed_rows
@@ -69,7 +70,8 @@ def network_of(seed, width=8, activation="tanh", features=11, dtype=torch.float3
 
 def table_of(records, dtype=torch.float32):
     rows, chosen = rows_of(0)
-    return RowTable(PaddedRows.from_weights(rows, chosen, PLACES), records, LABELS, CPU, dtype)
+    with declared_density(np.count_nonzero(records) / records.size):
+        return RowTable(PaddedRows.from_weights(rows, chosen, PLACES), records, LABELS, CPU, dtype)
 
 
 def trained_of(records, dtype=torch.float32, **model):

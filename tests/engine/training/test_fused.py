@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from dpgraph.engine.models.dense import ACTIVATIONS
+from dpgraph.engine.models.sparse import declared_density
 from dpgraph.engine.sampling.edge_lists import empty_edge_lists, full_edge_lists
 from dpgraph.engine.sampling.ego import pack_ego_trees
 from dpgraph.engine.training import clipping
@@ -29,10 +30,12 @@ LOSSES = {"root": root_losses, "neighbours": neighbour_losses}
 def features(request, graph):
     values = torch.from_numpy(graph.features).double()
     if request.param == "dense":
-        return values
+        yield values
+        return
     kept = torch.rand(values.shape, generator=torch.Generator().manual_seed(0)) < 0.05
     kept[:, 0] |= ~kept.any(1) & (torch.arange(len(values)) % 3 == 0)  # some records are all zero
-    return torch.nn.functional.pad(values * kept, (0, 60 - values.shape[1]))[:, torch.randperm(60)[:60]]
+    with declared_density(0.02):
+        yield torch.nn.functional.pad(values * kept, (0, 60 - values.shape[1]))[:, torch.randperm(60)[:60]]
 
 
 def recorded(monkeypatch, *arguments):
@@ -116,9 +119,13 @@ def test_known_products_do_not_hide_a_record_that_is_not_finite(graph, make_netw
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-12)
 
 
-def test_records_are_sparse_where_few_entries_are_not_zero(features):
-    sparse = float(torch.count_nonzero(features)) / features.numel() < 0.08
-    assert isinstance(records_of(features), SparseRecords) == sparse
+@pytest.mark.parametrize(("share", "sparse"), [(0.05, True), (0.2, False)])
+def test_records_are_sparse_where_few_numbers_are_declared_to_be_not_zero(share, sparse):
+    """Whatever they are: one record must not decide it."""
+    for values in (torch.zeros(4, 30), torch.ones(4, 30)):
+        with declared_density(share):
+            assert isinstance(records_of(values), SparseRecords) == sparse
+        assert not isinstance(records_of(values), SparseRecords)
 
 
 def test_products_are_kept_as_far_as_memory_goes(graph, monkeypatch):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from dpgraph.engine.sampling.edge_lists import empty_edge_lists, full_edge_lists
+from dpgraph.engine.sampling.edge_lists import empty_edge_lists, full_edge_lists, pack_lists
 from dpgraph.engine.sampling.ego import pack_ego_trees
 from dpgraph.engine.training.clipping import clipped_gradient_sum, gradient_norms, gradient_sum, root_losses
 from dpgraph.engine.training.fused import inputs, passes, shared
 from dpgraph.engine.training.fused.inputs import TreeInputs
+from dpgraph.engine.training.fused.row_loops import ADD_ROWS, PULL_SUMS, WEIGH
 from dpgraph.engine.training.fused.shared import SharedNodes, groups
 from dpgraph.engine.training.ghost import norms_with_products
 from dpgraph.engine.training.precision import products_in
@@ -154,6 +157,33 @@ def test_nodes_are_shared_where_that_pays(graph, make_network, monkeypatch):
         if torch.backends.mkldnn.matmul.fp32_precision == "bf16":
             assert shared_by(network, trees, everyone, values.float()) == [False]
             assert shared_by(network, trees, everyone, values) == [True]  # float64 is not rounded
+
+
+def test_of_bounded_lists_no_list_decides_what_is_shared(graph, make_network, monkeypatch):
+    """How the gradients of all roots are added up follows from public numbers: N, roots, K and D."""
+    monkeypatch.setattr(shared, "WORTH", 0)
+    values, network = torch.from_numpy(graph.features).double(), make_network(1)
+    chosen = {}
+    for cap, entries in ((1, 0), (1, 1), (8, 0), (8, 8)):
+        owners = np.repeat(np.arange(60), entries)
+        members = (owners + np.tile(np.arange(1, entries + 1), 60)) % 60
+        lists = replace(pack_lists(60, owners, members), max_degree=cap)
+        trees = pack_ego_trees(lists, graph.train_nodes, 1)
+        chosen.setdefault(cap, []).append(shared_by(network, trees, np.arange(len(graph.train_nodes)), values))
+    assert chosen == {1: [[False]] * 2, 8: [[True]] * 2}
+
+
+def test_sums_over_many_roots_are_exact():
+    """Added up in float32, one after the other, 60,000 equal rows are off by parts of 10,000."""
+    above, output = np.full(2, 0.3, dtype=np.float32), np.zeros(2, dtype=np.float32)
+    readers, below, total = np.zeros(60_000, dtype=np.int64), np.empty_like(output), np.zeros(2)
+    PULL_SUMS["f4"](0, 2, np.array([0, 60_000]), readers, above, output, below, total)
+    sums, roots = np.zeros(2), np.zeros(60_000, dtype=np.int64)
+    ADD_ROWS["f4"](2, np.arange(60_001), roots, roots, np.ones(60_000, dtype=np.float32), above, sums)
+    rows, weighted, weights = np.full(120_000, 0.3, dtype=np.float32), np.empty(120_000, dtype=np.float32), np.zeros(2)
+    WEIGH["f4"](2, np.ones(60_000, dtype=np.float32), rows, weighted, weights)
+    for found in (below, total, sums, weights):
+        np.testing.assert_allclose(found, 60_000 * float(np.float32(0.3)), rtol=1e-7)
 
 
 @pytest.mark.parametrize("kept", [1 << 20, 30 * 32])

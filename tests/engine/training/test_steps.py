@@ -14,7 +14,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from dpgraph.config.cell import Training
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator, torch_generator
-from dpgraph.engine.models import sparse
 from dpgraph.engine.sampling.batches import FixedSizeSampler, PoissonSampler
 from dpgraph.engine.sampling.edge_lists import EdgeLists, empty_edge_lists, full_edge_lists
 from dpgraph.engine.sampling.ego import closed_hop, pack_ego_trees
@@ -193,10 +192,10 @@ def test_plain_step_descends_the_mean_loss(graph, make_network):
 
 @pytest.mark.parametrize("kind", ["gcn", "gin", "gat"])
 @pytest.mark.parametrize("hops", [1, 2])
-@pytest.mark.parametrize("below", [0, 2], ids=["dense", "sparse"])
-def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, kind, hops, below, monkeypatch):
+@pytest.mark.parametrize("density", [1.0, 0.0], ids=["dense", "sparse"], indirect=True)
+@pytest.mark.usefixtures("density")
+def test_whole_graph_step_is_the_plain_step_on_whole_lists(graph, make_network, kind, hops):
     """Message passing over all nodes at once against one tree per root, in float64."""
-    monkeypatch.setattr(sparse, "SPARSE_BELOW", below)
     whole = EdgeLists(graph.out_ptr, graph.out_idx)
     roots = graph.train_nodes
     features, labels = torch.from_numpy(graph.features).double(), torch.from_numpy(graph.labels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.bugs.shorthand import edit, ran, swap
 
+SPARSE = "dpgraph.engine.models.sparse:"
 KIPF = "dpgraph.engine.models.kipf:"
 PARTS = "dpgraph.families.subgraphs.prepared:"
 TREES = "dpgraph.families.trees.prepared:"
@@ -25,9 +26,38 @@ OF_FUSED = "tests/engine/training/test_fused.py::"
 OF_KIPF_NODES = "tests/families/subgraphs/test_clipping.py::"
 OF_PASSES = "tests/engine/training/test_passes.py::"
 OF_SHARED = "tests/engine/training/test_shared.py::"
+OF_SPARSE = "tests/engine/models/test_sparse.py::"
 OF_STACKED = "tests/families/subgraphs/test_steps.py::"
 
 BUGS = (
+    edit(
+        "records decide whether they are sparse",
+        SPARSE + "sparse_rows",
+        "_DENSITY.get() >= SPARSE_BELOW",
+        "int(torch.count_nonzero(features)) >= SPARSE_BELOW * features.numel()",
+        OF_SPARSE + "test_what_is_sparse",
+    ),
+    edit(
+        "records decide whether their weighted rows are sparse",
+        SPARSE + "Features.__init__",
+        "_DENSITY.get() < DENSE_FROM",
+        "np.count_nonzero(features) < DENSE_FROM * features.size",
+        "tests/engine/models/test_kipf.py::test_features_are_sparse_where_few_are_declared_to_be_not_zero",
+    ),
+    edit(
+        "sparse sums over many rows in float32",
+        SPARSE + "Bags.exact_sums",
+        "dense.double()",
+        "dense",
+        OF_SPARSE + "test_sums_over_many_rows_are_exact",
+    ),
+    edit(
+        "lists decide what trees share",
+        SHARED + "_read",
+        "not bounds",
+        "True",
+        OF_SHARED + "test_of_bounded_lists_no_list_decides_what_is_shared",
+    ),
     edit(
         "norms by Opacus without biases",
         ENGINE + "FormedGradients.squared_norms",

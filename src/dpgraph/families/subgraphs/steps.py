@@ -5,7 +5,8 @@ A schedule draws parts of the training nodes: one per step (Igamberdiev and Habe
 Where each node's gradient is clipped (Eq. 5 of the paper, with one x_i for each node) the guarantees are those of
 `training.clipping`, for messages over any edges that a block holds: a node's contribution to the sum is no longer than
 the clip norm, as norms are enlarged by more than their rounding, and a node whose gradient is not finite contributes
-exactly 0. The number of nodes' gradients on which one record acts has no bound.
+exactly 0, but that a number of its record that is not finite makes those entries 0 for all nodes of the block. The
+number of nodes' gradients on which one record acts has no bound.
 """
 
 from __future__ import annotations

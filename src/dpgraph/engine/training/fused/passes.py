@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -111,10 +112,10 @@ def weighed(rows: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
         return weighted, weighted.sum(0)
     from dpgraph.engine.training.fused.row_loops import WEIGH
 
-    weighted, total = torch.empty_like(rows), rows.new_zeros(rows.shape[1])
-    arrays = (factors.contiguous().numpy(), rows.view(-1).numpy(), weighted.view(-1).numpy(), total.numpy())
+    weighted, total = torch.empty_like(rows), np.zeros(rows.shape[1])
+    arrays = (factors.contiguous().numpy(), rows.view(-1).numpy(), weighted.view(-1).numpy(), total)
     WEIGH[loop_type(rows)](rows.shape[1], *arrays)
-    return weighted, total
+    return weighted, torch.from_numpy(total).to(rows.dtype)
 
 
 def loop_type(like: Tensor) -> str:

@@ -96,7 +96,7 @@ class SparseRows:
         sums[layer.bias] += gradients.sum(0)
 
     def add_products(self, weight: Tensor, gradients: Tensor) -> None:
-        weight += self._columns.sums(gradients).T
+        weight += self._columns.exact_sums(gradients).T
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,6 @@ NodeRecords = DenseRecords | SparseRecords
 
 
 def records_of(features: Tensor) -> NodeRecords:
-    """Return records that are dense, or sparse where that is faster; their products are equal up to rounding."""
+    """Return records that are dense, or sparse where `sparse_rows` has them."""
     rows = sparse_rows(features)
     return DenseRecords(features) if rows is None else SparseRecords(rows, features)

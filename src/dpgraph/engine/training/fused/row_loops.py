@@ -100,7 +100,7 @@ def pull(kind, width, gradients, output, below, squares):  # type: ignore[no-unt
 
 
 def weigh(width, factors, rows, weighted, total):  # type: ignore[no-untyped-def]
-    """Write each row times its factor to `weighted`, and add these up in `total`."""
+    """Write each row times its factor to `weighted`, and add these up in `total`, in float64."""
     for i in range(len(factors)):
         factor, row, result = factors[i], rows[i * width : (i + 1) * width], weighted[i * width : (i + 1) * width]
         for k in range(width):
@@ -112,27 +112,32 @@ def weigh(width, factors, rows, weighted, total):  # type: ignore[no-untyped-def
 def pull_sums(kind, width, ptr, source, above, output, below, total):  # type: ignore[no-untyped-def]
     """Write `pull` of the sums of `above[source[e]]`, ptr[i] <= e < ptr[i + 1], for each row i of `output`.
 
-    Add the rows up in `total`.
+    Add the rows up in `total`. Sums are in float64: which batches come here depends on records and lists, and elsewhere
+    sums over many roots are not added up one after the other.
     """
     one, zero = below.dtype.type(1), below.dtype.type(0)
     last, line = len(source) - 1, LINE // below.itemsize
+    sums = np.empty(width, dtype=np.float64)
     for i in range(len(ptr) - 1):
         row, states = below[i * width : (i + 1) * width], output[i * width : (i + 1) * width]
         for k in range(width):
-            row[k] = zero
+            sums[k] = 0.0
         for e in range(ptr[i], ptr[i + 1]):
             coming = source[min(e + AHEAD, last)] * width
             for k in range(0, width, line):
                 _prefetch(above, coming + k)  # type: ignore[call-arg]
             given = above[source[e] * width : (source[e] + 1) * width]
             for k in range(width):
-                row[k] += given[k]
+                sums[k] += given[k]
         if kind == 1:
             for k in range(width):
-                row[k] *= one - states[k] * states[k]
+                row[k] = sums[k] * (one - states[k] * states[k])
         elif kind == 2:
             for k in range(width):
-                row[k] = zero if states[k] <= zero else row[k]
+                row[k] = zero if states[k] <= zero else sums[k]
+        else:
+            for k in range(width):
+                row[k] = sums[k]
         for k in range(width):
             total[k] += row[k]
 
@@ -191,7 +196,7 @@ def norms(  # type: ignore[no-untyped-def]
 
 
 def add_rows(width, ptr, index, source, factors, above, sums):  # type: ignore[no-untyped-def]
-    """Add each row's `above`, times its root's factor, to `sums[index]`; a root of factor 0 is not read."""
+    """Add each row's `above`, times its root's factor, to `sums[index]` in float64; a root of factor 0 is not read."""
     for v in range(len(factors)):
         factor = factors[v]
         if factor == 0:
@@ -204,12 +209,15 @@ def add_rows(width, ptr, index, source, factors, above, sums):  # type: ignore[n
 
 
 def _both(function, signature):  # type: ignore[no-untyped-def]
-    return {name: compiled(signature.replace("f", name), in_vectors=True)(function) for name in ("f4", "f8")}
+    return {
+        name: compiled(signature.replace("f", name).replace("D", "f8"), in_vectors=True)(function)
+        for name in ("f4", "f8")
+    }
 
 
 NORMS = _both(norms, "i8 i8 i8[!] i8[!] i8[!] f[!] f[!] i8[!] f[!] f[] f[] f[]")
-ADD_ROWS = _both(add_rows, "i8 i8[!] i8[!] i8[!] f[!] f[!] f[]")
+ADD_ROWS = _both(add_rows, "i8 i8[!] i8[!] i8[!] f[!] f[!] D[]")
 FINISH = compiled("i8 f4[!] f4[]", in_vectors=True)(finish)
 PULL = _both(pull, "i8 i8 f[!] f[!] f[] f[]")
-WEIGH = _both(weigh, "i8 f[!] f[!] f[] f[]")
-PULL_SUMS = _both(pull_sums, "i8 i8 i8[!] i8[!] f[!] f[!] f[] f[]")
+WEIGH = _both(weigh, "i8 f[!] f[!] f[] D[]")
+PULL_SUMS = _both(pull_sums, "i8 i8 i8[!] i8[!] f[!] f[!] f[] D[]")

@@ -11,6 +11,7 @@ Norms are those of single roots: they are taken before sums over trees are forme
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -69,7 +70,7 @@ class SharedNodes:
         self._kept: dict[int, RecordRows] = {}  # records, by a part's first node
         for part in self._parts():
             self._records(part).apply(layer, activation, self.output[part])
-        self._sums: Tensor | None = None  # (D, d) by node
+        self._sums: Tensor | None = None  # (D, d) by node, float64
         self._weighted = self.output.new_empty(0, layer.out_features)  # (roots, d), of which the first are filled
         self._most, self._filled = roots, 0
         self._read: list[tuple[np.ndarray, np.ndarray]] = []  # node and weighted row of each row
@@ -105,7 +106,7 @@ class SharedNodes:
         from dpgraph.engine.training.fused.row_loops import ADD_ROWS
 
         if self._sums is None:
-            self._sums = torch.zeros_like(self.output)
+            self._sums = torch.zeros_like(self.output, dtype=torch.float64)
         weights = self.output.new_ones(len(sizes)) if factors is None else factors.contiguous()
         if finite is not None:
             weights = weights.masked_fill(~finite, 0)
@@ -126,7 +127,7 @@ class SharedNodes:
             else:
                 above, _ = self._added(part, readers, 0)
                 if self._sums is not None:
-                    above += self._sums[part]
+                    above = (above + self._sums[part]).to(output.dtype)
                 if self._lost:  # a record that is not finite is read by lost roots only, and 0 times infinity is not 0
                     read = above.any(1)
                     above, output, records = above[read], output[read], self.records.take(self.nodes[part][read])
@@ -159,10 +160,10 @@ class SharedNodes:
 
         ptr, rows = readers
         output = self.output[part]
-        result, total = torch.empty_like(output), output.new_zeros(output.shape[1])
+        result, total = torch.empty_like(output), np.zeros(output.shape[1])
         flat = [some.view(-1).numpy() for some in (self._weighted, output, result)]
-        PULL_SUMS[loop_type(result)](kind, output.shape[1], ptr[part.start : part.stop + 1], rows, *flat, total.numpy())
-        return result, total
+        PULL_SUMS[loop_type(result)](kind, output.shape[1], ptr[part.start : part.stop + 1], rows, *flat, total)
+        return result, torch.from_numpy(total).to(output.dtype)
 
     def _records(self, part: slice) -> RecordRows:
         """Return the records of a part's nodes; where they are few, the second pass finds them again."""
@@ -199,8 +200,9 @@ class Group:
 
 
 def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: Tensor) -> Iterator[Group]:
-    """Yield the batch in pieces. Sizes and nodes decide which of them share nodes.
+    """Yield the batch in pieces. Numbers of rows and nodes decide which of them share nodes.
 
+    For bounded lists these are public (`_read`), so that no list decides how the gradients of all roots are added up.
     Pieces do not share where operands are rounded: the sum over trees would be rounded, and what that adds to one
     root's contribution is not bounded by its norm (Theorem 2 of docs/privacy/shared.md).
     """
@@ -209,23 +211,32 @@ def groups(network: Network, trees: EgoTrees, positions: np.ndarray, features: T
         return
     width: int = network.encoder.layers[0].out_features  # type: ignore[assignment]
     most = MOST_BYTES // (width * features.element_size())
-    if trees.rows_at(positions) * width < WORTH:
-        yield Group(trees.chunks(positions), len(positions))
-        return
     parts = [np.argsort(trees.rank[positions], kind="stable")]
     while parts:
         own = parts.pop()
-        nodes = trees.nodes_at(positions[own])
-        present = np.zeros(len(features), dtype=bool)
-        present[nodes] = True
-        found = np.count_nonzero(present)
-        saved = (len(nodes) - found) * (features.shape[1] + PASSES)
-        if saved <= len(nodes) * LEAST_COLUMNS or len(own) == 1:
+        rows, found = _read(trees, positions[own])
+        saved = (rows - found) * (features.shape[1] + PASSES)
+        if (len(own) == len(positions) and rows * width < WORTH) or saved <= rows * LEAST_COLUMNS or len(own) == 1:
             yield Group(_pieces(trees, positions, own), len(own))
         elif found <= most:
+            present = np.zeros(len(features), dtype=bool)
+            present[trees.nodes_at(positions[own])] = True
             yield Group(_pieces(trees, positions, own), len(own), present)
         else:
             parts += np.array_split(own, 2)[::-1]
+
+
+def _read(trees: EgoTrees, positions: np.ndarray) -> tuple[int, int]:
+    """Return how many rows these trees have and how many nodes they read.
+
+    Of bounded lists it is what trees of as many rows as they may have, of random nodes, would have.
+    """
+    lists = trees.lists
+    bounds = [bound for bound in (lists.max_degree, lists.list_cap) if bound is not None]
+    if not bounds:
+        return trees.rows_at(positions), len(np.unique(trees.nodes_at(positions)))
+    rows = len(positions) * (1 + min(bounds)) ** trees.hops
+    return rows, round(-lists.num_nodes * math.expm1(-rows / max(1, lists.num_nodes)))
 
 
 def _pieces(trees: EgoTrees, positions: np.ndarray, places: np.ndarray) -> Iterator[EgoBatch]:
