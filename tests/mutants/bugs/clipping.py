@@ -45,13 +45,6 @@ BUGS = (
         "tests/engine/models/test_kipf.py::test_features_are_sparse_where_few_are_declared_to_be_not_zero",
     ),
     edit(
-        "sparse sums over many rows in float32",
-        SPARSE + "Bags.exact_sums",
-        "dense.double()",
-        "dense",
-        OF_SPARSE + "test_sums_over_many_rows_are_exact",
-    ),
-    edit(
         "lists decide what trees share",
         SHARED + "_read",
         "not bounds",

@@ -96,7 +96,7 @@ class SparseRows:
         sums[layer.bias] += gradients.sum(0)
 
     def add_products(self, weight: Tensor, gradients: Tensor) -> None:
-        weight += self._columns.exact_sums(gradients).T
+        weight += self._columns.sums(gradients).T
 
 
 @dataclass(frozen=True)
