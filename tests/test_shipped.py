@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 from dpgraph.config.literature import read_baselines
-from dpgraph.reporting.baselines import TOLERANCE
+from dpgraph.reporting.baselines import METRIC, RANKS, TOLERANCE
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.parts import CONTRADICTED, ENOUGH, FEWEST, REPRODUCED, VERDICTS, read_parts
 from dpgraph.reporting.leaderboard.guide import VALUES
+from dpgraph.reporting.render import ROWS, read_rows
 from dpgraph.reporting.shipping import FOLDER
 
 SHIPPED = Path(__file__).parents[1] / FOLDER
@@ -50,6 +51,20 @@ def test_what_is_below_its_reference_says_why(suite: str) -> None:
     table = table[table["kind"].isin(["literature", "computed"])]
     below = table[table["mean"] < table["reference_accuracy"] - TOLERANCE]
     assert below.loc[below["reason"].isna(), ["method", "task", "mean", "reference_accuracy"]].values.tolist() == []
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_baselines_are_of_the_rows_beside_them(suite: str) -> None:
+    table = shipped(suite, "baselines.csv")
+    rows = read_rows(SHIPPED / suite / ROWS, suite)
+    final = rows[rows["final"].astype(bool) & (rows["status"] == "ok")]
+    values = final.groupby(["paper", "cell", "metric"])["value"].agg(["mean", "size"])
+    unlike = []
+    for row in table[table["n"] > 0].to_dict("records"):
+        own = values.loc[(row["paper"], row["cell"], RANKS if row["kind"] == "zero-shot" else METRIC)]
+        if row["n"] != own["size"] or row["mean"] != pytest.approx(100 * own["mean"], rel=1e-6):
+            unlike.append((row["paper"], row["method"], row["task"], row["n"], row["mean"], *own))
+    assert unlike == []
 
 
 def test_no_reason_is_a_blank_cheque() -> None:

@@ -3,10 +3,12 @@
 import json
 import math
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -24,10 +26,10 @@ from dpgraph.planning.plan import load_plan
 from dpgraph.problems.preprocess import preprocess
 from dpgraph.reporting import references
 from dpgraph.reporting.aggregate import aggregate
-from dpgraph.reporting.baselines import baselines, complaints, write_baselines
-from dpgraph.reporting.inputs import compared, seeds_by_task
+from dpgraph.reporting.baselines import baselines, complaints, shipped_baselines, write_baselines
+from dpgraph.reporting.inputs import compared, seeds_by_task, splits_by_task
 from dpgraph.reporting.references import LOGISTIC, MEAN_LOGISTIC, write_references
-from dpgraph.reporting.results import read_results
+from dpgraph.reporting.results import read_results, summarise
 from tests.contract.conftest import toy_graph
 from tests.data.offline import fetch_offline
 from tests.plans import plan_of
@@ -47,9 +49,9 @@ def suite(tmp_path):
 
 def with_references(plan, accuracy=0.8, reason=""):
     """The same of all seeds and kinds."""
-    for task, seeds in seeds_by_task(plan).items():
-        found = {} if reason else {kind: [accuracy] * len(seeds) for kind in (LOGISTIC, *MEAN_LOGISTIC.values())}
-        record = {"task": task.folder, "source": "scikit-learn 0, computed here", "seeds": list(seeds)}
+    for task, splits in splits_by_task(plan).items():
+        found = {} if reason else {kind: [accuracy] * len(splits) for kind in (LOGISTIC, *MEAN_LOGISTIC.values())}
+        record = {"task": task.folder, "source": "scikit-learn 0, computed here", "splits": list(splits)}
         write_json(Paths(plan.config).reference(task), {**record, "accuracy": found, "C": {}, "reason": reason})
 
 
@@ -129,8 +131,8 @@ def test_a_reference_that_is_not_there_says_why(suite, rows_of, as_frame):
     with_references(suite, reason="data not available: no mirror")
     assert reason() == "data not available: no mirror"
     with_references(suite)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "seeds": [7, 8, 9]}))
-    assert reason() == f"{path}: of other seeds: delete it and run again"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "splits": [7, 8, 9]}))
+    assert reason() == f"{path}: of other splits: delete it and run again"
 
 
 def test_the_command_writes_the_file_and_ends_with_1(suite, rows_of, as_frame, capsys):
@@ -175,7 +177,7 @@ def test_mean_features_are_means_over_closed_neighbourhoods(steps):
     np.testing.assert_allclose(found.toarray(), wanted, atol=1e-6)
 
 
-def test_references_use_each_seeds_split_and_no_test_label():
+def test_references_use_each_split_and_no_test_label():
     splits = []
 
     def load(number):
@@ -184,14 +186,55 @@ def test_references_use_each_seeds_split_and_no_test_label():
         splits.append(number)
         return replace(graph, labels=labels)
 
-    drawn = Task(dataset="toy", split="random-60-20-20")
-    accuracies, _ = references.references(load, drawn, [0, 1, 2])
+    accuracies, _ = references.references(load, [0, 1, 2])
     assert splits == [0, 1, 2]
     # all test labels are equal and unlearnt: each accuracy is the share of test nodes predicted so, which adds up to 1
     assert sum(accuracies[LOGISTIC]) == pytest.approx(1)
-    splits.clear()
-    references.references(load, Task(dataset="toy", split="public"), [0, 1, 2])
-    assert splits == [0]
+
+
+def test_crossed_seeds_share_the_references_of_their_splits(tmp_path, rows_of, as_frame):
+    """25 runs on five splits: the reference is of these, and the interval is no narrower than five splits allow."""
+    plan = load_plan(Config(suite="variance", results=str(tmp_path)), WORKFLOW)
+    assert set(splits_by_task(plan).values()) == {(0, 1, 2, 3, 4)}
+    assert set(seeds_by_task(plan).values()) == {tuple(range(25))}
+    entry = next(one for one in compared(plan) if (one.method_id, one.task_id) == ("mlp", "cora-ml"))
+    path = plan.paths.reference(entry.cell.task)
+    record = {"splits": [0, 1, 2, 3, 4, 5], "accuracy": {LOGISTIC: [0.5, 0.6, 0.7, 0.8, 0.9, 0.0]}}
+    write_json(path, {**record, "source": "toy", "C": {}, "reason": ""})
+    of_split = [0.6, 0.7, 0.8, 0.7, 0.9]
+    made = [row | {"value": of_split[row["seed"] // 5]} for row in rows_of(entry, 0.7, std=0.0)]
+    for lost, splits in ((None, [0, 1, 2, 3, 4]), (7, [0, 2, 3, 4])):  # a split with a missing run is left out
+        table = baselines(plan, KNOWN, as_frame([row for row in made if row["seed"] != lost]))
+        row = table[(table.method == "mlp") & (table.task == "cora-ml")].iloc[0]
+        assert (row["n"], row["reference_splits"]) == (5 * len(splits), " ".join(map(str, splits)))
+        assert row["reference_accuracy"] == pytest.approx(np.mean([50 + 10 * split for split in splits]))
+        exact = summarise(np.array([of_split[split] for split in splits]))  # all that differs is the split
+        assert row["mean"] == pytest.approx(exact.mean)
+        assert (row["ci_high"] - row["ci_low"]) / (exact.high - exact.low) == pytest.approx(1, abs=0.05)
+
+
+def test_what_is_shipped_is_of_the_rows_beside_it(suite, rows_of, as_frame, tmp_path):
+    """Kept references of one split hold for more seeds; those of a split per seed for the same seeds alone."""
+    fewer = load_plan(Config(suite="baselines", results=str(tmp_path), seeds=2), WORKFLOW)
+    with_references(fewer, 0.7)
+    before = tmp_path / "before.csv"
+    written = write_baselines(fewer, KNOWN, made_up(fewer, rows_of, as_frame, gcn_kipf=80.0, gcn_2=81.0), before)
+    shutil.rmtree(suite.paths.suite / "references")
+    results = made_up(suite, rows_of, as_frame, gcn_kipf=70.0, gcn_2=71.0)
+    table, lost = shipped_baselines(suite, KNOWN, results, [before])
+    ran = table[table["status"] == "ok"]
+    assert set(ran["mean"].round(6)) == {70.0, 71.0}
+    assert set(ran["n"]) == {3}
+    computed = ran[ran["kind"] == "computed"]
+    assert set(computed["split"]) == {"public"}
+    assert set(computed["difference"].round(6)) == {0.0, 1.0}
+    assert set(ran.loc[ran["kind"] == "literature", "split"]) == {"public", "per-class-20-30"}
+    drawn = (written["kind"] == "computed") & (written["split"] != "public") & (written["status"] == "ok")
+    assert lost == drawn.sum() > 0
+    old = pd.read_csv(before).drop(columns="reference_splits")  # as earlier versions wrote it
+    old.to_csv(before, index=False)
+    again, _ = shipped_baselines(suite, KNOWN, results, [before])
+    pd.testing.assert_frame_equal(again[again["status"] == "ok"], ran)
 
 
 def test_the_penalty_is_chosen_on_validation_nodes_of_the_first_split():
@@ -238,7 +281,7 @@ def test_cora_reaches_the_literature(tmp_path):
     for entry in entries:
         train_cell(entry.cell, paths.cell(entry.cell), paths.graph(task), device="cpu")
     aggregate(plan, paths.results)
-    write_references(task, paths.graph(task), seeds_by_task(plan)[task], paths.reference(task))
+    write_references(task, paths.graph(task), splits_by_task(plan)[task], paths.reference(task))
     table = write_baselines(plan, KNOWN, read_results(paths.results), paths.baselines)
     printed = table[table.kind == "literature"].set_index("method")
     assert set(printed.index) == set(methods)

@@ -7,7 +7,7 @@ import pytest
 
 from dpgraph.config.literature import Baselines
 from dpgraph.reporting.baselines import baselines, complaints
-from dpgraph.reporting.inputs import compared, seeds_by_task
+from dpgraph.reporting.inputs import compared, splits_by_task
 from tests.plans import plan_of
 
 WORKFLOW = Path(__file__).parents[2] / "workflow"
@@ -33,7 +33,7 @@ def rows(plan, as_frame, rows_of, scores):
 
 def test_every_result_without_privacy_has_the_cosine_beside_it(plan):
     assert {entry.method_id for entry in compared(plan)} == {"head", "head-capped", "encoder", "encoder-capped"}
-    assert seeds_by_task(plan) == {}  # nothing that scikit-learn computes
+    assert splits_by_task(plan) == {}  # nothing that scikit-learn computes
 
 
 @pytest.mark.parametrize(

@@ -256,11 +256,11 @@ def references(task: str, /, *, suite: PlanOptions = ANY_SUITE) -> None:
         task: DATASET/SETTING.SPLIT[.FEATURES] of the suite.
     """
     from dpgraph.config.cell import Task
-    from dpgraph.reporting.inputs import seeds_by_task
+    from dpgraph.reporting.inputs import splits_by_task
     from dpgraph.reporting.references import write_references
 
     plan, named = suite.plan(), Task.from_folder(task)
-    seeds, paths = seeds_by_task(plan), plan.paths
-    if named not in seeds:
-        raise invalid("task", task, f"one of {', '.join(one.folder for one in seeds)}")
-    write_references(named, paths.graph(named), seeds[named], paths.reference(named))
+    splits, paths = splits_by_task(plan), plan.paths
+    if named not in splits:
+        raise invalid("task", task, f"one of {', '.join(one.folder for one in splits)}")
+    write_references(named, paths.graph(named), splits[named], paths.reference(named))

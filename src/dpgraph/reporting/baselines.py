@@ -4,7 +4,7 @@ The floor of relation prediction is what the entities' own vectors give untraine
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpgraph.config.cell import Task
 from dpgraph.config.literature import Baselines
+from dpgraph.config.streams import split_number, split_of
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import read_json
 from dpgraph.planning.plan import Entry, Plan
@@ -22,7 +24,8 @@ from dpgraph.problems.registry import problem_of
 from dpgraph.reporting.artefacts import of_entry
 from dpgraph.reporting.inputs import RELATIONS, compared
 from dpgraph.reporting.references import reference_of
-from dpgraph.reporting.results import Results, Summary, summarise, write_csv
+from dpgraph.reporting.results import EntryResult, Results, Summary, summarise, write_csv
+from dpgraph.reporting.views.variance.components import crossed_run
 
 ZERO_SHOT = "cosine"  # the method without training
 RANKS, ON_TRAINED = "mrr/test", "mrr/train"
@@ -65,6 +68,7 @@ def _differences(results: Results, entry: Entry, rival: Entry | None, metric: st
 
 TOLERANCE = 1.5  # points
 METRIC = "accuracy/test"
+SPLITS = "reference_splits"  # a column
 
 
 @dataclass(frozen=True)
@@ -76,39 +80,62 @@ class Reference:
     accuracy: float = math.nan
     source: str = ""
     reason: str = ""
+    splits: str = ""  # of a computed one
 
 
-def baselines(plan: Plan, known: Baselines, results: pd.DataFrame | None) -> pd.DataFrame:
+Kept = Mapping[tuple[str, ...], Reference]  # by paper, cell, model and splits
+
+
+def baselines(plan: Plan, known: Baselines, results: pd.DataFrame | None, kept: Kept | None = None) -> pd.DataFrame:
     """Return a row for each result without privacy and each of its references, or for the result alone without any.
 
     Accuracies are in percent, `ci_low` and `ci_high` the 95 % interval of our mean, `difference` ours minus the
     reference. `below` says whether that is more than the tolerance, `reason` why a result may be so. On relations the
     numbers are mean reciprocal ranks, the reference is the vectors' own cosine, and there is no tolerance.
+    `reference_splits` are those over which a computed reference is averaged: those of the seeds that ended well. One
+    that this run did not compute is taken from `kept`.
     """
     found = Results.of(results)
-    rows = [row for entry in compared(plan) for row in _rows(plan, known, found, entry)]
+    rows = [row for entry in compared(plan) for row in _rows(plan, known, found, kept or {}, entry)]
     return pd.DataFrame(rows, columns=list(rows[0]) if rows else None)
 
 
-def _rows(plan: Plan, known: Baselines, results: Results, entry: Entry) -> Iterator[dict[str, Any]]:
+def _rows(plan: Plan, known: Baselines, results: Results, kept: Kept, entry: Entry) -> Iterator[dict[str, Any]]:
     if problem_of(entry.cell.task).name == RELATIONS:
         floor, above, why = _floor(plan, results, entry)
         reference = Reference(ZERO_SHOT, "zero-shot", floor, "computed here")
-        yield _row(entry, results, RANKS, reference, above.mean, bool(above.mean <= 0), why)
+        outcome = results.outcome(entry, RANKS)
+        yield _row(entry, outcome, outcome.summary(), reference, above.mean, bool(above.mean <= 0), why)
         return
-    mean = results.outcome(entry, METRIC).summary().mean
-    for reference in list(_references(plan, known, entry)) or [Reference("", "", reason="no reference")]:
-        difference = mean - reference.accuracy
+    outcome, ours, splits = _ours(entry, results.outcome(entry, METRIC))
+    for reference in list(_references(plan, known, kept, entry, splits)) or [Reference("", "", reason="no reference")]:
+        difference = ours.mean - reference.accuracy
         below = bool(difference < -TOLERANCE)
         reason = known.reason(entry.paper, entry.method_id, entry.task_id, reference.kind)
-        yield _row(entry, results, METRIC, reference, difference, below, reference.reason or (reason if below else ""))
+        told = reference.reason or (reason if below else "")
+        yield _row(entry, outcome, ours, reference, difference, below, told)
+
+
+def _ours(entry: Entry, outcome: EntryResult) -> tuple[EntryResult, Summary, list[int]]:
+    """Return a result, its summary and its splits: where nothing ended well, those of all seeds.
+
+    Seeds of a crossed design share splits and initialisations, so that the interval is that of its components.
+    """
+    cell = entry.cell
+    if outcome.ok and cell.seeds_per_split is not None:
+        run = crossed_run(entry, outcome)
+        if (made := run.components) is not None:
+            summary = Summary(made.mean, math.nan, made.splits * made.initialisations, *made.mean_interval)
+            return run.outcome, summary, [int(split) for split in run.values.index]
+        outcome = run.outcome
+    seeds = outcome.values.index if outcome.ok else cell.seeds
+    return outcome, outcome.summary(), sorted({split_number(cell, int(seed)) for seed in seeds})
 
 
 def _row(
-    entry: Entry, results: Results, metric: str, reference: Reference, difference: float, below: bool, reason: str
+    entry: Entry, outcome: EntryResult, ours: Summary, reference: Reference, difference: float, below: bool, reason: str
 ) -> dict[str, Any]:
-    outcome, task = results.outcome(entry, metric), entry.cell.task
-    ours = outcome.summary()
+    task = entry.cell.task
     return {
         **of_entry(entry, "paper", "method", "label", "task", "dataset", "setting"),
         "split": task.split,
@@ -121,6 +148,7 @@ def _row(
         "reference": reference.model,
         "kind": reference.kind,
         "reference_accuracy": reference.accuracy,
+        SPLITS: reference.splits,
         "source": reference.source,
         "difference": difference,
         "below": below,
@@ -129,7 +157,7 @@ def _row(
     }
 
 
-def _references(plan: Plan, known: Baselines, entry: Entry) -> Iterator[Reference]:
+def _references(plan: Plan, known: Baselines, kept: Kept, entry: Entry, splits: Sequence[int]) -> Iterator[Reference]:
     task, model = entry.cell.task, entry.cell.model  # type: ignore[attr-defined]
     hops = getattr(model, "hops", 0)  # a model without hops, such as a student of public rows, reads no neighbour
     if task.setting == "transductive":
@@ -140,23 +168,53 @@ def _references(plan: Plan, known: Baselines, entry: Entry) -> Iterator[Referenc
     # what propagates the predictions of a network without hops reads neighbours, too
     kind = reference_of(0 if inference_of(entry.cell) is PredictionInput.OWN_RECORD else hops or 2)
     if not path.is_file():
-        yield Reference(kind, "computed", reason=f"{path}: no such file")
+        key = (entry.paper, entry.cell.slug, kind, _listed(splits))
+        yield kept.get(key, Reference(kind, "computed", reason=f"{path}: no such file"))
         return
     record = read_json(path)
-    by_seed = dict(zip(record["seeds"], record["accuracy"].get(kind, ()), strict=False))
-    values = [by_seed[seed] for seed in entry.cell.seeds if seed in by_seed]
-    if len(values) == len(entry.cell.seeds):
-        yield Reference(kind, "computed", 100 * float(np.mean(values)), record["source"])
+    by_split = dict(zip(record.get("splits", ()), record["accuracy"].get(kind, ()), strict=False))
+    values = [by_split[split] for split in splits if split in by_split]
+    if len(values) == len(splits):
+        yield Reference(kind, "computed", 100 * float(np.mean(values)), record["source"], splits=_listed(splits))
     elif record["reason"]:
         yield Reference(kind, "computed", reason=record["reason"])
     elif kind in record["accuracy"]:
-        yield Reference(kind, "computed", reason=f"{path}: of other seeds: delete it and run again")
+        yield Reference(kind, "computed", reason=f"{path}: of other splits: delete it and run again")
+
+
+def _listed(splits: Iterable[int]) -> str:
+    return " ".join(map(str, splits))
 
 
 def write_baselines(plan: Plan, known: Baselines, results: pd.DataFrame | None, path: Path) -> pd.DataFrame:
     table = baselines(plan, known, results)
     write_csv(table, path)
     return table
+
+
+def shipped_baselines(
+    plan: Plan, known: Baselines, results: pd.DataFrame, tables: Iterable[Path]
+) -> tuple[pd.DataFrame, int]:
+    """Return the table of these results, and how many of them it leaves out for want of a computed reference.
+
+    A reference that this run did not compute is kept from the earlier tables if it is of the same splits.
+    """
+    kept = {key: reference for path in tables for key, reference in _kept_references(path)}
+    table = baselines(plan, known, results, kept)
+    lost = (table["kind"] == "computed") & table["reference_accuracy"].isna()
+    return table[~lost], int((lost & (table["status"] == "ok")).sum())
+
+
+def _kept_references(path: Path) -> Iterator[tuple[tuple[str, ...], Reference]]:
+    table = pd.read_csv(path, keep_default_na=False, na_values={"reference_accuracy": ""}, dtype={SPLITS: str})
+    for row in table[(table["kind"] == "computed") & table["reference_accuracy"].notna()].to_dict("records"):
+        if SPLITS not in row:  # a table of an earlier version: every seed had a split of its own, crossed ones, too
+            task = Task(**{name: row[name] for name in ("dataset", "setting", "split", "features")})
+            row[SPLITS] = _listed(sorted({split_of(task, seed) for seed in range(row["n"])}))
+        reference = Reference(
+            row["reference"], "computed", row["reference_accuracy"], row["source"], splits=row[SPLITS]
+        )
+        yield (row["paper"], row["cell"], row["reference"], row[SPLITS]), reference
 
 
 def complaints(table: pd.DataFrame) -> list[str]:

@@ -34,10 +34,10 @@ STRONGER: dict[str, tuple[str, ...]] = {
 }
 SCOPES = [Scope.PARAMETERS, Scope.STRANGERS, Scope.JOINT, Scope.ALL_OUTPUTS]
 REMARK = (
-    "Bold: the best of the lines with one relation, scope, δ and budget on a data set, and those that are not "
-    "significantly different from it (paired t tests against it, 5 % after Holm's correction over the methods that "
-    "compete). A line whose guarantee implies that of others competes with them, too; lines with other unlike "
-    "guarantees do not compete, nor does an ε that is only claimed."
+    "Bold: the best of the lines with one relation, scope, δ and budget on a data set, by means over common seeds, and "
+    "those that are not significantly different from it (paired t tests against it, 5 % after Holm's correction over "
+    "the methods that compete). A line whose guarantee implies that of others competes with them, too; lines with "
+    "other unlike guarantees do not compete, nor does an ε that is only claimed."
 )
 
 
@@ -77,7 +77,7 @@ def below_floor(rows: pd.DataFrame, values: Sequence[pd.Series]) -> pd.Series:
 
 
 def _ahead(floor: pd.Series, own: pd.Series) -> float:
-    """Return the mean difference over common seeds; minus infinity without any."""
+    """Return by how much the first is above the second on average over common seeds; minus infinity without any."""
     common = floor.index.intersection(own.index)
     return float((floor[common] - own[common]).mean()) if len(common) else -math.inf
 
@@ -173,19 +173,30 @@ def contenders(rows: pd.DataFrame, *about: str) -> Iterator[tuple[Key, pd.DataFr
 def ranked(keys: Sequence[Key], cells: Sequence[str], values: Sequence[pd.Series], alone: str = BEST) -> list[str]:
     """Return `BEST` or `TIED` for each result that is so in a ranking where it competes, else an empty text.
 
-    values: by seed. The best has the largest mean of all that compete; a cell does not compete with itself, so it is
-    the best in all of its rows. Where no other cell competes it is marked `alone`. Tied: not significantly different
-    from the best (paired two-sided t test over common seeds, 5 % after Holm's correction over the other cells of the
-    ranking). Since the best is picked by the same values, at least one of 11 equal methods is still called worse with
-    probability .11 at 5 seeds and .15 at 12 (simulated; .6 without the correction).
+    values: by seed. A cell beats another one whose mean over their common seeds is smaller: those of other seeds differ
+    by their splits, too. The best is beaten by no other cell; where cells beat one another in a circle, or several are
+    unbeaten, it is beaten by the fewest and of these has the largest mean over its own seeds. A cell does not compete
+    with itself, so it is the best in all of its rows. Where no other cell competes it is marked `alone`. Tied: not
+    significantly different from the best (paired two-sided t test over common seeds, 5 % after Holm's correction over
+    the other cells of the ranking), or above it on them. Since the best is picked by the same values, at least one of
+    11 equal methods is still called worse with probability .11 at 5 seeds and .15 at 12 (simulated; .6 without the
+    correction).
     """
     marks = [""] * len(keys)
     for places in competing(keys).values():
-        best = max(places, key=lambda place: values[place].mean())
+        beaten = {
+            place: sum(_ahead(values[one], values[place]) > 0 for one in places if cells[one] != cells[place])
+            for place in places
+        }
+        best = min(places, key=lambda place: (beaten[place], -values[place].mean()))
         others = {cells[place]: place for place in places if cells[place] != cells[best]}
         top = BEST if others else alone
         adjusted = holm(np.array([p_equal(values[best], values[place]) for place in others.values()]))
-        worse = {cell for cell, p in zip(others, adjusted, strict=True) if p < LEVEL}  # nan, of no test, is not
+        worse = {
+            cell
+            for (cell, place), p in zip(others.items(), adjusted, strict=True)
+            if p < LEVEL and _ahead(values[best], values[place]) > 0  # p is nan, which is not less, without a test
+        }
         for place in places:
             if cells[place] == cells[best]:
                 marks[place] = top or marks[place]

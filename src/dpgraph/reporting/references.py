@@ -7,7 +7,7 @@ the first split; where there are none, it is scikit-learn's own.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpgraph.config.cell import Task
-from dpgraph.config.streams import split_of
 from dpgraph.core.errors import DataUnavailable
 from dpgraph.core.files import write_json
 from dpgraph.data.graph import Graph
@@ -29,8 +28,8 @@ USUAL = 1.0
 MOST_ENTRIES = 50_000_000  # of training features that are not zero: beyond, a fit takes minutes
 
 
-def write_references(task: Task, folder: Path, seeds: Sequence[int], out: Path) -> None:
-    """Test accuracies, fractions by seed, of both references on the task's stored graph, as JSON at `out`.
+def write_references(task: Task, folder: Path, splits: Sequence[int], out: Path) -> None:
+    """Write test accuracies of both references, fractions by split, on the task's stored graph, as JSON at `out`.
 
     A graph that is not there, or too large, is a recorded result with its reason.
     """
@@ -38,12 +37,12 @@ def write_references(task: Task, folder: Path, seeds: Sequence[int], out: Path) 
 
     record: dict[str, Any] = {"task": task.folder, "source": f"scikit-learn {version}, computed here"}
     try:
-        accuracies, penalties = references(lambda number: load_graph(folder, split=number), task, seeds)
-        write_json(out, {**record, "seeds": list(seeds), "accuracy": accuracies, "C": penalties, "reason": ""})
+        accuracies, penalties = references(lambda number: load_graph(folder, split=number), splits)
+        write_json(out, {**record, "splits": list(splits), "accuracy": accuracies, "C": penalties, "reason": ""})
     except DataUnavailable as error:
-        write_json(out, {**record, "seeds": [], "accuracy": {}, "C": {}, "reason": f"data not available: {error}"})
+        write_json(out, {**record, "splits": [], "accuracy": {}, "C": {}, "reason": f"data not available: {error}"})
     except TooLarge as error:
-        write_json(out, {**record, "seeds": [], "accuracy": {}, "C": {}, "reason": str(error)})
+        write_json(out, {**record, "splits": [], "accuracy": {}, "C": {}, "reason": str(error)})
 
 
 def reference_of(hops: int) -> str:
@@ -59,16 +58,14 @@ class TooLarge(Exception):
     """Not fitted: it would take minutes."""
 
 
-def references(
-    load: Callable[[int], Graph], task: Task, seeds: Sequence[int]
-) -> tuple[dict[str, list[float]], dict[str, float]]:
-    """Return (test accuracies in the order of the seeds, C), by reference; `load` gives the graph of a split.
+def references(load: Callable[[int], Graph], splits: Sequence[int]) -> tuple[dict[str, list[float]], dict[str, float]]:
+    """Return (test accuracies in the order of the splits, C), by reference; `load` gives the graph of a split.
 
-    Seeds that share a split have one fit, which is deterministic. Raises TooLarge.
+    A fit is deterministic. Raises TooLarge.
     """
-    by_split: dict[int, Mapping[str, float]] = {}
+    accuracies: dict[str, list[float]] = {}
     penalties: dict[str, float] = {}
-    for number in sorted({split_of(task, seed) for seed in seeds}):
+    for number in splits:
         graph = load(number)
         own = features_of(graph)
         kinds = {LOGISTIC: own}
@@ -80,9 +77,8 @@ def references(
         for kind, features in kinds.items():
             if kind not in penalties:
                 penalties[kind] = best_penalty(graph, features)
-        by_split[number] = {kind: accuracy(graph, one, penalties[kind], TEST) for kind, one in kinds.items()}
-    numbers = [split_of(task, seed) for seed in seeds]
-    return {kind: [by_split[number][kind] for number in numbers] for kind in penalties}, penalties
+            accuracies.setdefault(kind, []).append(accuracy(graph, features, penalties[kind], TEST))
+    return accuracies, penalties
 
 
 def features_of(graph: Graph) -> sp.csr_matrix:

@@ -115,6 +115,10 @@ class EntryResult:
     def summary(self) -> Summary:
         return summarise(self.values.to_numpy(), self.quantity.scale)
 
+    def minus(self, other: EntryResult) -> Summary:
+        """Return the summary of the differences from another outcome, seed by seed, over the seeds that both have."""
+        return summarise((self.shown_by_seed - other.shown_by_seed).dropna().to_numpy(), scale=1.0)
+
 
 # columns that tables of earlier versions lack, with what they say there
 LATER = {"fallback": "", "processor": ""}

@@ -6,6 +6,7 @@ page over all suites loads of it (values.js). That page is index.html; which-met
 predictions and graphs stay in results/: no row of a data set is kept.
 """
 
+import logging
 import math
 import shutil
 from pathlib import Path
@@ -17,12 +18,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpgraph.config.literature import read_baselines
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
 from dpgraph.data.registry import entry
 from dpgraph.planning.inventory import INVENTORY
 from dpgraph.planning.plan import WORKFLOW, Plan
 from dpgraph.reporting.artefacts import EntryRun, abouts, described_labels, described_rows, heading
+from dpgraph.reporting.baselines import shipped_baselines
 from dpgraph.reporting.claims.page import COLUMNS as CLAIM_COLUMNS
 from dpgraph.reporting.claims.page import counts, elsewhere, held, papers_claims, strong_enough
 from dpgraph.reporting.claims.page import overview as overview_of_claims
@@ -34,6 +37,7 @@ from dpgraph.reporting.drawing import words
 from dpgraph.reporting.figures import draw_figure, figure_html, plain
 from dpgraph.reporting.formats import DASH, markdown, power_of_ten, significant
 from dpgraph.reporting.guarantee import packed
+from dpgraph.reporting.inputs import compared
 from dpgraph.reporting.leaderboard.finding import Overview, described, finding, overview
 from dpgraph.reporting.leaderboard.guide import VALUES, guide, guide_data
 from dpgraph.reporting.leaderboard.page import Links, page_values, template, write_page_of_all
@@ -45,7 +49,10 @@ from dpgraph.reporting.tables import as_html, displayed
 from dpgraph.reporting.views import subclasses
 from dpgraph.reporting.views.registry import inputs_of, views_with
 
+log = logging.getLogger("dpgraph")
+
 FOLDER = Path("docs/results")
+BASELINES = "baselines.csv"
 GUIDE, GUIDE_DATA = "which-method.md", "which-method.csv"
 CLAIMS, ARTEFACTS = Path("claims.md"), Path("artefacts.md")
 LIMIT = 10_000_000  # bytes of all that is in the folder
@@ -70,9 +77,7 @@ def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Pat
         folder.mkdir()
         write_rows(rows, folder / ROWS)
         results = read_rows(folder / ROWS, name)  # as whoever renders them again
-        for baselines in (paths.baselines, out / name / "baselines.csv"):
-            if baselines.is_file() and not (folder / "baselines.csv").is_file():
-                shutil.copyfile(baselines, folder / "baselines.csv")
+        _write_baselines(plan, results, out / name, folder, workflow)
         write_claims(plan, results, folder / "claims.csv", Path(temporary) / "claims.html")
         captions = _draw(plan, results, folder) | keep_galleries(plan, results, out / name, folder)
         _write_pages(plan, results, commits, folder, captions)
@@ -81,6 +86,17 @@ def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Pat
         folder.rename(out / name)
     write_common(out, workflow)
     return sorted(path for path in (out / name).rglob("*") if path.is_file())
+
+
+def _write_baselines(plan: Plan, results: pd.DataFrame, before: Path, folder: Path, workflow: Path) -> None:
+    """Write baselines.csv where the run or the folder `before` has one, with the references that are of these rows."""
+    tables = [path for path in (before / BASELINES, plan.paths.baselines) if path.is_file()]
+    if tables and compared(plan):
+        table, lost = shipped_baselines(plan, read_baselines(workflow), results, tables)
+        if lost:
+            log.warning("%s: %d rows left out: no reference on the splits of these results", before / BASELINES, lost)
+        if len(table):
+            write_csv(table, folder / BASELINES)
 
 
 def write_rows(source: Path, target: Path) -> None:

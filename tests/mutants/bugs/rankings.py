@@ -27,6 +27,20 @@ BUGS = (
         OF_STANDINGS + "test_more_methods_need_a_larger_difference",
     ),
     edit(
+        "the best has the largest mean, over whatever seeds",
+        RANKING + "ranked",
+        "(beaten[place], -values[place].mean())",
+        "-values[place].mean()",
+        OF_STANDINGS + "test_a_method_that_is_better_on_every_common_seed_is_the_best_whatever_its_other_seeds",
+    ),
+    edit(
+        "what is above the best on common seeds is called worse",
+        RANKING + "ranked",
+        "p < LEVEL and _ahead(values[best], values[place]) > 0",
+        "p < LEVEL",
+        OF_STANDINGS + "test_of_methods_in_a_circle_the_largest_mean_is_the_best_and_what_beats_it_is_not_worse",
+    ),
+    edit(
         "rows of one cell count as methods of their own",
         RANKING + "ranked",
         "{cells[place]: place for place in places if cells[place] != cells[best]}",

@@ -329,6 +329,35 @@ def test_more_methods_need_a_larger_difference():
     assert ranked([key] * 3, ["a", "b", "c"], [best, near, best.iloc[:1] - 9]) == [BEST, "", TIED]  # one seed: no test
 
 
+KEY = ("data", "node-null", "joint", 1e-5)
+HARDER = pd.Series([0.90, 0.91, 0.905, 0.80, 0.79, 0.81, 0.80, 0.80])  # by seed: the later splits are harder
+AHEAD = HARDER + 0.02 + pd.Series([1, -1, 0, 1, -1, 0, 1, -1]) / 1000
+
+
+def test_a_method_that_is_better_on_every_common_seed_is_the_best_whatever_its_other_seeds():
+    few = HARDER.iloc[:3]
+    assert AHEAD.mean() < few.mean() - 0.02
+    assert p_equal(few, AHEAD) < LEVEL
+    assert ranked([KEY] * 2, ["a", "b"], [AHEAD, few]) == [BEST, ""]
+
+
+def test_of_methods_in_a_circle_the_largest_mean_is_the_best_and_what_beats_it_is_not_worse():
+    """Each is clearly above the next one on the two seeds that both have: a over b, b over c, c over a."""
+    a, b, c = (pd.Series(values) for values in ({0: 0.81, 1: 0.8101, 4: 0.50, 5: 0.50},
+                                                {0: 0.80, 1: 0.80, 2: 0.71, 3: 0.7101},
+                                                {2: 0.70, 3: 0.70, 4: 0.51, 5: 0.5101}))  # fmt: skip
+    assert max(p_equal(a, b), p_equal(b, c), p_equal(c, a)) < LEVEL / 2
+    assert ranked([KEY] * 3, ["a", "b", "c"], [a, b, c]) == [TIED, BEST, ""]
+
+
+def test_the_first_sentence_names_the_best_row_whatever_its_mean(plan, table, claims):
+    first = table[table["data"] == headline_of(plan, table)]
+    own = first[(first["kind"] == PROVED) & (first["budget"] == first["budget"].min())]
+    lower = own.assign(best=[row == len(own) - 1 for row in range(len(own))], tied=True, relation="edge", scope="joint")
+    told = finding(plan, lower.reset_index(drop=True), claims)
+    assert f"“{lower['label'].iloc[-1]}”" in told.partition("best of")[0]
+
+
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=8))
 def test_equal_values_tie_and_shifted_ones_do_not(pairs):
     values = pd.Series([one for one, _ in pairs], dtype=float)

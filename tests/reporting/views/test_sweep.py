@@ -52,6 +52,22 @@ def test_printed_values_and_gaps(views_plan, results):
     assert row(table, method="dp-gcn-published", task="arxiv", value="full")["gap"] == pytest.approx(5.0)
 
 
+def test_a_gap_and_its_error_are_of_the_seeds_that_both_have(views_plan, rows_of, as_frame):
+    """The private method lacks the first seed, and a seed moves both alike: the error is that of the differences."""
+    entries = {one.method_id: one for one in views_plan.entries_of("daigavane/table5")
+               if (one.task_id, one.value) == ("arxiv", "full")}  # fmt: skip
+    reference, private = (rows_of(entries[name], mean=MEANS[name], std=0.05) for name in ("gcn", "dp-gcn"))
+    lost = next(row["seed"] for row in private if row["seed"] >= 0)
+    frame = as_frame([*reference, *(row for row in private if row["seed"] != lost)])
+    final = frame[frame["final"] & (frame["metric"] == "accuracy/test")].set_index(["cell", "seed"])["value"]
+    values = [100 * final[entries[name].cell.slug] for name in ("gcn", "dp-gcn")]
+    gaps = (values[0] - values[1]).dropna()
+    assert len(gaps) == len(values[0]) - 1 == len(values[1])
+    found = row(sweep_table(views_plan, "daigavane/table5", frame), method="dp-gcn", task="arxiv", value="full")
+    assert found["gap"] == pytest.approx(gaps.mean())
+    assert found["gap_error"] == pytest.approx(gaps.std() / math.sqrt(len(gaps)))
+
+
 def test_the_published_key_names_the_column(views_plan, results):
     table = sweep_table(views_plan, "daigavane/table6", results)
     assert row(table, method="dp-gcn", value="3")["published_value"] == 62.413

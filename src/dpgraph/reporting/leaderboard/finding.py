@@ -91,11 +91,11 @@ def overview(table: pd.DataFrame) -> Overview:
     """
     proved = _proved(table)
     budgets = tuple(sorted(proved["budget"].unique()))
-    public = {data: rows.loc[rows["mean"].idxmax()].to_dict() | {"stronger": ""}
+    public = {data: _top(rows).to_dict() | {"stronger": ""}
               for data, rows in table[table["kind"] == PUBLIC].groupby(["data", "metric"], sort=False)}  # fmt: skip
     found: dict[tuple, dict[float, dict]] = {}
     for (data, metric, budget, *promise), rows in contenders(proved, "data", "metric", "budget"):
-        best = rows.loc[rows["mean"].astype(float).idxmax()].to_dict()
+        best = _top(rows).to_dict()
         own = (best["relation"], best["scope"], f"δ = {power_of_ten(best['delta'])}")
         unlike = [one for one, name, line in zip(own, PROMISE, promise, strict=True) if best[name] != line]
         best["stronger"] = ", ".join(unlike)
@@ -146,7 +146,7 @@ def finding(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame) -> str:
         contenders(rows[rows["budget"] == rows["budget"].min()]),
         key=lambda one: (one[1]["label"].nunique(), one[1]["mean"].max(), -len(one[1])),
     )
-    best, count = rivals.loc[rivals["mean"].astype(float).idxmax()], int(rivals["label"].nunique())
+    best, count = _top(rivals), int(rivals["label"].nunique())
     metric = str(best["metric"]).removesuffix(" (%)").removeprefix("test ").removesuffix("accuracy")
     value = f"{best['mean']:.1f} % {metric}".rstrip()
     among = f"best of {count} private methods that protect" if count > 1 else "only private method that protects"
@@ -166,10 +166,16 @@ def finding(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame) -> str:
     return "Demonstration: " * plan.suite.demonstration + f"{place}: “{best['label']}”, {value}, {protects}{without}."
 
 
+def _top(rows: pd.DataFrame) -> pd.Series:
+    """Return the best row: of those that are the best of a ranking, if any, the one with the largest mean."""
+    best = rows[rows["best"].astype(bool)]
+    return rows.loc[(rows if best.empty else best)["mean"].astype(float).idxmax()]
+
+
 def _without_privacy(table: pd.DataFrame) -> str:
     """Return the sentence of a suite whose rows have no privacy."""
     rows = table[(table["data"] == table["data"].iloc[0]) & (table["metric"] == table["metric"].iloc[0])]
-    best, count = rows.loc[rows["mean"].astype(float).idxmax()], rows["label"].nunique()
+    best, count = _top(rows), rows["label"].nunique()
     value = f"“{best['label']}” has {best['mean']:.1f} % on {best['data']}"
     among = f"best of {count} methods{_not_told_apart(best, rows)}" if count > 1 else "the only method"
     return f"Without privacy only: {value}, {among}."

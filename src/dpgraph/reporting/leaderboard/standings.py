@@ -41,9 +41,10 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
     of kind claimed only, the claimed one of a method from outside, infinite without privacy. What depends on no record
     (epsilon 0) is left out, but is a floor of every relation.
 
-    best: the largest mean of its ranking. tied: not significantly different from it (paired two-sided t test over
-    common seeds, 5 % after Holm's correction over the methods of the ranking), or without a test since there are fewer
-    than two. below: what reads nothing that is protected and that the row is not shown to exceed, on the same seeds.
+    best: no other of its ranking has a larger mean over common seeds (`ranking.ranked`). tied: not significantly
+    different from it (paired two-sided t test over common seeds, 5 % after Holm's correction over the methods of the
+    ranking), or without a test since there are fewer than two. below: what reads nothing that is protected and that the
+    row is not shown to exceed, on the same seeds.
     """
     known, commits = Results(frame), _commits(frame)
     rows: dict[tuple[str, str, str, str], dict[str, Any]] = {}

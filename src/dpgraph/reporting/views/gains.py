@@ -16,7 +16,7 @@ from dpgraph.reporting.drawing import canvas, marks, words
 from dpgraph.reporting.drawing.canvas import Drawn
 from dpgraph.reporting.drawing.epsilon_axis import set_ticks
 from dpgraph.reporting.formats import significant
-from dpgraph.reporting.results import EntryResult, Results, graph_facts, summarise
+from dpgraph.reporting.results import EntryResult, Results, graph_facts
 
 NO_GRAPH = "no statistics of the graph"
 
@@ -53,8 +53,7 @@ def _gain(outcome: EntryResult, reference: EntryResult) -> dict[str, Any]:
     worse = next((one for one in (outcome, reference) if not one.ok), None)
     if worse is not None:
         return {"n": 0, "status": worse.status, "reason": worse.reason}
-    gains = (outcome.shown_by_seed - reference.shown_by_seed).dropna()
-    found = summarise(gains.to_numpy(), scale=1.0)
+    found = outcome.minus(reference)
     return {"n": found.n, "mean": found.mean, "ci_low": found.low, "ci_high": found.high}
 
 

@@ -1,7 +1,7 @@
 """Tables of sweeps: for each value ours, both epsilons, the paper's number, and the cost of privacy."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -13,6 +13,7 @@ from dpgraph.reporting.display import DASH, Footnotes, MadeTable, RowGroup, Tabl
 from dpgraph.reporting.formats import printed_place
 from dpgraph.reporting.paper_values import paper_gap, paper_values
 from dpgraph.reporting.quantities import Quantity
+from dpgraph.reporting.results import Results
 from dpgraph.reporting.views.accuracy.table import accuracy_table
 
 GAP_COLUMNS = ("gap_reference", "gap", "gap_error", "gap_published", "gap_difference")
@@ -22,35 +23,35 @@ def sweep_table(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> p
     """Return the rows of `accuracy_table`, with the gap of a private method to its counterpart without privacy.
 
     `gap` is accuracy(without privacy) - accuracy(private) at the same value, in points, as Daigavane et al. print it in
-    Tables 5 and 6; `gap_error` its standard error over seeds; `gap_difference` ours minus the printed one. The
-    counterpart is the artefact's method without privacy of the same architecture and number of hops.
+    Tables 5 and 6, averaged over the seeds that both have; `gap_error` is its standard error over them (paired),
+    `gap_difference` ours minus the printed one. The counterpart is the artefact's method without privacy of the same
+    architecture and number of hops.
     """
     table = accuracy_table(plan, artefact_id, results)
-    entries = plan.entries_of(artefact_id)
-    places = {(entry.method_id, entry.task_id, entry.value): row for row, entry in enumerate(entries)}
+    known, entries = Results.of(results), plan.entries_of(artefact_id)
+    places = {(entry.method_id, entry.task_id, entry.value): entry for entry in entries}
     references = counterparts(entries)
     gaps = []
-    for row, entry in enumerate(entries):
+    for entry in entries:
         other = places.get((references.get(entry.method_id, ""), entry.task_id, entry.value))
         if other is None:
             gaps.append(dict.fromkeys(GAP_COLUMNS, math.nan) | {"gap_reference": ""})
         else:
-            gaps.append(_gap_columns(plan, entries[other], entry, table.loc[other].to_dict(), table.loc[row].to_dict()))
+            gaps.append(_gap_columns(plan, known, other, entry))
     return pd.concat([table, pd.DataFrame(gaps, columns=list(GAP_COLUMNS))], axis=1)
 
 
-def _gap_columns(plan: Plan, reference: Entry, private: Entry, one: Mapping[str, Any], two: Mapping[str, Any]) -> dict:
+def _gap_columns(plan: Plan, known: Results, reference: Entry, private: Entry) -> dict[str, Any]:
     artefact = plan.artefacts[private.artefact]
     table = artefact.tables(private.artefact.split("/")[1])[0]
     printed = paper_gap(plan.experiments[private.paper], reference, private, table)
-    gap = one["mean"] - two["mean"]
-    errors = [row["std"] ** 2 / row["n"] for row in (one, two) if row["n"]]
+    gap = known.outcome(reference, artefact.metric).minus(known.outcome(private, artefact.metric))
     return {
         "gap_reference": reference.method_id,
-        "gap": gap,
-        "gap_error": math.sqrt(sum(errors)) if len(errors) == 2 else math.nan,
+        "gap": gap.mean,
+        "gap_error": gap.std / math.sqrt(gap.n) if gap.n else math.nan,
         "gap_published": float(printed) if printed else math.nan,
-        "gap_difference": gap - float(printed) if printed else math.nan,
+        "gap_difference": gap.mean - float(printed) if printed else math.nan,
     }
 
 
@@ -108,7 +109,7 @@ def sweep_display(title: str, table: pd.DataFrame, shown: Quantity, parameter: s
         for target in (sorted(part["epsilon_target"].dropna().unique()) or [math.nan])
     ]
     has_gap = bool(table["gap"].notna().any())
-    gap = " Gap: without privacy minus private, at the same value, ± its standard error." * has_gap
+    gap = " Gap: without privacy minus private, at the same value, ± its standard error, paired by seed." * has_gap
     remarks = [
         f"Ours: {shown.label}, mean ± sample standard deviation over the seeds (how many).{gap} In brackets: ours "
         f"minus the paper’s{shown.difference and f', in {shown.difference}'}.",

@@ -86,9 +86,18 @@ class Components:
     @property
     def mean_error(self) -> float:
         """Return the standard error of the table's mean, for new splits and new initialisations."""
+        return float(self._mean_errors(self.parts))
+
+    @property
+    def mean_interval(self) -> tuple[float, float]:
+        """Return the generalised 95 % confidence interval of the mean, for new splits and new initialisations."""
+        normal = numpy_generator("dpgraph", "generalised intervals of a mean").standard_normal(DRAWS)
+        half = float(np.quantile(np.abs(normal) * self._mean_errors(self.draws), CONFIDENCE))
+        return self.mean - half, self.mean + half
+
+    def _mean_errors(self, one: Parts) -> np.ndarray:
         a, b = self.splits, self.initialisations
-        one = self.parts
-        return float(np.sqrt(one.split / a + one.initialisation / b + one.rest / (a * b)))
+        return np.asarray(np.sqrt(one.split / a + one.initialisation / b + one.rest / (a * b)))
 
 
 def pairs_error(parts: Parts, n: int) -> np.ndarray:
@@ -152,11 +161,12 @@ class Crossed(EntryRun):
 def crossed(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Crossed]:
     """Return each entry of the artefact, in its order. A split with a missing run is left out as a whole."""
     known = Results.of(results)
-    return [_crossed(entry, known.outcome(entry, plan.artefacts[artefact_id].metric))
+    return [crossed_run(entry, known.outcome(entry, plan.artefacts[artefact_id].metric))
             for entry in plan.entries_of(artefact_id)]  # fmt: skip
 
 
-def _crossed(entry: Entry, outcome: EntryResult) -> Crossed:
+def crossed_run(entry: Entry, outcome: EntryResult) -> Crossed:
+    """Return an entry's values by split and initialisation. A split with a missing run is left out as a whole."""
     if not outcome.ok:
         return Crossed(entry, outcome, pd.DataFrame(), None)
     seeds = [int(seed) for seed in outcome.values.index]
