@@ -20,8 +20,9 @@ from dpgraph.families.registry import method
 from dpgraph.pipeline import execute
 from dpgraph.pipeline.stages import calibrate_cell, train_cell
 from dpgraph.planning.resolve import resolve
+from dpgraph.privacy.public_numbers import tree_size
 from dpgraph.problems.node_classification.work import NodeClassification
-from tests.contract.cells import CELLS
+from tests.contract.cells import CELLS, changed
 from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph
 
@@ -127,6 +128,18 @@ def test_results_of_other_source_code_are_not_trusted(folder, tmp_path, monkeypa
     monkeypatch.setattr("dpgraph.pipeline.stages.training_digest", lambda cell: "another")
     train_cell(with_seeds(CELL, 0), out, folder, device="cpu")
     assert stamps(out)["seed=0.json"] > before["seed=0.json"]
+
+
+def test_a_seed_whose_noise_the_code_would_make_otherwise_is_trained_again(folder, tmp_path, monkeypatch):
+    """The hash of the sources is the same here: the noise itself decides."""
+    out, cell = tmp_path / "out", changed("dp-gnn-1-published", privacy={"epsilon": None, "noise_multiplier": 2.0})
+    first = train_cell(cell, out, folder, device="cpu")
+    before = stamps(out)
+    monkeypatch.setattr("dpgraph.families.trees.published.tree_size", lambda **sizes: 2 * tree_size(**sizes))
+    second = train_cell(cell, out, folder, device="cpu")
+    assert stamps(out)["seed=0.json"] > before["seed=0.json"]
+    ran, ran_before = (one.statement["procedure"]["noise_std"] for one in (second, first))
+    assert ran == pytest.approx([2 * noise for noise in ran_before])
 
 
 def test_half_written_or_foreign_seed_records_are_not_trusted(folder, tmp_path):

@@ -82,7 +82,8 @@ PLANNING: dict[str, str] = {
     "pipeline.jobs": "runs the cells of a job one by one",
     "pipeline.run_files": "names jobs, notes their ends and hands them cells; each has its own hash",
 }
-# of what a seed trains to only: the mechanism's own numbers are part of its fingerprint, and records are written again
+# of what a seed trains to only: its fingerprint has the mechanism's own numbers and the procedure that it states, noise
+# included (pipeline/stages.py), and records are written again
 ACCOUNTING: dict[str, str] = {
     "privacy.accountants.*": "what a mechanism costs",
     "families.*.*accountant": "what a family's mechanism costs",

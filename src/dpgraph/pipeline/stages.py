@@ -28,6 +28,7 @@ from dpgraph.pipeline.fingerprints import training_digest
 from dpgraph.planning.run import CalibratedRun, Run, RunPaths
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration, budgets_at, check_calibration
+from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.problems.base import Counts
 
@@ -127,10 +128,10 @@ def train_cell(
 def train_run(run: Run, device: str = "auto", workers: int = 1, again: bool = False) -> CellRecord:
     """Train the seeds that are not there yet, all of them if `again`, and write `result.json`.
 
-    A seed is there if its record, of this cell, mechanism, graph and source code, and the files next to it are whole. A
-    job that was killed is taken up where it stopped. A result that would be the same is not written again. A second
-    process with the same folder waits for the first, and finds its seeds. Where what ran is not what was accounted for,
-    the record states this without an epsilon, and NotAsAccounted is raised.
+    A seed is there if its record, of this cell, mechanism, noise, graph and source code, and the files next to it are
+    whole. A job that was killed is taken up where it stopped. A result that would be the same is not written again. A
+    second process with the same folder waits for the first, and finds its seeds. Where what ran is not what was
+    accounted for, the record states this without an epsilon, and NotAsAccounted is raised.
     """
     if workers < 1:
         raise invalid("workers", workers, "an integer >= 1")
@@ -151,10 +152,13 @@ def _train_run(run: Run, device: str, workers: int, again: bool) -> CellRecord:
         calibration = _calibration(run, counts)
     except NoCalibration as error:
         return _write(run, _without_epsilon(cell, "failed", error))
-    run.spec.check_runs(calibration.mechanism)
-    known = [cell.identity, stream_name(cell), cell.task.folder]
+    mechanism = calibration.mechanism
+    run.spec.check_runs(mechanism)
+    known = [cell.identity, stream_name(cell), cell.task.folder, mechanism.chosen]
+    # what runs must equal it: code that makes another noise of the same numbers, hashed or not, keeps no seed
+    stated = mechanism.procedure((1.0,)).model_dump(mode="json") if isinstance(mechanism, NoisySteps) else None
     stamp = digest(read_json(run.paths.graph / "graph.json"), 16)
-    fingerprint = digest([*known, calibration.mechanism.chosen, stamp, training_digest(run)], 16)
+    fingerprint = digest([*known, stated, stamp, training_digest(run)], 16)
     if again:
         for seed in cell.seeds:
             seed_path(out, seed).unlink(missing_ok=True)
