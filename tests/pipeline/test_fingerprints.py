@@ -178,6 +178,7 @@ HARMLESS = {
     "problems.base": ("    nodes: int", "    extra = 0\n    nodes: int"),
     "problems.registry": ('"""', '"""Edited. '),
     "engine.methods.spec": ("    without_noise: ", "    extra: int = 0\n    without_noise: "),
+    "pipeline.provenance": ('"commit": _commit()', '"commit": "edited"'),
     "privacy.cache": ("digest([question", "digest([1, question"),
     "privacy.calibration": ("    seconds: float", "    extra: float = 0.0\n    seconds: float"),
     "privacy.guarantee": ('"""', '"""Edited. '),

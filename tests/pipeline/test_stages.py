@@ -17,11 +17,13 @@ from dpgraph.data.splits import random_split
 from dpgraph.data.store import load_graph, save_graph
 from dpgraph.engine.training.loop import Diverged
 from dpgraph.families.registry import method
-from dpgraph.pipeline import execute
+from dpgraph.pipeline import execute, stages
 from dpgraph.pipeline.stages import calibrate_cell, train_cell
 from dpgraph.planning.resolve import resolve
 from dpgraph.privacy.public_numbers import tree_size
 from dpgraph.problems.node_classification.work import NodeClassification
+from dpgraph.reporting.aggregate import blocks
+from dpgraph.reporting.records import read_record
 from tests.contract.cells import CELLS, changed
 from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph
@@ -81,6 +83,19 @@ def test_one_more_seed_trains_one_seed(folder, tmp_path):
     after = stamps(out)
     assert {name: after[name] for name in before} == before
     assert len(record.seeds) == 3
+
+
+def test_a_seed_keeps_the_provenance_of_its_own_training(folder, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    for commit, seeds in (("a", (0, 1)), ("b", (0, 1, 2))):
+        made = {"commit": commit, "processor": f"processor {commit}", "versions": {"torch": commit}}
+        for module in (execute, stages):
+            monkeypatch.setattr(module, "provenance", lambda made=made: made)
+        record = train_cell(with_seeds(CELL, *seeds), out, folder, device="cpu")
+    assert [seed.provenance["versions"]["torch"] for seed in record.seeds] == ["a", "a", "b"]
+    rows = {tuple(block.columns[name] for name in ("seed", "commit", "processor", "device"))
+            for block in blocks(read_record(out / "result.json"))}  # fmt: skip
+    assert rows == {(seed, commit, f"processor {commit}", "cpu") for seed, commit in enumerate("aab")}
 
 
 def test_a_seed_is_the_same_alone_and_in_company_and_on_two_workers(folder, tmp_path):

@@ -32,6 +32,8 @@ class SeedRecord(Frozen):
     notes: dict[str, Any] = Field(default_factory=dict, description="What the method reports of itself")
     procedure: dict[str, Any] | None = None
     """privacy/procedure: read off the objects that ran, equal to what was accounted for"""
+    provenance: dict[str, Any] = Field(default_factory=dict)
+    """Versions, machine and commit that trained this seed, and when it started; {}: those of the cell's record"""
 
 
 class Budget(Frozen):
@@ -55,3 +57,4 @@ class CellRecord(Frozen):
     budgets: tuple[Budget, ...] = Field(default=(), description="At the evaluation steps before the last one")
     seeds: tuple[SeedRecord, ...] = ()
     provenance: dict[str, Any] = Field(default_factory=dict)
+    """Versions, machine, commit and time of this record, with its statement; seeds have their own"""

@@ -70,6 +70,7 @@ NEUTRAL: dict[str, str] = {
     "config.imports": "finds the files of this very hash",
     "config.paths": "names files",
     "config.sources": "makes this very hash",
+    "pipeline.provenance": "says which code and machine made a result; the code has its own hash",
 }
 # of jobs only: the report depends on which cells there are and in which artefacts
 PLANNING: dict[str, str] = {

@@ -39,7 +39,8 @@ def write_seed(
 ) -> None:
     """Write the files of a seed.
 
-    `value` is the whole one: attacks get the true labels, methods do not. `common`: seed, device, wall and CPU time.
+    `value` is the whole one: attacks get the true labels, methods do not. `common`: seed, device, provenance, wall and
+    CPU time.
     """
     out, seed, problem = calibrated.run.paths.out, common["seed"], calibrated.run.problem.working()
     files: list[Path] = []

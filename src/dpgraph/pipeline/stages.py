@@ -2,14 +2,9 @@
 
 import logging
 import os
-import platform
-import subprocess
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
-from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any, Literal
@@ -25,53 +20,13 @@ from dpgraph.engine.methods.base import evaluation_steps
 from dpgraph.families.registry import folder_of
 from dpgraph.pipeline.collect import seed_path, seed_record
 from dpgraph.pipeline.fingerprints import training_digest
+from dpgraph.pipeline.provenance import provenance
 from dpgraph.planning.run import CalibratedRun, Run, RunPaths
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration, budgets_at, check_calibration
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.problems.base import Counts
-
-
-def provenance() -> dict[str, Any]:
-    """Return versions, machine, git commit and time of writing."""
-    return {
-        "versions": dict(_versions()),
-        "python": platform.python_version(),
-        "processor": processor(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
-        "commit": _commit(),
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
-
-
-@cache
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("dpgraph", "torch", "numpy", "scipy", "dp-accounting")}
-
-
-@cache
-def _commit() -> str:
-    """Return the commit of this package's checkout, with + for uncommitted changes; unknown elsewhere.
-
-    Read once: this process has imported its code by then, and records of one job name one commit.
-    """
-    try:
-        command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--abbrev=12"]
-        known = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return known.stdout.strip()
-
-
-@cache
-def processor() -> str:
-    """Return the processor's name, as the operating system has it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return (named or [platform.processor() or "unknown"])[0]
-
 
 log = logging.getLogger("dpgraph")
 
