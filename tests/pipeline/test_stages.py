@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from dpgraph.config.cell import Cell
+from dpgraph.config.record import CellRecord
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_json
 from dpgraph.data.adjacency import apply_setting
@@ -182,6 +183,32 @@ def test_out_of_memory_is_a_result(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(execute, "trainer_of", lambda known: Hungry())
     record = train_cell(toy_cell("gnn", 1, None), tmp_path / "out", folder, device="cpu")
     assert (record.status, record.reason) == ("failed", "out of memory: no room")
+
+
+def test_a_seed_that_ran_out_of_memory_is_trained_again_by_the_next_run(folder, tmp_path, monkeypatch):
+    cell, out, real = with_seeds(toy_cell("gnn", 1, None), 0, 1, 2), tmp_path / "out", method("gnn")
+    ends = {0: lambda job, observe: real.run(job, observe), 1: failing(MemoryError("no room")), 2: failing(Diverged(3))}
+
+    class Mixed:
+        def run(self, job, observe):
+            return ends[job.seed](job, observe)
+
+    monkeypatch.setattr(execute, "trainer_of", lambda known: Mixed())
+    record = train_cell(cell, out, folder, device="cpu")
+    assert [seed.reason.partition(":")[0] for seed in record.seeds] == ["", "out of memory", "diverged"]
+    assert CellRecord.model_validate_json((out / "result.json").read_text()) == record
+    before = stamps(out)
+    ends[1] = ends[0]
+    record = train_cell(cell, out, folder, device="cpu")
+    assert [seed.status for seed in record.seeds] == ["ok", "ok", "failed"]
+    assert {name for name, stamp in stamps(out).items() if stamp != before[name]} == {"seed=1.json"}
+
+
+def failing(error):
+    def run(job, observe):
+        raise error
+
+    return run
 
 
 def test_one_failed_seed_does_not_hide_the_others(folder, tmp_path, monkeypatch):

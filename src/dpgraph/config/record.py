@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from dpgraph.config.frozen import Frozen
 
 Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]  # as columns of tables hold it
+OUT_OF_MEMORY = "out of memory"  # begins the reason of a seed
 
 
 class Metric(Frozen):
@@ -34,6 +35,11 @@ class SeedRecord(Frozen):
     """privacy/procedure: read off the objects that ran, equal to what was accounted for"""
     provenance: dict[str, Any] = Field(default_factory=dict)
     """Versions, machine and commit that trained this seed, and when it started; {}: those of the cell's record"""
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """True for a failure that says nothing of the cell: the next run trains the seed again."""
+        return self.status == "failed" and self.reason.startswith(OUT_OF_MEMORY)
 
 
 class Budget(Frozen):

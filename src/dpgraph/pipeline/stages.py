@@ -84,9 +84,9 @@ def train_run(run: Run, device: str = "auto", workers: int = 1, again: bool = Fa
     """Train the seeds that are not there yet, all of them if `again`, and write `result.json`.
 
     A seed is there if its record, of this cell, mechanism, noise, graph and source code, and the files next to it are
-    whole. A job that was killed is taken up where it stopped. A result that would be the same is not written again. A
-    second process with the same folder waits for the first, and finds its seeds. Where what ran is not what was
-    accounted for, the record states this without an epsilon, and NotAsAccounted is raised.
+    whole, and it did not run out of memory. A job that was killed is taken up where it stopped. A result that would be
+    the same is not written again. A second process with the same folder waits for the first, and finds its seeds. Where
+    what ran is not what was accounted for, the record states this without an epsilon, and NotAsAccounted is raised.
     """
     if workers < 1:
         raise invalid("workers", workers, "an integer >= 1")
@@ -117,7 +117,8 @@ def _train_run(run: Run, device: str, workers: int, again: bool) -> CellRecord:
     if again:
         for seed in cell.seeds:
             seed_path(out, seed).unlink(missing_ok=True)
-    todo = [seed for seed in cell.seeds if seed_record(out, seed, fingerprint) is None]
+    kept = {seed: seed_record(out, seed, fingerprint) for seed in cell.seeds}
+    todo = [seed for seed, record in kept.items() if record is None or record.ran_out_of_memory]
     proved = "rigorous" if folder_of(run.spec) is None else "claimed"
     log.info("%s: %s; seeds %s", cell.slug, describe(calibration, proved), todo or "all there")
     try:
