@@ -27,7 +27,7 @@ from bench.steps import StepSetting
 from dpgraph.core.files import write_text
 from dpgraph.core.progress import tracked
 from dpgraph.engine.training.loop import keep_freed_memory
-from dpgraph.pipeline.stages import processor
+from dpgraph.pipeline.provenance import processor
 
 BATCH_SIZES = (100, 2_000, 10_000)
 ARCHITECTURES = (

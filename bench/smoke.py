@@ -24,7 +24,7 @@ from tabulate import tabulate
 from bench import peers, peers_jax, steps
 from bench.peers_problem import NODES, Problems
 from dpgraph.core.files import write_text
-from dpgraph.pipeline.stages import processor
+from dpgraph.pipeline.provenance import processor
 
 Line = tuple[str, str]  # what was looked at, and what was found
 # tests that need a device; the others of these files run without one

@@ -52,6 +52,13 @@ def test_classes_nodes_and_features(tmp_path):
     assert "columns" in raw.data_dependent[1]
 
 
+def test_a_stored_zero_of_the_adjacency_is_no_friendship(tmp_path):
+    rows, columns, stored = [0, 1, 2, 3, 0, 3], [1, 0, 3, 2, 3, 0], [1.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    write(tmp_path, A=sp.csc_matrix((stored, (rows, columns)), shape=(len(USERS), len(USERS))))
+    ptr, idx = facebook100.read(tmp_path, "Toy1", 2).symmetric
+    assert [idx[a:b].tolist() for a, b in pairwise(ptr)] == [[1], [0], [3], [2]]
+
+
 def test_neither_year_nor_high_school_is_a_feature(tmp_path):
     write(tmp_path)
     before = facebook100.read(tmp_path, "Toy1", 2).features

@@ -271,3 +271,32 @@ def test_digits(tmp_path):
     assert raw.features.max() == 1
     assert np.diff(ptr).min() >= 4
     assert np.array_equal(raw.split, digits.read(tmp_path, "demo-digits", 4).split)
+
+
+ZERO = sp.csr_matrix((np.array([1.0, 0.0, 1.0]), ([0, 0, 1], [1, 2, 2])), shape=(3, 3))  # (0, 2) is stored, and 0
+
+
+def read_npz(folder):
+    matrices = {"adj": ZERO, "attr": sp.csr_matrix(np.eye(3, dtype=np.float32))}
+    keys = ("data", "indices", "indptr", "shape")
+    arrays = {f"{name}_{key}": np.asarray(getattr(matrix, key)) for name, matrix in matrices.items() for key in keys}
+    np.savez(folder / "toy.npz", labels=np.arange(3), **arrays)
+    return npz.read(folder, "toy.npz", directed=True)
+
+
+def read_graphsaint(folder):
+    graphsaint_files(folder)
+    sp.save_npz(folder / "adj_full.npz", ZERO)
+    return graphsaint.read(folder)
+
+
+def read_reddit(folder):
+    np.savez(folder / "reddit_data.npz", feature=np.eye(3), label=np.arange(3), node_types=np.arange(3) + 1)
+    sp.save_npz(folder / "reddit_graph.npz", ZERO.tocoo())
+    return reddit.read(folder)
+
+
+@pytest.mark.parametrize("read", [read_npz, read_graphsaint, read_reddit])
+def test_a_stored_zero_of_an_adjacency_is_no_edge(tmp_path, read):
+    raw = read(tmp_path)
+    assert list(zip(raw.source.tolist(), raw.target.tolist())) == [(0, 1), (1, 2)]

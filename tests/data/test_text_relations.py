@@ -64,6 +64,23 @@ def test_every_layout_keeps_every_entity_and_counts_what_it_leaves_out(tmp_path,
     assert of["listed_relations"] == of["unknown_id"] + of["self_relation"] + of["duplicate"] + of["relations"]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("last", ["", "{end}"])
+def test_a_separator_within_a_text_shifts_no_other_entity(tmp_path, end, last):
+    texts = ["one", "two\u2029of", "three\x0b\x1c\x85of", "", "five\rof"]
+    (tmp_path / "data.txt").write_bytes((end.join(texts) + last.format(end=end)).encode())
+    (tmp_path / "graph.txt").write_text("3 4\n")
+    graph = read_graph(tmp_path, "cane")
+    assert graph.texts == ["one", "two of", "three of", "", "five of"]
+    assert (graph.source.tolist(), graph.target.tolist()) == ([3], [4])
+
+
+def test_an_empty_file_of_texts_has_no_entity(tmp_path):
+    (tmp_path / "data.txt").write_bytes(b"")
+    (tmp_path / "graph.txt").write_text("0 1\n")
+    assert read_graph(tmp_path, "cane").texts == []
+
+
 def test_no_relations_at_all(tmp_path):
     graph = read_graph(write_csv(tmp_path, pairs=[]), "csv")
     assert len(graph.source) == 0

@@ -5,6 +5,7 @@ import os
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,11 +15,12 @@ from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.data.store import save_graph
 from dpgraph.families import registry
-from dpgraph.pipeline import jobs
+from dpgraph.pipeline import execute, jobs
 from dpgraph.pipeline.bundles import calibration_bundles, training_bundles, write_runs
 from dpgraph.pipeline.fingerprints import bundle_digest
 from dpgraph.pipeline.jobs import calibrate_bundle, train_bundle
-from dpgraph.pipeline.run_files import AGAIN, read_runs
+from dpgraph.pipeline.run_files import AGAIN, ATTEMPT, RETRIES, read_runs
+from dpgraph.pipeline.workflow import BundleJobs
 from dpgraph.planning import resolve as resolve_module
 from dpgraph.planning.plan import load_plan
 from tests.contract.conftest import toy_graph
@@ -159,6 +161,58 @@ def test_one_failing_cell_does_not_keep_the_others_from_training(plan, monkeypat
     assert not paths.trained(bundle.name).exists()
     there = [paths.result(run.cell).exists() for run in bundle.runs.values()]
     assert there == [False, True, True]
+
+
+def test_a_job_without_memory_fails_until_its_last_attempt_and_is_not_done_then(plan, monkeypatch):
+    """Its cells are results, tables can be made of them, and the next run trains them again."""
+    monkeypatch.setattr(jobs, "calibrate_run", refuse("out of reach", 1))
+    run(plan)
+    before = records(plan)
+    training = training_bundles(plan)
+    (name,), paths = training, Paths(plan.config)
+    slug = next(slug for slug, cell in plan.cells.items() if cell.method == "mlp")
+    (paths.cell(plan.cells[slug]) / "seed=1.json").unlink()
+
+    def train():
+        paths.trained(name).unlink(missing_ok=True)
+        train_bundle(read_runs(paths.runs("train", name), "train"), "cpu", 1)
+
+    workflow = BundleJobs("train", training, paths, bundle_digest)
+
+    def parameter():
+        """Return what Snakemake compares with the value at the start of the last job that ended well."""
+        return workflow.unfinished(SimpleNamespace(bundle=name))
+
+    class Full:
+        def run(self, job, observe):
+            raise MemoryError("no room")
+
+    monkeypatch.setenv(RETRIES, "1")
+    with monkeypatch.context() as full:
+        full.setattr(execute, "trainer_of", lambda known: Full())
+        monkeypatch.setenv(ATTEMPT, "1")
+        assert not parameter()
+        with pytest.raises(UserError, match=rf"^{name}: attempt 1 of 2: 1 of 3 ran out of memory, the first {slug}$"):
+            train()
+        assert not paths.trained(name).exists()
+        assert not parameter()
+        monkeypatch.setenv(ATTEMPT, "2")
+        train()
+        assert paths.trained(name).exists()
+        assert [seed["reason"] for seed in records(plan)[slug]["seeds"]] == ["", "out of memory: no room"]
+        first = parameter()
+        assert first
+        monkeypatch.delenv(RETRIES)
+        monkeypatch.delenv(ATTEMPT)
+        train()  # by hand, or where nothing is tried twice
+        assert paths.trained(name).exists()
+        second = parameter()
+        assert second != first
+    train()
+    assert parameter() == second
+    assert [[seed["metrics"] for seed in record["seeds"]] for record in records(plan).values()] == [
+        [seed["metrics"] for seed in record["seeds"]] for record in before.values()
+    ]
 
 
 def test_the_registry_is_asked_once_per_plan_and_once_per_job(plan, tmp_path, monkeypatch):

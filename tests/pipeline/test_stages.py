@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from dpgraph.config.cell import Cell
+from dpgraph.config.record import CellRecord
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_json
 from dpgraph.data.adjacency import apply_setting
@@ -17,11 +18,14 @@ from dpgraph.data.splits import random_split
 from dpgraph.data.store import load_graph, save_graph
 from dpgraph.engine.training.loop import Diverged
 from dpgraph.families.registry import method
-from dpgraph.pipeline import execute
+from dpgraph.pipeline import execute, stages
 from dpgraph.pipeline.stages import calibrate_cell, train_cell
 from dpgraph.planning.resolve import resolve
+from dpgraph.privacy.public_numbers import tree_size
 from dpgraph.problems.node_classification.work import NodeClassification
-from tests.contract.cells import CELLS
+from dpgraph.reporting.aggregate import blocks
+from dpgraph.reporting.records import read_record
+from tests.contract.cells import CELLS, changed
 from tests.contract.cells import cell as toy_cell
 from tests.contract.conftest import toy_graph
 
@@ -82,6 +86,19 @@ def test_one_more_seed_trains_one_seed(folder, tmp_path):
     assert len(record.seeds) == 3
 
 
+def test_a_seed_keeps_the_provenance_of_its_own_training(folder, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    for commit, seeds in (("a", (0, 1)), ("b", (0, 1, 2))):
+        made = {"commit": commit, "processor": f"processor {commit}", "versions": {"torch": commit}}
+        for module in (execute, stages):
+            monkeypatch.setattr(module, "provenance", lambda made=made: made)
+        record = train_cell(with_seeds(CELL, *seeds), out, folder, device="cpu")
+    assert [seed.provenance["versions"]["torch"] for seed in record.seeds] == ["a", "a", "b"]
+    rows = {tuple(block.columns[name] for name in ("seed", "commit", "processor", "device"))
+            for block in blocks(read_record(out / "result.json"))}  # fmt: skip
+    assert rows == {(seed, commit, f"processor {commit}", "cpu") for seed, commit in enumerate("aab")}
+
+
 def test_a_seed_is_the_same_alone_and_in_company_and_on_two_workers(folder, tmp_path):
     alone = train_cell(with_seeds(CELL, 1), tmp_path / "alone", folder, device="cpu")
     both = train_cell(with_seeds(CELL, 0, 1), tmp_path / "both", folder, device="cpu", workers=2)
@@ -129,6 +146,18 @@ def test_results_of_other_source_code_are_not_trusted(folder, tmp_path, monkeypa
     assert stamps(out)["seed=0.json"] > before["seed=0.json"]
 
 
+def test_a_seed_whose_noise_the_code_would_make_otherwise_is_trained_again(folder, tmp_path, monkeypatch):
+    """The hash of the sources is the same here: the noise itself decides."""
+    out, cell = tmp_path / "out", changed("dp-gnn-1-published", privacy={"epsilon": None, "noise_multiplier": 2.0})
+    first = train_cell(cell, out, folder, device="cpu")
+    before = stamps(out)
+    monkeypatch.setattr("dpgraph.families.trees.published.tree_size", lambda **sizes: 2 * tree_size(**sizes))
+    second = train_cell(cell, out, folder, device="cpu")
+    assert stamps(out)["seed=0.json"] > before["seed=0.json"]
+    ran, ran_before = (one.statement["procedure"]["noise_std"] for one in (second, first))
+    assert ran == pytest.approx([2 * noise for noise in ran_before])
+
+
 def test_half_written_or_foreign_seed_records_are_not_trusted(folder, tmp_path):
     out = tmp_path / "out"
     good = train_cell(with_seeds(CELL, 0), out, folder, device="cpu")
@@ -154,6 +183,32 @@ def test_out_of_memory_is_a_result(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(execute, "trainer_of", lambda known: Hungry())
     record = train_cell(toy_cell("gnn", 1, None), tmp_path / "out", folder, device="cpu")
     assert (record.status, record.reason) == ("failed", "out of memory: no room")
+
+
+def test_a_seed_that_ran_out_of_memory_is_trained_again_by_the_next_run(folder, tmp_path, monkeypatch):
+    cell, out, real = with_seeds(toy_cell("gnn", 1, None), 0, 1, 2), tmp_path / "out", method("gnn")
+    ends = {0: lambda job, observe: real.run(job, observe), 1: failing(MemoryError("no room")), 2: failing(Diverged(3))}
+
+    class Mixed:
+        def run(self, job, observe):
+            return ends[job.seed](job, observe)
+
+    monkeypatch.setattr(execute, "trainer_of", lambda known: Mixed())
+    record = train_cell(cell, out, folder, device="cpu")
+    assert [seed.reason.partition(":")[0] for seed in record.seeds] == ["", "out of memory", "diverged"]
+    assert CellRecord.model_validate_json((out / "result.json").read_text()) == record
+    before = stamps(out)
+    ends[1] = ends[0]
+    record = train_cell(cell, out, folder, device="cpu")
+    assert [seed.status for seed in record.seeds] == ["ok", "ok", "failed"]
+    assert {name for name, stamp in stamps(out).items() if stamp != before[name]} == {"seed=1.json"}
+
+
+def failing(error):
+    def run(job, observe):
+        raise error
+
+    return run
 
 
 def test_one_failed_seed_does_not_hide_the_others(folder, tmp_path, monkeypatch):

@@ -160,6 +160,19 @@ def test_failures_have_one_row_each(cells):
     assert math.isnan(last["value"])
 
 
+def test_a_seed_without_provenance_has_that_of_its_record(cells):
+    """As every seed of a record that was written before seeds had their own."""
+    own = seed(1).model_copy(update={"provenance": {"commit": "b", "processor": "B"}})
+    made = {"commit": "a", "processor": "A"}
+    record = CellRecord(cell=cells[2], status="ok", statement=statement(math.inf, math.inf), seeds=(seed(0), own),
+                        provenance=made)  # fmt: skip
+    rows = table(CellRecord.model_validate_json(record.model_dump_json()))
+    assert rows.groupby("seed")["commit"].unique().explode().tolist() == ["a", "b"]
+    assert rows.groupby("seed")["processor"].unique().explode().tolist() == ["A", "B"]
+    nothing = CellRecord(cell=cells[0], status="not run", reason="data not available", provenance=made)
+    assert table(nothing)["commit"].tolist() == ["a"]
+
+
 def test_written_and_read_as_results(views_plan, tmp_path):
     """Every cell once, found again by entry and step."""
     config = Config(suite="views", results=str(tmp_path / "results"))

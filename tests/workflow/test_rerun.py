@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import pandas as pd
 import pytest
 
 
@@ -122,3 +123,57 @@ def test_touched_files_train_nothing(finished):
     assert finished.jobs(targets=("cells",)) == {}
     assert finished.snakemake().returncode == 0
     assert {name: (finished.folder / "results/tiny/cells" / name).read_bytes() for name in before} == before
+
+
+SHORT = """
+name: tiny
+title: Tiny
+note: No number means anything.
+demonstration: true
+seeds: 2
+tasks:
+  sbm: {label: demo SBM, task: {dataset: demo-sbm}}
+papers:
+  daigavane:
+    rules:
+      - set: {model: {width: 4}, training: {learning_rate: 0.02, sampling_rate: 0.1, steps: 5}}
+    artefacts:
+      table1:
+        - {methods: [mlp], tasks: [sbm]}
+"""
+RUN = "            outcome = trainer.run(job, observe)\n"
+FULL = """            import os
+            if seed == 1 and os.environ["DPGRAPH_ATTEMPT"] in os.environ.get("FULL", ""):
+                raise MemoryError("no room")
+"""
+
+
+@pytest.mark.slow
+def test_a_seed_that_ran_out_of_memory_is_tried_again_by_its_job_and_by_the_next_run(workflow):
+    """Attempts in which the second seed has no memory are named in FULL."""
+    (workflow.folder / "workflow/suites/tiny.yaml").write_text(SHORT)
+    sources = workflow.folder / "src"
+    package = sources.resolve()
+    sources.unlink()
+    shutil.copytree(package, sources, ignore=shutil.ignore_patterns("__pycache__"))
+    execute = sources / "dpgraph/pipeline/execute.py"
+    text = execute.read_text()
+    assert text.count(RUN) == 1
+    execute.write_text(text.replace(RUN, FULL + RUN))
+    table = workflow.folder / "results/tiny/results.parquet"
+
+    def run(full, *options):
+        ended = workflow.snakemake(*options, targets=(str(table.relative_to(workflow.folder)),), FULL=full)
+        assert ended.returncode == 0, ended.stderr
+        rows = pd.read_parquet(table)
+        return rows[rows["seed"] == 1].iloc[0]["reason"], ended.stdout + ended.stderr
+
+    reason, told = run("1 2", "--retries", "1")
+    assert reason == "out of memory: no room"
+    assert "attempt 1 of 2: 1 of 1 ran out of memory" in told
+    first = trained(workflow)
+    assert run("1", "--retries", "1")[0] == ""
+    assert [name.rpartition("/")[2] for name, when in trained(workflow).items() if when != first[name]] == [
+        "seed=1.json"
+    ]
+    assert "Nothing to be done" in run("1")[1]

@@ -69,6 +69,10 @@ class Paths:
         """Return the marker of a bundle whose cells all have a record."""
         return self.suite / "trained" / f"{bundle}.json"
 
+    def unfinished(self, bundle: str) -> Path:
+        """Return the file of the last job of a bundle that ended with cells out of memory."""
+        return self.suite / "unfinished" / f"{bundle}.json"
+
     def runs(self, stage: str, bundle: str) -> Path:
         """Return the file of a bundle's runs, which the workflow writes and the bundle's job reads."""
         return self.suite / "runs" / stage / f"{bundle}.json"

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from dpgraph.config.frozen import Frozen
 
 Int64 = Annotated[int, Field(ge=-(1 << 63), lt=1 << 63)]  # as columns of tables hold it
+OUT_OF_MEMORY = "out of memory"  # begins the reason of a seed
 
 
 class Metric(Frozen):
@@ -32,6 +33,13 @@ class SeedRecord(Frozen):
     notes: dict[str, Any] = Field(default_factory=dict, description="What the method reports of itself")
     procedure: dict[str, Any] | None = None
     """privacy/procedure: read off the objects that ran, equal to what was accounted for"""
+    provenance: dict[str, Any] = Field(default_factory=dict)
+    """Versions, machine and commit that trained this seed, and when it started; {}: those of the cell's record"""
+
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """True for a failure that says nothing of the cell: the next run trains the seed again."""
+        return self.status == "failed" and self.reason.startswith(OUT_OF_MEMORY)
 
 
 class Budget(Frozen):
@@ -55,3 +63,4 @@ class CellRecord(Frozen):
     budgets: tuple[Budget, ...] = Field(default=(), description="At the evaluation steps before the last one")
     seeds: tuple[SeedRecord, ...] = ()
     provenance: dict[str, Any] = Field(default_factory=dict)
+    """Versions, machine, commit and time of this record, with its statement; seeds have their own"""

@@ -70,6 +70,7 @@ NEUTRAL: dict[str, str] = {
     "config.imports": "finds the files of this very hash",
     "config.paths": "names files",
     "config.sources": "makes this very hash",
+    "pipeline.provenance": "says which code and machine made a result; the code has its own hash",
 }
 # of jobs only: the report depends on which cells there are and in which artefacts
 PLANNING: dict[str, str] = {
@@ -82,7 +83,8 @@ PLANNING: dict[str, str] = {
     "pipeline.jobs": "runs the cells of a job one by one",
     "pipeline.run_files": "names jobs, notes their ends and hands them cells; each has its own hash",
 }
-# of what a seed trains to only: the mechanism's own numbers are part of its fingerprint, and records are written again
+# of what a seed trains to only: its fingerprint has the mechanism's own numbers and the procedure that it states, noise
+# included (pipeline/stages.py), and records are written again
 ACCOUNTING: dict[str, str] = {
     "privacy.accountants.*": "what a mechanism costs",
     "families.*.*accountant": "what a family's mechanism costs",

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpgraph.config.paths import exposure_path, predictions_path
-from dpgraph.config.record import Metric, SeedRecord
+from dpgraph.config.record import OUT_OF_MEMORY, Metric, SeedRecord
 from dpgraph.core.files import read_json, write_array, write_json
 from dpgraph.engine.methods.base import Outcome
 from dpgraph.planning.run import CalibratedRun
@@ -39,7 +39,8 @@ def write_seed(
 ) -> None:
     """Write the files of a seed.
 
-    `value` is the whole one: attacks get the true labels, methods do not. `common`: seed, device, wall and CPU time.
+    `value` is the whole one: attacks get the true labels, methods do not. `common`: seed, device, provenance, wall and
+    CPU time.
     """
     out, seed, problem = calibrated.run.paths.out, common["seed"], calibrated.run.problem.working()
     files: list[Path] = []
@@ -47,7 +48,7 @@ def write_seed(
         path.unlink(missing_ok=True)  # of an earlier attempt, whose record is not taken without them
     if isinstance(outcome, BaseException):
         reason = " ".join(str(outcome).split())[:200]
-        kind = "diverged" if isinstance(outcome, ArithmeticError) else "out of memory"
+        kind = "diverged" if isinstance(outcome, ArithmeticError) else OUT_OF_MEMORY
         record = SeedRecord(status="failed", reason=f"{kind}: {reason}", **common)
     else:
         attacked: tuple[Metric, ...] = ()

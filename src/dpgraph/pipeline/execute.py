@@ -19,6 +19,7 @@ from dpgraph.engine.training.precision import products_in
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import trainer_of
 from dpgraph.pipeline.collect import write_seed
+from dpgraph.pipeline.provenance import provenance
 from dpgraph.planning.run import CalibratedRun
 from dpgraph.problems.registry import size_of
 
@@ -57,6 +58,7 @@ def train_seed(calibrated: CalibratedRun, seed: int) -> None:
 
     Raises TypeError for a split whose public counts are not those that the calibration is for.
     """
+    made = {"seed": seed, "provenance": provenance()}
     keep_freed_memory()
     run, cell, counts = calibrated.run, calibrated.run.cell, calibrated.counts
     problem = run.problem.working()
@@ -86,6 +88,6 @@ def train_seed(calibrated: CalibratedRun, seed: int) -> None:
         prepared = job.prepared
         done = None if prepared is None else prepared.check(outcome.resumed_at).model_dump(mode="json")
     spent = {"seconds": time.monotonic() - start, "cpu_seconds": time.process_time() - start_cpu}
-    write_seed(calibrated, value, outcome, done, {"seed": seed, "device": str(device), **spent})
+    write_seed(calibrated, value, outcome, done, {**made, "device": str(device), **spent})
     for path in checkpoint.parent.glob(f"{checkpoint.name}*"):
         path.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_json
-from dpgraph.pipeline.run_files import AGAIN, BundleRuns, content
+from dpgraph.pipeline.run_files import AGAIN, ATTEMPT, RETRIES, BundleRuns, content
 from dpgraph.pipeline.stages import calibrate_run, train_run
 from dpgraph.planning.run import Run
 
@@ -34,15 +34,28 @@ def calibrate_bundle(bundle: BundleRuns) -> None:
 
 
 def train_bundle(bundle: BundleRuns, device: str, workers: int) -> None:
-    """Train a bundle. In a forced rerun, what is there is trained again."""
+    """Train a bundle. In a forced rerun, what is there is trained again.
+
+    Raises UserError for cells that ran out of memory, if Snakemake submits the job again: with more memory. In the last
+    attempt they are results, and a file notes that the next run trains them again.
+    """
     files = {name: bundle.paths.result(run.cell) for name, run in bundle.runs.items()}
     again = os.environ.get(AGAIN) == "1"
+    unfinished: dict[str, Path] = {}
 
     def train(name: str, run: Run) -> None:
         write_json(run.paths.out / "cell.json", run.cell.model_dump(mode="json"))
-        train_run(run, device, workers, again)
+        record = train_run(run, device, workers, again)
+        if any(seed.ran_out_of_memory for seed in record.seeds):
+            unfinished[name] = files[name]
 
     _each(bundle, train)
+    attempt, attempts = int(os.environ.get(ATTEMPT, "1")), 1 + int(os.environ.get(RETRIES, "0"))
+    if unfinished and attempt < attempts:
+        short = f"{len(unfinished)} of {len(bundle.runs)} ran out of memory, the first {next(iter(unfinished))}"
+        raise UserError(f"{bundle.name}: attempt {attempt} of {attempts}: {short}")
+    if unfinished:
+        _mark(bundle.paths.unfinished(bundle.name), unfinished)
     _mark(bundle.paths.trained(bundle.name), files)
 
 

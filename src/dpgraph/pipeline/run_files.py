@@ -25,7 +25,10 @@ from dpgraph.families.registry import specs
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.run import Run, RunPaths
 
-AGAIN = "DPGRAPH_AGAIN"  # of the environment of jobs: 1, where training is a forced rerun
+# of the environment of jobs
+AGAIN = "DPGRAPH_AGAIN"  # 1, where training is a forced rerun
+ATTEMPT = "DPGRAPH_ATTEMPT"  # number of this attempt, from 1
+RETRIES = "DPGRAPH_RETRIES"  # how often Snakemake submits a failed job again
 
 
 def trained(slug: str, cell: Cell) -> str:

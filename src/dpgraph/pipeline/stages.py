@@ -2,14 +2,9 @@
 
 import logging
 import os
-import platform
-import subprocess
 import threading
-import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from functools import cache
-from importlib.metadata import version
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 from typing import Any, Literal
@@ -25,52 +20,13 @@ from dpgraph.engine.methods.base import evaluation_steps
 from dpgraph.families.registry import folder_of
 from dpgraph.pipeline.collect import seed_path, seed_record
 from dpgraph.pipeline.fingerprints import training_digest
+from dpgraph.pipeline.provenance import provenance
 from dpgraph.planning.run import CalibratedRun, Run, RunPaths
 from dpgraph.privacy.cache import default_cache
 from dpgraph.privacy.calibration import Calibration, budgets_at, check_calibration
+from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.privacy.procedure import NotAsAccounted
 from dpgraph.problems.base import Counts
-
-
-def provenance() -> dict[str, Any]:
-    """Return versions, machine, git commit and time of writing."""
-    return {
-        "versions": dict(_versions()),
-        "python": platform.python_version(),
-        "processor": processor(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
-        "commit": _commit(),
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
-
-
-@cache
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("dpgraph", "torch", "numpy", "scipy", "dp-accounting")}
-
-
-@cache
-def _commit() -> str:
-    """Return the commit of this package's checkout, with + for uncommitted changes; unknown elsewhere.
-
-    Read once: this process has imported its code by then, and records of one job name one commit.
-    """
-    try:
-        command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty=+", "--abbrev=12"]
-        known = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return known.stdout.strip()
-
-
-@cache
-def processor() -> str:
-    """Return the processor's name, as the operating system has it."""
-    path = Path("/proc/cpuinfo")
-    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
-    named = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return (named or [platform.processor() or "unknown"])[0]
-
 
 log = logging.getLogger("dpgraph")
 
@@ -127,10 +83,10 @@ def train_cell(
 def train_run(run: Run, device: str = "auto", workers: int = 1, again: bool = False) -> CellRecord:
     """Train the seeds that are not there yet, all of them if `again`, and write `result.json`.
 
-    A seed is there if its record, of this cell, mechanism, graph and source code, and the files next to it are whole. A
-    job that was killed is taken up where it stopped. A result that would be the same is not written again. A second
-    process with the same folder waits for the first, and finds its seeds. Where what ran is not what was accounted for,
-    the record states this without an epsilon, and NotAsAccounted is raised.
+    A seed is there if its record, of this cell, mechanism, noise, graph and source code, and the files next to it are
+    whole, and it did not run out of memory. A job that was killed is taken up where it stopped. A result that would be
+    the same is not written again. A second process with the same folder waits for the first, and finds its seeds. Where
+    what ran is not what was accounted for, the record states this without an epsilon, and NotAsAccounted is raised.
     """
     if workers < 1:
         raise invalid("workers", workers, "an integer >= 1")
@@ -151,14 +107,18 @@ def _train_run(run: Run, device: str, workers: int, again: bool) -> CellRecord:
         calibration = _calibration(run, counts)
     except NoCalibration as error:
         return _write(run, _without_epsilon(cell, "failed", error))
-    run.spec.check_runs(calibration.mechanism)
-    known = [cell.identity, stream_name(cell), cell.task.folder]
+    mechanism = calibration.mechanism
+    run.spec.check_runs(mechanism)
+    known = [cell.identity, stream_name(cell), cell.task.folder, mechanism.chosen]
+    # what runs must equal it: code that makes another noise of the same numbers, hashed or not, keeps no seed
+    stated = mechanism.procedure((1.0,)).model_dump(mode="json") if isinstance(mechanism, NoisySteps) else None
     stamp = digest(read_json(run.paths.graph / "graph.json"), 16)
-    fingerprint = digest([*known, calibration.mechanism.chosen, stamp, training_digest(run)], 16)
+    fingerprint = digest([*known, stated, stamp, training_digest(run)], 16)
     if again:
         for seed in cell.seeds:
             seed_path(out, seed).unlink(missing_ok=True)
-    todo = [seed for seed in cell.seeds if seed_record(out, seed, fingerprint) is None]
+    kept = {seed: seed_record(out, seed, fingerprint) for seed in cell.seeds}
+    todo = [seed for seed, record in kept.items() if record is None or record.ran_out_of_memory]
     proved = "rigorous" if folder_of(run.spec) is None else "claimed"
     log.info("%s: %s; seeds %s", cell.slug, describe(calibration, proved), todo or "all there")
     try:

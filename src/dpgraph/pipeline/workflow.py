@@ -23,7 +23,7 @@ from dpgraph.pipeline import bundles as bundling
 from dpgraph.pipeline.fingerprints import bundle_digest, calibrations_digest, fetch_digest, preprocess_digest
 from dpgraph.pipeline.interruptible import check_cluster
 from dpgraph.pipeline.locks import remove_ended, sign
-from dpgraph.pipeline.run_files import AGAIN, Stage
+from dpgraph.pipeline.run_files import AGAIN, RETRIES, Stage, content
 from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.fallback import provide
 from dpgraph.planning.plan import WORKFLOW, Plan, load_plan
@@ -57,6 +57,14 @@ class BundleJobs:
         """Hash the code whose change makes the job run again."""
         return self.code(self.bundles[wildcards.bundle].runs.values())
 
+    def unfinished(self, wildcards: Any) -> str:
+        """Return the parameter of the training rule that makes the next run train cells that ran out of memory.
+
+        The job ends with another value than it began with if there are such cells.
+        """
+        path = self.paths.unfinished(wildcards.bundle)
+        return content(path) if path.is_file() else ""
+
     def memory(self, wildcards: Any, attempt: int) -> int:
         """Return the megabytes that the job requests."""
         return self.bundles[wildcards.bundle].memory_mb(attempt)
@@ -64,6 +72,11 @@ class BundleJobs:
     def minutes(self, wildcards: Any, attempt: int) -> int:
         """Return the job's time limit."""
         return self.bundles[wildcards.bundle].minutes(attempt)
+
+    @staticmethod
+    def attempt(wildcards: Any, attempt: int) -> int:
+        """Return the number of the attempt, which a job has as a resource: the only way to know it."""
+        return attempt
 
 
 @dataclass(frozen=True)
@@ -116,6 +129,7 @@ class Workflow:
         sign(getattr(running.persistence, "_lockfile", {}).values())
         forced = running.dag_settings
         os.environ[AGAIN] = str(int(forced.forceall or "train" in forced.forcerun))
+        os.environ[RETRIES] = str(running.execution_settings.retries)
         try:
             check_cluster(running.executor_plugin.name)
             bundling.write_runs(self.plan, self.training.values(), self.calibrations.values())

@@ -79,7 +79,7 @@ class CalibratedRun:
     run: Run
     calibration: Calibration
     counts: Counts  # for which it was calibrated
-    fingerprint: str  # of the cell, its mechanism, its graph and the code
+    fingerprint: str  # of the cell, its mechanism with its noise, its graph and the code
     device: str
 
     @property

@@ -73,6 +73,16 @@ def nodes_with_loss(*, num_train: int, train_share: float) -> int:
     return max(1, round(train_share * num_train))
 
 
+def tree_size(*, max_degree: int, hops: int) -> int:
+    """Return N(K, r), the sum of K^i over i = 0..r: nodes of a tree of depth r, and the roots that one node can reach.
+
+    Args:
+        max_degree: K.
+        hops: r.
+    """
+    return sum(max_degree**depth for depth in range(hops + 1))
+
+
 @lru_cache(maxsize=4096)  # a plan has hundreds of cells and few budgets
 def gaussian_mu(*, epsilon: float, delta: float) -> float:
     """Return the mu whose Gaussian DP has this epsilon at delta (Balle & Wang 2018), to a relative error of 1e-9.

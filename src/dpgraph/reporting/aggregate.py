@@ -96,13 +96,13 @@ def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
     """
     record = read.record
     columns = _cell_columns(read.cell, read.statement, read.cell.slug if slug is None else slug)
-    columns |= {name: str(record.provenance.get(name, "")) for name in FROM_PROVENANCE}
+    columns |= _made(record.provenance)
     if record.status != "ok":
         failed = {"status": record.status, "reason": record.reason}
         yield MetricRows({**columns, **_seed_columns(NO_SEED), **NO_METRICS, **failed})
     budgets = _budgets(read, columns) if not columns["checks"] else None
     for seed in record.seeds:
-        own = {**columns, **_seed_columns(seed)}
+        own = {**columns, **_seed_columns(seed), **_made(seed.provenance or record.provenance)}
         if not seed.metrics and record.status == "ok":
             yield MetricRows(own | NO_METRICS)
         for (step, final), metrics in groupby(seed.metrics, key=attrgetter("step", "final")):
@@ -110,11 +110,16 @@ def blocks(read: ParsedRecord, slug: str | None = None) -> Iterator[MetricRows]:
             yield MetricRows(at if final or budgets is None else at | budgets(step), tuple(metrics))
 
 
+def _made(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns on the code and the machine that made a seed, or a record without seeds."""
+    return {name: str(provenance.get(name, "")) for name in FROM_PROVENANCE}
+
+
 def _seed_columns(seed: SeedRecord) -> dict[str, Any]:
     return {name: getattr(seed, name) for name in SEED_COLUMNS}
 
 
-SEED_COLUMNS = tuple(name for name in SeedRecord.model_fields if name not in ("metrics", "notes"))
+SEED_COLUMNS = tuple(name for name in SeedRecord.model_fields if name not in ("metrics", "notes", "provenance"))
 
 
 def _budgets(read: ParsedRecord, columns: dict[str, Any]) -> Callable[[int], dict[str, Any]] | None:

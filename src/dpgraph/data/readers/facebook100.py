@@ -30,6 +30,7 @@ def read(raw_dir: Path, campus: str, least_in_class: int) -> RawGraph:
     with reading(raw_dir / f"{campus}.mat", quote=False) as path:
         content = loadmat(path, variable_names=["A", "local_info"])
         friends = sp.coo_matrix(content["A"])
+        friends.eliminate_zeros()  # a stored zero is no friendship
         stated = np.asarray(content["local_info"])
         if stated.ndim != 2 or stated.shape[1] != COLUMNS or friends.shape != (len(stated), len(stated)):
             raise ValueError("expected a square adjacency and seven columns for each user")

@@ -19,6 +19,7 @@ def read(raw_dir: Path, directed: bool = False, with_features: bool = True) -> R
     """Return the graph of GraphSAINT's files; `with_features=False` leaves feats.npy out."""
     with reading(raw_dir / "adj_full.npz") as path, np.load(path, allow_pickle=False) as arrays:
         edges = sparse(arrays).tocoo()
+        edges.eliminate_zeros()  # a stored zero is no edge
     features = None
     if with_features:
         with reading(raw_dir / "feats.npy") as path:

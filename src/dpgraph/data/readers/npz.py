@@ -23,4 +23,5 @@ def read(raw_dir: Path, file: str, directed: bool) -> RawGraph:
             raise ValueError(f"keys {', '.join(arrays.files)}")
         adjacency, attributes = (sparse(arrays, prefix) for prefix in layout)
         edges = adjacency.tocoo()
+        edges.eliminate_zeros()  # a stored zero is no edge
         return RawGraph(edges.row, edges.col, attributes.astype(np.float32), arrays["labels"], None, directed)

@@ -28,6 +28,7 @@ def read(raw_dir: Path, one_in: int = 1, least_in_class: int | None = None) -> R
             raise ValueError(f"{len(types)} node types for {len(labels)} labels")
     with reading(raw_dir / "reddit_graph.npz") as path, np.load(path, allow_pickle=False) as arrays:
         edges = saved_matrix(arrays)
+        edges.eliminate_zeros()  # a stored zero is no edge
     split = np.full(len(labels), NO_SPLIT, dtype=np.uint8)
     for code, value in NODE_TYPES.items():
         split[types == code] = value

@@ -132,7 +132,9 @@ def _csv(folder: Path) -> TextGraph:
 def _cane(folder: Path) -> TextGraph:
     """Read data.txt, whose line i is the text of entity i, and graph.txt with two numbers a line."""
     with reading(folder / "data.txt") as path:
-        texts = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        texts = _lines(path)
+        if not texts[-1]:  # after the last line's end
+            texts.pop()
     with reading(folder / "graph.txt") as path:
         pairs = pd.read_csv(path, sep=r"\s+", header=None, dtype=str)
         if pairs.shape[1] != 2:
@@ -141,11 +143,15 @@ def _cane(folder: Path) -> TextGraph:
         return joined(ids, texts, pairs[0].to_numpy(dtype=object), pairs[1].to_numpy(dtype=object))
 
 
+def _lines(path: Path) -> list[str]:
+    """Return what stands between line feeds; other separators, such as U+2029, are part of a text."""
+    return path.read_bytes().decode("utf-8", errors="replace").split("\n")
+
+
 def _tridnr(folder: Path) -> TextGraph:
     """Read docs.txt, with an id and its title in a line, and adjedges.txt, with an id and those that it links to."""
     with reading(folder / "docs.txt") as path:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-        parts = [line.split(maxsplit=1) for line in lines if line.strip()]
+        parts = [line.split(maxsplit=1) for line in _lines(path) if line.strip()]
     with reading(folder / "adjedges.txt") as path:
         links = [line.split() for line in path.read_text(encoding="utf-8").split("\n") if line.strip()]
         head = np.repeat(np.array([one[0] for one in links], dtype=object), [len(one) - 1 for one in links])

@@ -10,6 +10,7 @@ from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference
 from dpgraph.privacy.accountants.steps import epsilon_on_roots
 from dpgraph.privacy.guarantee import Guarantee, remark_on_zero
+from dpgraph.privacy.public_numbers import tree_size
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import PUBLIC, Statement, public
 
@@ -114,16 +115,6 @@ def residual_one_batch(
         affected_roots=affected_roots, rate=q, neighbour_clip=neighbour_to_self_clip, noise_std=sigma_over_self_clip
     )
     return composed_epsilon(pair, steps=steps, delta=delta)
-
-
-def tree_size(*, max_degree: int, hops: int) -> int:
-    """Return N(K, r), the sum of K^i over i = 0..r: nodes of a tree of depth r, and the roots that one node can reach.
-
-    Args:
-        max_degree: K.
-        hops: r.
-    """
-    return sum(max_degree**depth for depth in range(hops + 1))
 
 
 MOST_EVALUATED = 30_000_000  # terms at all orders: about two seconds

@@ -15,12 +15,12 @@ from pydantic import Field
 from dpgraph.core.errors import invalid
 from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.trees import accountant
-from dpgraph.families.trees.accountant import double_mixture, tree_size
+from dpgraph.families.trees.accountant import double_mixture
 from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PairSteps, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Loss
-from dpgraph.privacy.public_numbers import whole_batch
+from dpgraph.privacy.public_numbers import tree_size, whole_batch
 from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement
 

@@ -13,6 +13,7 @@ from dpgraph.privacy.guarantee import Guarantee
 from dpgraph.privacy.mechanisms import base
 from dpgraph.privacy.mechanisms.batches import FixedBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists
+from dpgraph.privacy.public_numbers import tree_size
 from dpgraph.privacy.relation import Relation
 
 
@@ -42,7 +43,7 @@ class FixedBatchTrees(FixedBatches):
     @property
     def affected_roots(self) -> int:
         """N(K, r) of Lemma 1, which Algorithm 1 does not keep; 1 without hops."""
-        return accountant.tree_size(max_degree=self.max_degree or 0, hops=self.hops) if self.hops else 1
+        return tree_size(max_degree=self.max_degree or 0, hops=self.hops) if self.hops else 1
 
     @property
     def theorem_1(self) -> bool:

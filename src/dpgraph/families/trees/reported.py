@@ -55,8 +55,8 @@ def tighter_than_group_privacy() -> Verdict:
     Group privacy: a group of g <= 2^c terms has (alpha, 3^c gamma_1(2^c alpha))-RDP, alpha >= 2, where gamma_1 is
     Theorem 1's bound with one affected term and the same noise. The noise is 2 C N(K, r) lambda in both.
     """
-    from dpgraph.families.trees.accountant import tree_size
     from dpgraph.privacy.accountants.renyi import theorem1_rdp
+    from dpgraph.privacy.public_numbers import tree_size
 
     orders = (2.0, 3.0, 4.0, 6.0, 8.0)
     ratios = []
