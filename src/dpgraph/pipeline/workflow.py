@@ -31,7 +31,7 @@ from dpgraph.planning.run import Run
 from dpgraph.problems.preprocess import packages_parameter
 from dpgraph.reporting import inputs
 from dpgraph.reporting.guarantee import checks_noted
-from dpgraph.reporting.inputs import compared, seeds_by_task
+from dpgraph.reporting.inputs import compared, splits_by_task
 
 CAPTIONS = "../workflow/report"  # as the files of rules see it
 
@@ -288,8 +288,8 @@ class Workflow:
 
     @cached_property
     def references(self) -> dict[str, tuple[int, ...]]:
-        """Seeds of the results that are compared with computed references, by the folder of the graph."""
-        return {task.folder: seeds for task, seeds in seeds_by_task(self.plan).items()}
+        """Splits of the results that are compared with computed references, by the folder of the graph."""
+        return {task.folder: splits for task, splits in splits_by_task(self.plan).items()}
 
     @property
     def reference_files(self) -> list[Path]:

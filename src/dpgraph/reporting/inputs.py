@@ -1,10 +1,10 @@
 """The inputs of each table, figure and page, for the rules: this module imports no heavy package."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpgraph.config.cell import Cell, Task
+from dpgraph.config.cell import Task
 from dpgraph.config.streams import split_number
 from dpgraph.config.suite import COMPUTE
 from dpgraph.data.records import FIRST_PROBLEM
@@ -132,19 +132,11 @@ def _comparable(entry: Entry) -> bool:
     return hasattr(cell, "model") and problem == FIRST_PROBLEM
 
 
-def seeds_by_task(plan: Plan) -> dict[Task, tuple[int, ...]]:
-    """Return the tasks that need computed references, with the seeds of all their results."""
-    return _by_task(plan, lambda _, seed: seed)
-
-
 def splits_by_task(plan: Plan) -> dict[Task, tuple[int, ...]]:
     """Return the tasks that need computed references, with the numbers of the splits of all their results."""
-    return _by_task(plan, split_number)
-
-
-def _by_task(plan: Plan, number: Callable[[Cell, int], int]) -> dict[Task, tuple[int, ...]]:
     numbers: dict[Task, set[int]] = {}
     for entry in compared(plan):
         if problem_of(entry.cell.task).name == FIRST_PROBLEM:
-            numbers.setdefault(entry.cell.task, set()).update(number(entry.cell, seed) for seed in entry.cell.seeds)
+            found = {split_number(entry.cell, seed) for seed in entry.cell.seeds}
+            numbers.setdefault(entry.cell.task, set()).update(found)
     return {task: tuple(sorted(found)) for task, found in numbers.items()}

@@ -142,5 +142,6 @@ def best_trial(
 def commits(plan: Plan, artefacts: Collection[str]) -> list[str]:
     """Return the commits that made the records of the trials."""
     cells = {entry.cell.slug: entry.cell for name in artefacts for entry in plan.entries_of(name)}
-    records = (read_record(plan.paths.result(cell)).record for cell in cells.values())
-    return sorted({str(record.provenance.get("commit", "unknown")) for record in records})
+    records = [read_record(plan.paths.result(cell)).record for cell in cells.values()]
+    made = [seed.provenance or record.provenance for record in records for seed in record.seeds]
+    return sorted({str(one.get("commit", "unknown")) for one in made})
