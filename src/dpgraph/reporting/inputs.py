@@ -112,13 +112,14 @@ RELATIONS = "relations"
 def compared(plan: Plan) -> list[Entry]:
     """Return the places of methods without privacy that are trained on nodes' classes or on relations, each cell once.
 
-    Not: values of a sweep and trials of a search, which are there to be worse, too.
+    Of several places of a cell it is one that asks for the most seeds. Not: values of a sweep and trials of a search,
+    which are there to be worse, too.
     """
-    by_cell = {
-        (entry.paper, entry.method_id, entry.task_id, entry.cell.slug): entry
-        for entry in plan.entries
-        if entry.value is None and entry.not_run is None and _comparable(entry)
-    }
+    by_cell: dict[tuple[str, ...], Entry] = {}
+    for entry in plan.entries:
+        if entry.value is None and entry.not_run is None and _comparable(entry):
+            key = (entry.paper, entry.method_id, entry.task_id, entry.cell.slug)
+            by_cell[key] = max(by_cell.get(key, entry), entry, key=lambda one: len(one.cell.seeds))
     return list(by_cell.values())
 
 
