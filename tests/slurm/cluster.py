@@ -294,12 +294,12 @@ class Run:
         cells = self.results / "cells"
 
         def unfinished(checkpoint: Path) -> bool:
-            """Whether the seed has no record yet: its checkpoint is still there for a moment after that."""
+            """Whether the seed has no record yet: its checkpoint, whole under this name, outlives that for a moment."""
             return not checkpoint.with_name(f"{checkpoint.name.split('.')[0]}.json").exists()
 
         def there() -> bool:
             return bool(list(cells.glob(f"{task}.*/result.json"))) and (
-                not at_checkpoint or any(map(unfinished, cells.glob(f"{task}.*/*.checkpoint")))
+                not at_checkpoint or any(map(unfinished, cells.glob(f"{task}.*/seed=*.checkpoint")))
             )
 
         if not there():
