@@ -1,4 +1,4 @@
-"""What a record states of its making: versions, machine, git commit and time."""
+"""Provenance of a record: versions, machine, git commit and time."""
 
 import os
 import platform

@@ -26,7 +26,7 @@ from dpgraph.engine.training.fused.passes import Activation, activation_of, loop
 from dpgraph.engine.training.fused.records import NodeRecords, RecordRows
 from dpgraph.engine.training.precision import operand_eps
 
-MOST_BYTES = 30 << 20  # of the outputs that are held, and again of the sums
+MOST_BYTES = 30 << 20  # of the outputs that are held; the sums, in float64, take twice as much
 LEAST_COLUMNS = 32.0  # what reading and adding a row of a tree costs, in columns of records
 PASSES = 48.0  # what the passes over a row cost that is computed once, in columns of records
 CACHED = 1 << 19  # numbers that stay in a core's cache
