@@ -15,6 +15,8 @@ OF_PUBLIC = "tests/contract/test_public.py::test_neighbours_have_the_same_mechan
 OF_TEXT_TOWER = "tests/families/tuples/test_text_tower.py::"
 OF_RELATION_MECHANISMS = "tests/families/tuples/test_mechanism.py::"
 OF_TUPLES = "tests/families/tuples/test_sampling.py::"
+CAPTURED = "dpgraph.families.tuples.captured:"
+OF_CAPTURED = "tests/families/tuples/test_captured.py::"
 OF_TUPLES_TESTS = "tests/families/tuples/test_steps.py::"
 
 BUGS = (
@@ -97,16 +99,16 @@ BUGS = (
     ),
     edit(
         "counts of entities ignore the negatives",
-        TRAINING_TUPLES + "RelationStep._limits",
+        TRAINING_TUPLES + "RelationStep.limits",
         "largest_counts(batch)",
         "largest_counts(batch[:, :2])",
         Audit("tuple-facts", 200),
     ),
     edit(
         "one tuple's limit for all",
-        TRAINING_TUPLES + "RelationStep._limits",
+        TRAINING_TUPLES + "RelationStep.limits",
         "largest_counts(batch)",
-        "np.full(len(batch), largest_counts(batch).min(initial=1))",
+        "largest_counts(batch).clamp_max(1)",
         Audit("tuple-facts", 200),
     ),
     edit(
@@ -226,5 +228,40 @@ BUGS = (
         "kept.all()",
         "True",
         "tests/families/tuples/test_null_entities.py::test_ids_without_a_record_are_left_out_when_data_are_made",
+    ),
+    edit(
+        "captured: negatives in the order of their ids",
+        CAPTURED + "DeviceTuples._negatives",
+        "numbers.topk(self.own.negatives.wanted(tuples), largest=False, sorted=True).indices",
+        "numbers.topk(self.own.negatives.wanted(tuples), largest=False, sorted=True).indices.sort().values",
+        OF_CAPTURED + "test_batches_are_those_of_the_mechanism",
+    ),
+    edit(
+        "captured: negatives drawn with the numbers of the batches",
+        CAPTURED + "CapturedTuples.__init__",
+        "DeviceTuples(step.batches, places, negatives, step.device)",
+        "DeviceTuples(step.batches, places, places, step.device)",
+        OF_CAPTURED + "test_batches_are_those_of_the_mechanism",
+    ),
+    edit(
+        "captured: an empty slot adds its gradient",
+        CAPTURED + "CapturedTuples.program",
+        "self.step.limits(batch).masked_fill(batch[:, 0] == NO_ENTITY, 0)",
+        "self.step.limits(batch)",
+        OF_CAPTURED + "test_sums_are_those_of_the_usual_step[adaptive]",
+    ),
+    edit(
+        "captured: half of the noise on tuples",
+        CAPTURED + "CapturedTuples._release",
+        "float(noise.std)",
+        "float(noise.std) / 2",
+        OF_CAPTURED + "test_the_noise_is_that_of_the_usual_step",
+    ),
+    edit(
+        "captured: places without a tuple are drawn",
+        CAPTURED + "DeviceTuples.batch",
+        "(self.batches.masks(step, 1, self.row)[0] & self.filled)",
+        "self.batches.masks(step, 1, self.row)[0]",
+        OF_CAPTURED + "test_sums_are_those_of_the_usual_step[head]",
     ),
 )

@@ -283,12 +283,12 @@ def test_a_tuple_whose_gradient_is_not_finite_adds_nothing(broken):
 
 def test_counts_of_the_paper_by_hand():
     """|B+(u)| + |B-(u)|: a tuple counts once for an entity, in the positive edge or among the negatives."""
-    batch = np.array([[0, 1, 5, 6], [0, 2, 7, 8], [3, 4, 0, 9], [3, 4, 3, 3]])
+    batch = torch.tensor([[0, 1, 5, 6], [0, 2, 7, 8], [3, 4, 0, 9], [3, 4, 3, 3]])
     assert largest_counts(batch).tolist() == [3, 3, 3, 2]
     assert largest_counts(batch[:0]).tolist() == []
-    random = np.random.Generator(np.random.PCG64(0)).integers(0, 12, size=(20, 5))
-    counts = [sum(entity in one for one in random) for entity in range(12)]
-    assert largest_counts(random).tolist() == [max(counts[entity] for entity in one) for one in random]
+    random = torch.from_numpy(np.random.Generator(np.random.PCG64(0)).integers(0, 12, size=(20, 5)))
+    counts = [sum(entity in one for one in random.tolist()) for entity in range(12)]
+    assert largest_counts(random).tolist() == [max(counts[entity] for entity in one) for one in random.tolist()]
 
 
 def test_what_is_missing_is_one_line(tmp_path, monkeypatch):

@@ -72,6 +72,6 @@ BUGS = (
     edit("scale: one noise for all steps", NOISE + "GaussianNoise.add",
          "add_gaussian_noise(sums, self.std, self.generator)",
          "add_gaussian_noise(sums, self.std, self.generator.manual_seed(7))", Audit("scale", 4000)),
-    edit("tuple-sensitivity: adaptive clipping", "dpgraph.families.tuples.steps:RelationStep._limits",
+    edit("tuple-sensitivity: adaptive clipping", "dpgraph.families.tuples.steps:RelationStep.limits",
          "if self.clipped is Clipped.ROOT_COUNTS: ...", "if True: ...", Audit("tuple-sensitivity")),
 )  # fmt: skip

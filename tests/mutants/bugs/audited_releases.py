@@ -24,7 +24,7 @@ CHECKS = (Edit(GNMAX + "confident_gnmax", "votes[:max_checks]", "votes"),)
 TEACHERS, NODE_TEACHERS, UNITS = Audit("teachers"), Audit("node-teachers"), Audit("units")
 NODES = "dpgraph.families.pate.nodes.prepared:"
 STEP, DIVIDED = "dpgraph.families.units.steps:UnitStep.__call__", "apply_gradient(self.optimizer, sums, self.divisor)"
-TUPLES, LIMITS = "dpgraph.families.tuples.steps:RelationStep.", "self.clip_norm / largest_counts(batch)"
+TUPLES, LIMITS = "dpgraph.families.tuples.steps:RelationStep.", "largest_counts(batch)"
 PREPARED, FACTS = "dpgraph.families.tuples.prepared:PreparedRelations.__init__", Audit("tuple-facts", 200)
 
 BUGS = (
@@ -75,10 +75,10 @@ BUGS = (
          "mechanism.embedding_noise",
          "mechanism.embedding_noise * 2 * (mechanism.receivers + 1) ** 0.5 / (2 * mechanism.receivers + 1)", EMBEDDING),
     swap("embedding: clip norm doubled", VECTORS + "SLACK", lambda _: 2.0, EMBEDDING),
-    edit("tuple-facts: counts of negatives ignored", TUPLES + "_limits", LIMITS,
-         "self.clip_norm / largest_counts(batch[:, :2])", FACTS),
-    edit("tuple-facts: one tuple's clip for all", TUPLES + "_limits", LIMITS,
-         "np.full(len(batch), (self.clip_norm / largest_counts(batch)).max(initial=0))", FACTS),
+    edit("tuple-facts: counts of negatives ignored", TUPLES + "limits", LIMITS,
+         "largest_counts(batch[:, :2])", FACTS),
+    edit("tuple-facts: limits of tuples before it", TUPLES + "limits", LIMITS,
+         "largest_counts(batch).cummin(0).values", FACTS),
     swap("tuple-facts: limits from the batch", "dpgraph.families.tuples.heads:HeadModel.clipped",
          broken.limits_from_the_batch, FACTS),
     edit("tuple-facts: noise halved", PREPARED, "order.noise_std", "order.noise_std / 2", FACTS),

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from dpgraph.core.errors import invalid
-from dpgraph.core.randomness import Key, numpy_generator, torch_generator
+from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.data.records import VALIDATION
 from dpgraph.engine.methods.base import Job, Observation, Observe, Outcome, evaluation_steps
 from dpgraph.engine.methods.request import batch_size
@@ -47,13 +47,13 @@ class Bench:
         return {} if self.masks is None else {"masks": self.masks}
 
 
-def on_device(job: Job, step: Step, key: Callable[[], Key] | None = None) -> tuple[Step, dict[str, str]]:
+def on_device(job: Job, step: Step, key: Callable[[], Any] | None = None) -> tuple[Step, dict[str, str]]:
     """Return the step as one program where the job's device has them, else the step itself; and a note.
 
     Args:
         job: The seed to train.
         step: The step that runs on a CPU.
-        key: Opens the stream of the batches of a private step; others draw those of the step.
+        key: Opens the streams of the batches of a private step; others draw those of the step.
 
     Returns:
         The step that runs, and for the record `captured`, `captured and compiled`, `compiled` (on a CPU), or why it

@@ -15,7 +15,8 @@ from dpgraph.config.streams import PAIRED
 from dpgraph.core.randomness import Counter, Name
 from dpgraph.privacy.procedure import NotAsAccounted, StreamUse
 
-PURPOSES = {"batches of the device": "batches"}  # streams that another one stands for on another device
+# streams that another one stands for on another device
+PURPOSES = {"batches of the device": "batches", "negatives of the device": "negatives"}
 
 
 @dataclass(frozen=True)

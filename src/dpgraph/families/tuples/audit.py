@@ -178,7 +178,8 @@ def moved(clipped: Clipped, own: int = 5) -> float:
     step = RelationStep(model, optimizer, batches, clipped, CLIP_NORM, noise, 1.0, CPU)
 
     def total(some: np.ndarray) -> float:
-        return float(model.clipped(torch.from_numpy(some), step._limits(some)).sums[0])
+        tuples = torch.from_numpy(some)
+        return float(model.clipped(tuples, step.limits(tuples)).sums[0])
 
     return abs(total(batch) - total(batch[own:])) / CLIP_NORM
 

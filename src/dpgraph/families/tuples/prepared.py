@@ -37,6 +37,8 @@ class PreparedRelations(PreparedStep):
             raise invalid("null entities", null, "at most 1: leave out the ids of entities without text or features")
         self.noise = order.noise(order.noise_std)
         draws = Draws(PoissonSampler(mechanism.num_roots, mechanism.sampling_rate), order.generator("batches"))
+        # streams that a captured step opens
+        self.device_keys = lambda: tuple(order.secret_key(f"{role} of the device") for role in ("batches", "negatives"))
         negatives = Negatives(entities, mechanism.negatives, order.generator("negatives"))
         self.batches = TupleBatches(tuples, draws, negatives)
         self.generators: dict[str, Generator] = {

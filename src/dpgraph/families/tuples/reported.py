@@ -52,11 +52,12 @@ def constant_sensitivity(own: int = 5, negatives: int = 4) -> Verdict:
 
     An entity with `own` tuples, each of whose entities is in one more tuple, and gradients that oppose the others.
     """
+    import torch
+
     from dpgraph.families.tuples.sampling import largest_counts, worst_batch
 
     batch = worst_batch(own, negatives)
-    others = batch[own:]
-    before, after = 1 / largest_counts(batch), 1 / largest_counts(others)
+    before, after = (1 / largest_counts(torch.from_numpy(part)).numpy() for part in (batch, batch[own:]))
     change = float(before[:own].sum() + (after - before[own:]).sum())
     _, times = np.unique(batch[:, 2:], return_counts=True)
     text = (

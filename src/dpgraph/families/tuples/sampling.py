@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.data.graph import Graph
 from dpgraph.engine.sampling.batches import Draws
 from dpgraph.engine.sampling.edge_lists import CAP, smallest_in_group, stable_edge_lists
 from dpgraph.privacy.procedure import Lists
+
+NO_ENTITY = -1
 
 
 @dataclass(frozen=True)
@@ -81,11 +85,16 @@ class Negatives:
 
     def draw(self, count: int) -> np.ndarray:
         """Draw (count, k) ids. Raise UserError for a batch that needs more entities than there are."""
+        wanted = self.wanted(count)
+        chosen = self.generator.choice(len(self.entities), size=wanted, replace=False, shuffle=True)
+        return self.entities[chosen].reshape(count, self.per_tuple)
+
+    def wanted(self, count: int) -> int:
+        """Return how many ids a batch of `count` tuples needs. Raise UserError for more than there are."""
         wanted = count * self.per_tuple
         if wanted > len(self.entities):
             raise UserError(f"negatives: a batch of {count} tuples needs {wanted}: expected <= {len(self.entities)}")
-        chosen = self.generator.choice(len(self.entities), size=wanted, replace=False, shuffle=True)
-        return self.entities[chosen].reshape(count, self.per_tuple)
+        return wanted
 
 
 @dataclass
@@ -103,19 +112,18 @@ class TupleBatches:
         return np.concatenate([pairs, self.negatives.draw(len(pairs))], axis=1)
 
 
-def largest_counts(batch: np.ndarray) -> np.ndarray:
+def largest_counts(batch: Tensor) -> Tensor:
     """Return for each tuple of a batch (b, 2 + k) the largest number of its tuples that hold one of its entities, (b,).
 
-    This is |B+(u)| + |B-(u)| of the paper's section 4.1. A tuple counts once for an entity, wherever it holds it.
+    This is |B+(u)| + |B-(u)| of the paper's section 4.1. A tuple counts once for an entity, wherever it holds it. No
+    shape depends on a value.
     """
-    if not len(batch):
-        return np.zeros(0, dtype=np.int64)
-    _, codes = np.unique(batch, return_inverse=True)
-    codes = codes.reshape(batch.shape)
-    ordered = np.sort(codes, axis=1)
-    first = np.ones(batch.shape, dtype=bool)
-    first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return np.asarray(np.bincount(ordered[first])[codes].max(axis=1))
+    batch = batch.contiguous()
+    ordered = batch.sort(dim=1).values
+    again = nn.functional.pad(ordered[:, 1:] == ordered[:, :-1], (1, 0))
+    holders = ordered.masked_fill(again, NO_ENTITY).flatten().sort().values
+    counts = torch.searchsorted(holders, batch, right=True) - torch.searchsorted(holders, batch)
+    return counts.amax(dim=1)
 
 
 def worst_batch(own: int = 5, negatives: int = 4) -> np.ndarray:

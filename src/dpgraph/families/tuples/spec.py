@@ -254,6 +254,14 @@ def contract(model: dict[str, Any], variants: tuple[str | None, ...]) -> dict[st
     return cells
 
 
+def why_not_captured(cell: Any) -> str:
+    """Return why the steps of a cell are not captured on a GPU; empty for heads and perceptrons."""
+    if cell.training.warm_up is not None:
+        return "the host changes the learning rate from step to step"
+    texts = getattr(cell.model, "encoder", MLP) != MLP
+    return "passes follow the lengths of texts" if texts else ""
+
+
 ATTACKS = tuple(
     AttackCase(
         variant=variant,
@@ -270,9 +278,10 @@ HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
 TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
 
 on_relations = partial(MethodSpec, inference=spec.own_record, problems=("relations",))
-of_head = partial(on_relations, train=f"{TRAIN}:RelationHead", look=head_look, seconds=head_seconds)
+on_tuples = partial(on_relations, why_not_captured=why_not_captured)
+of_head = partial(on_tuples, train=f"{TRAIN}:RelationHead", look=head_look, seconds=head_seconds)
 of_encoder = partial(
-    on_relations, train=f"{TRAIN}:RelationEncoder", look=encoder_look, seconds=encoder_seconds, products=products
+    on_tuples, train=f"{TRAIN}:RelationEncoder", look=encoder_look, seconds=encoder_seconds, products=products
 )
 
 SPECS = (
@@ -335,6 +344,7 @@ SPECS = (
         LinearRelationCell,
         {"none": {"task": TASK, "model": {"width": 4}, "training": {"sampling_rate": 0.01}}},
         look=lambda _: Look(BLUE, ">", DASH_DOT),
+        why_not_captured=spec.captured,
         seconds=linear_seconds,
     ),
 )

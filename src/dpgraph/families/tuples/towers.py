@@ -36,6 +36,7 @@ class Tower(nn.Module):
     """
 
     counted: dict[str, int]
+    input_size: int | None = None  # numbers of every entity's input, where all have as many
 
     def __init__(self, trained: list[nn.Linear], num_entities: int) -> None:
         super().__init__()
@@ -75,7 +76,7 @@ class Perceptron(Tower):
                 layer.bias.zero_()
         super().__init__(layers, len(features))
         self.register_buffer("features", features, persistent=False)
-        self.unit = unit
+        self.unit, self.input_size = unit, features.shape[1]
 
     def forward(self, positions: Tensor) -> Tensor:
         first, second = self.trained
@@ -116,12 +117,20 @@ class TowerModel:
         sums, norms = [torch.zeros_like(one) for one in parameters], [limits.new_zeros(0)]
         if not len(batch):
             return ClippedTuples(sums, torch.cat(norms))
+        order, counts = self._passes(batch)
+        for part in order.split(counts):
+            norms.append(self._add(sums, batch[part], limits[part]))
+        return ClippedTuples(sums, torch.cat(norms)[torch.argsort(order)])
+
+    def _passes(self, batch: Tensor) -> tuple[Tensor, int | list[int]]:
+        """Return an order of the tuples, and how many of them each pass has."""
+        if self.network.input_size is not None:
+            tuples = self.numbers // (self.network.input_size * batch.shape[1])
+            return torch.arange(len(batch), device=batch.device), max(1, tuples)
         # tuples of texts of like lengths share a pass: one long text would make all of a batch small, or padded
         sizes = self.network.sizes(batch.reshape(-1)).view(batch.shape).amax(dim=1) * batch.shape[1]
         order = torch.argsort(sizes, stable=True)
-        for part in order.split(pass_counts(sizes[order], self.numbers)):
-            norms.append(self._add(sums, batch[part], limits[part]))
-        return ClippedTuples(sums, torch.cat(norms)[torch.argsort(order)])
+        return order, pass_counts(sizes[order], self.numbers)
 
     def _add(self, sums: list[Tensor], tuples: Tensor, limits: Tensor) -> Tensor:
         """Add the clipped gradients of a chunk (b, 2 + k) of tuples to `sums`; return their norms (b,)."""

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from dpgraph.core.randomness import entropy, numpy_generator, torch_generator
-from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, run_loop
+from dpgraph.engine.methods.assembly import Bench, SeedRun, fixed_size_sampler, on_device, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome, constant_outcome
 from dpgraph.engine.methods.request import batch_size
 from dpgraph.engine.models.dense import undrawn
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.sampling.batches import Draws, FixedSizeSampler
+from dpgraph.engine.training.captured.dispatch import DEVICES
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.optimizers import WarmedUpStep, make_optimizer
 from dpgraph.engine.training.steps import BatchStep, Step
@@ -28,6 +29,8 @@ from dpgraph.families.tuples.steps import PlainRelationStep, TupleLoss, TupleMod
 from dpgraph.families.tuples.towers import MLP, Tower, TowerModel, perceptron
 from dpgraph.privacy.procedure import Lists
 from dpgraph.problems.relations.value import Relations
+
+WARMED_UP = "the host changes the learning rate from step to step"
 
 
 class EntityStates:
@@ -47,18 +50,24 @@ def loss_of(training: Any) -> TupleLoss:
 
 def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, Any] | None = None) -> Outcome:
     """Train a model on tuples, with the prepared step if there is one."""
-    optimizer = make_optimizer(model.network.parameters(), job.cell.training)
+    capturable = job.device.type in DEVICES
+    optimizer = make_optimizer(model.network.parameters(), job.cell.training, capturable=capturable)
     features = torch.zeros(0, device=job.device)
     bench = Bench(model.network, optimizer, features, None)
     step: Step
     generators: Mapping[str, Generator]
+    noted: Mapping[str, str] = {}
+    training, keys = job.cell.training, None
     if job.prepared is None:
         step, generators = plain(job, model, optimizer)
     else:
         prepared = expected(job.prepared, PreparedRelations)
-        step, generators = prepared.step(model, optimizer), prepared.generators
-    run = SeedRun(job, bench, step, generators, notes or {}, inference=EntityStates(model))
-    training = job.cell.training
+        step, generators, keys = prepared.step(model, optimizer), prepared.generators, prepared.device_keys
+    if training.warm_up is None:
+        step, noted = on_device(job, step, keys)
+    elif capturable:
+        noted = {"step": f"not captured: {WARMED_UP}"}
+    run = SeedRun(job, bench, step, generators, {**(notes or {}), **noted}, inference=EntityStates(model))
     if training.warm_up is not None:
         warm_up = math.ceil(training.warm_up * run.steps)
         run = replace(run, step=WarmedUpStep(step, optimizer, training.learning_rate, run.steps, warm_up))
@@ -158,7 +167,9 @@ class LinearRelation:
             random = torch_generator(*job.names("parameters"))
             network.weight.normal_(std=job.cell.model.width**-0.5, generator=random)
         network = network.to(job.device)
-        bench = Bench(network, make_optimizer(network.parameters(), job.cell.training), features, None)
+        capturable = job.device.type in DEVICES
+        optimizer = make_optimizer(network.parameters(), job.cell.training, capturable=capturable)
+        bench = Bench(network, optimizer, features, None)
         sampler, batches = fixed_size_sampler(job.cell, len(tuples)), numpy_generator(*job.names("batches"))
         temperature = job.cell.training.temperature
 
@@ -167,6 +178,6 @@ class LinearRelation:
             scores = heads @ tails.T / temperature
             return nn.functional.cross_entropy(scores, torch.arange(len(scores), device=scores.device))
 
-        step = BatchStep(bench.optimizer, sampler, batches, loss, job.device)
-        notes = {"batches": str(sampler.name)}
+        step, noted = on_device(job, BatchStep(bench.optimizer, sampler, batches, loss, job.device))
+        notes = {"batches": str(sampler.name), **noted}
         return run_loop(SeedRun(job, bench, step, {"batches": batches}, notes, inference=States()), observe)
