@@ -153,8 +153,9 @@ def membership_metrics(value: Images, scores: np.ndarray, step: int) -> list[Met
     """Return the area under the curve of the attack that calls images with small cross-entropy members.
 
     See Yeom et al. (2018); at 1/2 losses do not show membership. `scores` are (N, classes) logits; infinite and
-    missing losses count as the largest. The area bounds the epsilon of one image from below, in the mean over images,
-    and not that of classes. The result is empty without labelled images on both sides.
+    missing losses count as the largest. Where training and test images are drawn alike, which no official split
+    promises, the area bounds the epsilon of one image from below, in the mean over images, and not that of classes. The
+    result is empty without labelled images on both sides.
     """
     from scipy.stats import mannwhitneyu  # takes half a second, which other stages need not wait for
 
