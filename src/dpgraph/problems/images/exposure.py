@@ -50,6 +50,7 @@ def inversion_metrics(value: Images, found: Inversion, step: int) -> tuple[Metri
     return tuple(
         Metric(step=step, final=True, metric=metric, class_id=number, value=one)
         for name, values in of_class.items()
+        if values
         for metric, number, one in (
             *((BY_CLASS + name, number, one) for number, one in values.items()),
             (name, -1, float(np.mean(list(values.values())))),
