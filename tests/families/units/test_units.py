@@ -13,7 +13,7 @@ from dpgraph.data.records import TEST
 from dpgraph.data.splits import make_split
 from dpgraph.engine.methods.base import Outcome
 from dpgraph.engine.methods.image_networks import inverted
-from dpgraph.engine.models.image_networks import Softmax
+from dpgraph.engine.models.image_networks import Softmax, image_network
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
@@ -33,6 +33,11 @@ def test_a_cell_that_asks_for_inversion_exposes_reconstructions(name, attack):
     assert found.images.shape == (10, 64)
     assert found.images.min() >= 0
     assert found.images.max() <= 1
+
+
+def test_images_that_are_too_small_for_convolutions_are_one_line():
+    with pytest.raises(UserError, match=r"^shape=\(3, 8, 1\): expected images of at least 4 x 4 pixels"):
+        image_network(CELLS["cnn-none"].model, (3, 8, 1), 10, torch_generator("tests", "small"))
 
 
 def test_a_network_without_privacy_leaves_out_images_without_label():
