@@ -85,6 +85,7 @@ NEIGHBOURS = {
     Relation.NODE_NULL: lambda value: null_records(value, [OWNER]),
     Relation.NODE_REMOVE: lambda value: without_node(value, OWNER),
     Relation.TRAINING_NODE: another_training_node,
+    Relation.TRAINING_RECORD: lambda value: changed_rows(value, [OWNER]),
     Relation.EDGE: without_edge,
     Relation.GRAPH: another_graph,
     Relation.RECORD_REMOVE: null_row,

@@ -1,5 +1,7 @@
 """MIA distance: against scikit-image, and by brute force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -69,6 +71,12 @@ def test_distances_are_least_over_the_training_images_of_the_class():
     assert (BY_CLASS + L2, 3) not in metrics  # a class without training images
     assert len({(one.metric, one.class_id) for one in inversion_metrics(value, found, 5)}) == 4 * 3 + 4
     assert {number for name, number in metrics if not name.startswith(BY_CLASS)} == {-1}  # a mean is one number
+
+
+def test_without_labels_there_are_no_metrics():
+    value = images()
+    found = Inversion(value.features[:3])
+    assert inversion_metrics(replace(value, labels=np.full_like(value.labels, -1)), found, 5) == ()
 
 
 def test_recognised_is_nearest_to_its_own_class_of_all():

@@ -58,4 +58,4 @@ def test_teachers_and_students_of_images_are_trained(problems):
     votes = list((problems.folder / "cache").glob("teachers/*/votes.npy"))
     assert len(votes) == 2  # of two splits, each shared by both students
     table = (problems.results / "tables/zhang-ch3/table3.1.md").read_text()
-    assert "record-replace" in table
+    assert "training-record" in table

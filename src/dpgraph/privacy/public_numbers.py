@@ -102,7 +102,7 @@ class DataFact(StrEnum):
     COLUMNS = "the columns of features, and how they are made of one record"
     IDS = "the ids, and their number N: the place of an absent or null one stays"
     SPLIT = "the part of each id: who trains, is held out, or is protected as a record"
-    VALIDATION = "records of validation nodes, and which of them have a label"
+    VALIDATION = "records of validation, and which of them have a label"
     LABELS = "who has a label, how many have one, and which classes occur"
     TUPLES = "lengths of lists, the number of edges, and the number m of tuples"
     STATISTICS = "anything else that is counted over records, such as a mean degree"
@@ -117,6 +117,7 @@ PUBLIC: Mapping[Relation, frozenset[DataFact]] = MappingProxyType(
         Relation.NODE_REMOVE: _PLACES,
         Relation.NODE_REPLACE: _PLACES,
         Relation.TRAINING_NODE: _PLACES | {DataFact.VALIDATION},
+        Relation.TRAINING_RECORD: _PLACES | {DataFact.VALIDATION},
         Relation.EDGE: _PLACES | {DataFact.LABELS},
         Relation.RECORD_REMOVE: _PLACES,
         Relation.RECORD_REPLACE: _PLACES,

@@ -17,6 +17,7 @@ class Relation(StrEnum):
     NODE_REMOVE = "node-remove"
     NODE_REPLACE = "node-replace"
     TRAINING_NODE = "training-node"
+    TRAINING_RECORD = "training-record"
     EDGE = "edge"
     RECORD_REMOVE = "record-remove"
     RECORD_REPLACE = "record-replace"
@@ -46,6 +47,8 @@ MEANINGS = {
     Relation.NODE_REPLACE: "one node's record and all incident edges are replaced by any others; ids are public",
     Relation.TRAINING_NODE: "one training node of any degree is replaced, with its record and all incident edges, by "
     "any other or by null; ids and split are public, and so are the validation nodes: features, and edges between them",
+    Relation.TRAINING_RECORD: "one training record is replaced by any other or by null; ids and split are public, and "
+    "so are the records of validation",
     Relation.EDGE: "one edge appears or disappears",
     Relation.RECORD_REMOVE: "one record is replaced by null, its loss term vanishes; their number is public",
     Relation.RECORD_REPLACE: "one record is replaced by any other or by null; their number is public",
@@ -64,6 +67,7 @@ SHORT = {
     Relation.NODE_REMOVE: "one node leaves or joins with all its edges",
     Relation.NODE_REPLACE: "one node's record and all its edges are replaced",
     Relation.TRAINING_NODE: "one training node's record and all its edges are replaced; validation nodes are public",
+    Relation.TRAINING_RECORD: "one training record is replaced; validation records are public",
     Relation.EDGE: "one edge appears or disappears",
     Relation.RECORD_REMOVE: "one record becomes null",
     Relation.RECORD_REPLACE: "one record is replaced",

@@ -70,7 +70,7 @@ def test_steps_of_the_student_are_free_and_the_first_pays_for_all():
 
 def test_what_it_states():
     guarantee = gnmax().rigorous()
-    assert (guarantee.relation, guarantee.scope) == ("record-replace", "parameters")
+    assert (guarantee.relation, guarantee.scope) == ("training-record", "parameters")
     assert any("at most 9000 checks and 2200 answers" in text for text in guarantee.assumptions)
     assert mechanism_from(ConfidentGnmax, gnmax().model_dump(mode="json")) == gnmax()
     checks, answers = gnmax().procedure((1.0,)).releases

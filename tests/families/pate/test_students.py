@@ -257,6 +257,13 @@ def test_a_frozen_representation_is_that_of_principal_components():
     assert FrozenSoftmax(public, 50, CLASSES, torch_generator("test")).last.in_features == 6
 
 
+@pytest.mark.parametrize("public", [torch.full((5, 64), 0.5), torch.rand(1, 64)], ids=["equal", "one"])
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
+def test_public_images_that_do_not_differ_have_no_axes_and_no_error(public):
+    logits = FrozenSoftmax(public, 4, CLASSES, torch_generator("test"))(public)
+    assert logits.tolist() == [[0.0] * CLASSES] * len(public)
+
+
 @pytest.mark.parametrize("teaching", ["supervised", "gan", "cleansing"])
 def test_a_convolutional_discriminator_learns_and_is_that_of_the_deep_teachers(teaching):
     """Shapes of its layers are those of the teachers of seven convolutions; every parameter moves; epochs end."""

@@ -61,6 +61,17 @@ def test_all_parameters_are_clipped_as_one_vector():
     assert all(part.any() for part in network.layers(raw))
 
 
+@pytest.mark.parametrize("clip_norm", [1e-9, 1e-5, 1e-3, 1.0])
+def test_a_gradient_of_any_length_is_clipped(clip_norm):
+    """GPUs keep subnormal numbers, as this test does: rounded to one, a factor made 1.7 C of a long gradient."""
+    row = torch.rand(200_000, generator=torch_generator("rows"))
+    for length in np.linspace(0.1, 1, 20) * 3.3e38:
+        gradient = row * (length / row.max())
+        noise = GaussianNoise(0.0, torch_generator("noise"))
+        Privatizer(clip_norm, noise, len(row), torch.zeros_like(row)).apply(gradient)
+        assert float(gradient.double().norm()) <= clip_norm * (1 + 1e-6)
+
+
 def test_the_gradient_of_each_node_is_clipped():
     """Their sum is divided by the public number; where nothing is cut, it is the gradient of the mean loss."""
     nodes, found = len(GRAPH.train_nodes), []

@@ -9,10 +9,11 @@ import torch
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import torch_generator
 from dpgraph.data.readers.digit_images import read
+from dpgraph.data.records import TEST
 from dpgraph.data.splits import make_split
 from dpgraph.engine.methods.base import Outcome
 from dpgraph.engine.methods.image_networks import inverted
-from dpgraph.engine.models.image_networks import Softmax
+from dpgraph.engine.models.image_networks import Softmax, image_network
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
@@ -32,6 +33,24 @@ def test_a_cell_that_asks_for_inversion_exposes_reconstructions(name, attack):
     assert found.images.shape == (10, 64)
     assert found.images.min() >= 0
     assert found.images.max() <= 1
+
+
+def test_images_that_are_too_small_for_convolutions_are_one_line():
+    with pytest.raises(UserError, match=r"^shape=\(3, 8, 1\): expected images of at least 4 x 4 pixels"):
+        image_network(CELLS["cnn-none"].model, (3, 8, 1), 10, torch_generator("tests", "small"))
+
+
+def test_a_network_without_privacy_leaves_out_images_without_label():
+    """It learns what it learns where they do not train."""
+    cell, found = CELLS["cnn-none"], []
+    value = value_of(cell, None)
+    gone = value.train_nodes[::3]
+    labels, split = value.labels.copy(), value.split.copy()
+    labels[gone], split[gone] = -1, TEST
+    for one in (replace(value, labels=labels), replace(value, labels=labels, split=split)):
+        (job,) = make_jobs(one, cell, [0], calibrated(cell, None), CPU)
+        found.append(method(cell.method).run(job, lambda step, logits: {"step": step}).logits)
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("attack", ["enhanced", "original", "strong"])

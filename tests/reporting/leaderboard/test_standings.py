@@ -97,6 +97,7 @@ ORDER = [  # strong, weak, whether the first implies the second
     (("node-null", "joint", 1e-5), ("training-node", "joint", 1e-5), False),
     (("node-remove", "joint", 1e-5), ("edge", "joint", 1e-5), False),
     (("record-replace", "joint", 1e-5), ("record-remove", "joint", 1e-5), True),
+    (("training-record", "joint", 1e-5), ("record-remove", "joint", 1e-5), False),
     (("class", "joint", 1e-5), ("subclass", "joint", 1e-5), False),
     (("node-null", "joint", 1e-6), ("node-null", "joint", 1e-5), True),
     (("node-null", "joint", 1e-4), ("node-null", "joint", 1e-5), False),

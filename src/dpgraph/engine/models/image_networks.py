@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from dpgraph.core.errors import invalid
 from dpgraph.engine.models.dense import undrawn
 
 
@@ -58,7 +59,12 @@ class Softmax(nn.Module):
 
 
 def image_network(model: Any, shape: tuple[int, int, int], classes: int, generator: torch.Generator) -> nn.Module:
-    """Return the network of the settings `ImageModel` (`families/units/plain`) for images (height, width, channels)."""
+    """Return the network of the settings `ImageModel` (`families/units/spec`) for images (height, width, channels).
+
+    Raises UserError for images that are too small for a convolutional network.
+    """
     if model.kind == "softmax":
         return Softmax(math.prod(shape), classes, generator)
+    if min(shape[:2]) < 4:
+        raise invalid("shape", shape, "images of at least 4 x 4 pixels, which two maxima over 2 x 2 leave something of")
     return SmallCnn(shape, classes, model.channels, model.width, generator)

@@ -18,7 +18,7 @@ def dense(read: int, made: int, generator: torch.Generator) -> nn.Linear:
     """Return a linear layer with weights drawn by He's normal law and a bias of 0."""
     layer = undrawn(nn.Linear, read, made)
     with torch.no_grad():
-        layer.weight.normal_(0, math.sqrt(2 / read), generator=generator)
+        layer.weight.normal_(0, math.sqrt(2 / max(read, 1)), generator=generator)  # equal images have no axes
         layer.bias.zero_()
     return layer
 

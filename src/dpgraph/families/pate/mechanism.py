@@ -25,7 +25,7 @@ from dpgraph.privacy.relation import Relation
 from dpgraph.privacy.statements import Statement, public
 
 CHECKS, ANSWERS = "largest count of votes", "histogram of votes"
-GNMAX = replace(capped_epsilon.statement, relation=Relation.RECORD_REPLACE,
+GNMAX = replace(capped_epsilon.statement, relation=Relation.TRAINING_RECORD,
                 sampling="none; every record trains one teacher, by a public hash of its id",
                 assumptions=("teachers' parts are disjoint: a record moves one vote of each histogram",
                              "at most {M} checks and {M_l} answers, whatever the data: how many were made is private",

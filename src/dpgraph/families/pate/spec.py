@@ -208,7 +208,7 @@ VARIANTS = {
     "published": Variant(ConfidentGnmax, confident_gnmax, score, target="published"),
 }
 attack = partial(
-    AttackCase, reads="teachers", batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.RECORD_REPLACE
+    AttackCase, reads="teachers", batches=Batches.NONE, clipping=Clipped.NOTHING, relation=Relation.TRAINING_RECORD
 )
 ATTACKS = tuple(attack(variant=variant) for variant in VARIANTS)
 TRAIN = "dpgraph.families.pate.train:Pate"

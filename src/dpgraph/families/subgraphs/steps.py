@@ -212,7 +212,9 @@ class Privatizer:
 
     def _clip(self, gradient: Tensor) -> None:
         norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
-        gradient.mul_((SLACK * self.clip_norm / norm).clamp_(max=1.0).to(gradient.dtype))
+        factor = (SLACK * self.clip_norm / norm).clamp_(max=1.0).to(gradient.dtype)
+        # a subnormal factor would be rounded coarsely, where they are not flushed: on GPUs
+        gradient.mul_(factor.masked_fill_(factor < torch.finfo(factor.dtype).tiny, 0))
         if math.isfinite(self.clip_norm):
             gradient.nan_to_num_(nan=0.0)
 

@@ -45,6 +45,7 @@ class Cnn:
         pixels = torch.from_numpy(np.array(images.features, dtype=np.float32)).to(job.device)
         labels = torch.from_numpy(np.array(images.labels, dtype=np.int64)).to(job.device)
         train = torch.from_numpy(images.train_nodes).to(job.device)
+        train = train[labels[train] >= 0]  # an image without label has no loss
         capturable = job.device.type in DEVICES
         optimizer = make_optimizer(network.parameters(), job.cell.training, capturable=capturable)
         bench = Bench(network, optimizer, pixels, None)

@@ -50,6 +50,7 @@ def inversion_metrics(value: Images, found: Inversion, step: int) -> tuple[Metri
     return tuple(
         Metric(step=step, final=True, metric=metric, class_id=number, value=one)
         for name, values in of_class.items()
+        if values
         for metric, number, one in (
             *((BY_CLASS + name, number, one) for number, one in values.items()),
             (name, -1, float(np.mean(list(values.values())))),
@@ -153,8 +154,9 @@ def membership_metrics(value: Images, scores: np.ndarray, step: int) -> list[Met
     """Return the area under the curve of the attack that calls images with small cross-entropy members.
 
     See Yeom et al. (2018); at 1/2 losses do not show membership. `scores` are (N, classes) logits; infinite and
-    missing losses count as the largest. The area bounds the epsilon of one image from below, in the mean over images,
-    and not that of classes. The result is empty without labelled images on both sides.
+    missing losses count as the largest. Where training and test images are drawn alike, which no official split
+    promises, the area bounds the epsilon of one image from below, in the mean over images, and not that of classes. The
+    result is empty without labelled images on both sides.
     """
     from scipy.stats import mannwhitneyu  # takes half a second, which other stages need not wait for
 

@@ -25,6 +25,7 @@ PROTECTED: dict[str, str] = {
     Relation.NODE_NULL: "one node’s record", Relation.NODE_REMOVE: "one node with its edges",
     Relation.NODE_REPLACE: "one node with its edges, replaced",
     Relation.TRAINING_NODE: "one training node with its edges", Relation.EDGE: "one edge",
+    Relation.TRAINING_RECORD: "one training record",
     Relation.RECORD_REMOVE: "one record", Relation.RECORD_REPLACE: "one record, replaced",
     Relation.ENTITY: "one entity", Relation.CLASS: "one class", Relation.SUBCLASS: "one subclass",
     Relation.VOTE: "one vote",
