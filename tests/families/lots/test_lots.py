@@ -138,6 +138,9 @@ def test_a_gradient_that_is_not_finite_contributes_nothing():
     assert clipped([torch.zeros(2)], 1.0)[0].tolist() == [0.0, 0.0]
     assert clipped([torch.tensor([3e5]), torch.tensor([-4.0])], math.inf)[0].item() == 3e5
     assert clipped([torch.zeros(2)], math.inf)[0].tolist() == [0.0, 0.0]
+    far = torch.full((10**6,), 1.4e38)  # times a subnormal number, of few digits, it was 1.96 C long
+    assert not clipped([far], 1e-4)[0].any()
+    assert clipped([1e-8 * far], 1e-4)[0].double().norm() == pytest.approx(1e-4)
 
 
 def test_released_lots_are_not_clipped():

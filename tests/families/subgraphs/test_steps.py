@@ -227,3 +227,15 @@ def test_a_gradient_of_many_equal_numbers_stays_within_the_clip_norm(value):
     gradient = torch.full((6805 * 256,), value)
     Privatizer(1.0, None, len(gradient), gradient)._clip(gradient)
     assert 0.999998 < gradient.double().norm() <= 1
+
+
+@pytest.mark.parametrize("clip_norm", [1.0, 1e-4])
+@pytest.mark.parametrize("value", [1.4e38, 3.0e38])
+def test_a_gradient_whose_factor_is_subnormal_contributes_nothing(value, clip_norm):
+    """Numbers of few digits: a million entries of 1.4e38 were scaled to 1.96 C for C = 1e-4."""
+    gradient = torch.full((10**6,), value)
+    Privatizer(clip_norm, None, len(gradient), gradient)._clip(gradient)
+    assert not gradient.any()
+    near = torch.full((10**6,), 1e34 * clip_norm)
+    Privatizer(clip_norm, None, len(near), near)._clip(near)
+    assert 0.999998 < near.double().norm() / clip_norm <= 1
