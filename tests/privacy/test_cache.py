@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from dpgraph.cli import main
 from dpgraph.families.trees.mechanism import PoissonTrees
 from dpgraph.privacy import cache as cache_module
 from dpgraph.privacy import calibration
+from dpgraph.privacy.accountants.evaluate import solve_for
 from dpgraph.privacy.cache import Cache, accountants_digest, default_cache
 from dpgraph.privacy.calibration import calibrated
 
@@ -155,12 +157,23 @@ def test_an_answer_of_a_mechanism_of_ones_own_is_not_kept(tmp_path, monkeypatch)
     assert not list((tmp_path / "cache").glob("*.json"))
 
 
-def test_an_answer_that_does_not_meet_the_target_is_not_printed(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("DPGRAPH_CACHE", str(tmp_path))
-    asked = ["noise", "poisson-gaussian", "--q", "0.1", "--steps", "10", "--delta", "1e-5", "--epsilon", "2"]
-    assert main(asked) == 0
-    path = only_file(tmp_path / "calibrations")
-    path.write_text(json.dumps({**json.loads(path.read_text()), "answer": 0.5}))
-    capsys.readouterr()
-    assert main(asked) == 2
-    assert "does not meet epsilon = 2: delete the folder" in capsys.readouterr().err
+def test_a_stored_number_that_does_not_meet_the_target_is_no_answer(tmp_path):
+    asked = partial(solve_for, "poisson_gaussian", "rigorous", delta=1e-5, epsilon=2.0)
+    for unknown in ("noise", "steps"):
+        given = {"q": 0.1, "steps": 10} if unknown == "noise" else {"q": 0.1, "noise_multiplier": 2.0}
+        stored = Cache(tmp_path / unknown)
+        answer = asked(parameters=given, unknown=unknown, cache=stored)
+        path = only_file(stored.folder)
+        path.write_text(json.dumps({**json.loads(path.read_text()), "answer": 0.5 if unknown == "noise" else 10**5}))
+        assert asked(parameters=given, unknown=unknown, cache=stored) == answer
+
+
+def test_an_edited_calibration_is_no_answer(tmp_path: Path) -> None:
+    """A quarter of the noise, and the epsilon that the whole noise has, would be sealed as this code's own answer."""
+    answer = calibrated(MLP, "rigorous", "noise", epsilon=3.0, cache=Cache(tmp_path))
+    path = only_file(tmp_path)
+    for mechanism in (answer.mechanism.with_noise(0.2), MLP.with_steps(8).with_noise(0.8)):
+        stored = json.loads(path.read_text())
+        stored["answer"]["mechanism"] = mechanism.model_dump(mode="json")
+        path.write_text(json.dumps(stored))
+        assert calibrated(MLP, "rigorous", "noise", epsilon=3.0, cache=Cache(tmp_path)).mechanism == answer.mechanism

@@ -119,11 +119,10 @@ def noise(
     name, known = _mechanism(mechanism)
     chosen = mode if mode is not None else next(iter(known)) if len(known) == 1 else "rigorous"
     given = _parameters(values, known)
-    cache = default_cache()
-    solved = solve_for(name, chosen, given, solve, delta=delta, epsilon=epsilon, cache=cache, show=True)
+    solved = solve_for(name, chosen, given, solve, delta=delta, epsilon=epsilon, cache=default_cache(), show=True)
     reached = guarantee(name, chosen, solved, delta)
-    if reached.epsilon is None or reached.epsilon > epsilon:
-        raise UserError(f"cache: an answer in {cache.folder} does not meet epsilon = {epsilon:g}: delete the folder")
+    if reached.epsilon is None:
+        raise TypeError(f"{name}: an answer without an epsilon")
     unknown = find(name, chosen).unknown(solve)
     if as_json:
         answer = {"mechanism": name, "mode": chosen, "delta": delta, "solved": unknown}

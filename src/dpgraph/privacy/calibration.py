@@ -166,11 +166,10 @@ def calibrated(
             versions=versions(),
         )
         if cache is not None:
-            cache.put(question, answer.model_dump(mode="json"))
+            cache.put(question, _sealed(question, answer).model_dump(mode="json"))
     steps = answer.statement.steps
     budgets = budgets_at(answer.mechanism, {*evaluated(steps)} - {steps})
-    answer = answer.model_copy(update={"budgets": budgets})
-    return answer.model_copy(update={"seal": _seal(question, answer)})
+    return _sealed(question, answer.model_copy(update={"budgets": budgets}))
 
 
 _solved: dict[str, dict[float, Mechanism]] = {}  # of this process: by mechanism, what each target was solved to
@@ -227,6 +226,10 @@ def _question(mechanism: Mechanism, mode: Mode, unknown: Unknown | None, epsilon
     return ["calibration", mechanism.chosen, epsilon, mode, unknown, *(made_elsewhere(type(mechanism)) or ())]
 
 
+def _sealed(question: list[Any], answer: Calibration) -> Calibration:
+    return answer.model_copy(update={"seal": _seal(question, answer)})
+
+
 def _seal(question: list[Any], answer: Calibration) -> str:
     return digest([question, accountants_digest(), answer.model_dump(mode="json", exclude={"seal"})], 32)
 
@@ -266,8 +269,10 @@ def _statement_of(mechanism: Mechanism) -> PrivacyStatement:
     return mechanism.statement()
 
 
-def _stored(cache: Cache, question: Any, kind: type[Mechanism]) -> Calibration | None:
+def _stored(cache: Cache, question: list[Any], kind: type[Mechanism]) -> Calibration | None:
+    """Return a stored answer; None for a file that was edited, whose seal is not of what it holds."""
     try:
-        return Calibration.from_json(cache.get(question), kind)
+        answer = Calibration.from_json(cache.get(question), kind)
     except (ValueError, UserError):
         return None
+    return answer if answer.seal == _seal(question, answer) else None

@@ -372,9 +372,16 @@ BUGS = (
     ),
     edit(
         "a stored noise is believed",
-        "dpgraph.cli.privacy:noise",
-        "reached.epsilon is None or reached.epsilon > epsilon",
-        "False",
-        "tests/privacy/test_cache.py::test_an_answer_that_does_not_meet_the_target_is_not_printed",
+        "dpgraph.privacy.accountants.evaluate:solve_for",
+        "epsilon_at(stored) <= epsilon",
+        "True",
+        "tests/privacy/test_cache.py::test_a_stored_number_that_does_not_meet_the_target_is_no_answer",
+    ),
+    edit(
+        "a stored calibration is believed",
+        "dpgraph.privacy.calibration:_stored",
+        "answer.seal == _seal(question, answer)",
+        "True",
+        "tests/privacy/test_cache.py::test_an_edited_calibration_is_no_answer",
     ),
 )

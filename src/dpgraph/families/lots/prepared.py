@@ -109,12 +109,11 @@ class LotStep:
 def clipped(gradient: list[Tensor], clip_norm: float) -> list[Tensor]:
     """Return all tensors as one vector of norm at most `clip_norm`; zero if any entry is not finite.
 
-    It is zero as well where the factor would be a subnormal number, which GPUs round coarsely.
+    So is a vector 2^126 times as long: its factor would be a subnormal number, of few digits.
     """
     norm = torch.stack([torch.linalg.vector_norm(part, dtype=torch.float64) for part in gradient]).norm()
     factor = torch.clamp_max(clip_norm / norm, 1).to(gradient[0].dtype)
-    kept = factor >= torch.finfo(factor.dtype).tiny  # false for what is not a number
-    return [torch.where(kept, part * factor, 0) for part in gradient]
+    return [torch.where(factor >= torch.finfo(factor.dtype).tiny, part * factor, 0) for part in gradient]
 
 
 class PreparedLots(PreparedStep):

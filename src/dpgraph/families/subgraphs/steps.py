@@ -200,7 +200,10 @@ class Privatizer:
         return NodeClipping(self.clip_norm) if self.each_node else None
 
     def apply(self, gradient: Tensor) -> None:
-        """Clip and noise in place. A gradient that is not finite is zero: it must stay within the clip norm, too."""
+        """Clip and noise in place. A gradient that is not finite is zero: it must stay within the clip norm, too.
+
+        So is one that is 2^126 times as long as the clip norm: its factor would be a subnormal number, of few digits.
+        """
         if self.each_node:
             gradient.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
         else:
@@ -213,7 +216,6 @@ class Privatizer:
     def _clip(self, gradient: Tensor) -> None:
         norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
         factor = (SLACK * self.clip_norm / norm).clamp_(max=1.0).to(gradient.dtype)
-        # a subnormal factor would be rounded coarsely, where they are not flushed: on GPUs
         gradient.mul_(factor.masked_fill_(factor < torch.finfo(factor.dtype).tiny, 0))
         if math.isfinite(self.clip_norm):
             gradient.nan_to_num_(nan=0.0)

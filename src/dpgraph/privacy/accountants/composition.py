@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution
 from dp_accounting.pld.common import DifferentialPrivacyParameters
+from dp_accounting.pld.pld_pmf import DensePLDPmf
 from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 from scipy.optimize import bisect
 from scipy.special import logsumexp
@@ -45,6 +46,7 @@ ROUNDING = 1e-16  # of delta and step, what Fourier transforms may lose; measure
 # one step's grid is short, and grids are refined no further than to so many points of the result.
 LONG, SHORT_STEP, LONGEST_RESULT = 100_000, 2.0**13, 2.0**20
 STANDARD_DEVIATIONS = 24.0  # of the composed loss that a result is long, about
+SURE = 700.0  # of a pure mechanism, whose other loss is then less likely than e^-700: its loss may count as certain
 LARGEST_LOSS = 2.0**18  # beyond, grids are too long; no record is protected there, so a crude bound is enough
 
 
@@ -103,13 +105,15 @@ def gaussian_pair(mu: float) -> MixturePair:
 def composed_delta(pair: Pair, *, steps: int, epsilons: np.ndarray, tail_mass: float = 1e-9) -> np.ndarray:
     """Return delta(epsilon) of `steps` adaptive steps, for a whole curve: never below the true one.
 
-    Mass cut from tails counts as infinite loss. The grid is an eighth of the standard deviation of one step's loss.
+    Mass cut from tails counts as infinite loss, and what rounding may lose is added. The grid is an eighth of the
+    standard deviation of one step's loss.
     """
     grid = 2.0 ** np.floor(np.log2(max(_loss_std(pair), 1e-9) / 8))
     composed = _one_step(pair, grid, tail_mass / steps)
     if steps > 1:
         composed = composed.self_compose(steps, tail_mass_truncation=tail_mass)
-    return np.array([composed.get_delta_for_epsilon(float(epsilon)) for epsilon in epsilons])
+    rounded = np.array([composed.get_delta_for_epsilon(float(epsilon)) for epsilon in epsilons])
+    return rounded + ROUNDING * steps * _steps_of(pair)
 
 
 @lru_cache(maxsize=256)
@@ -174,7 +178,8 @@ def _epsilon_at(composed: PrivacyLossDistribution, delta: float, most: float) ->
 
     Above 709, where the library's exp(epsilon) may overflow, it is sought up to `most` among the deltas, which do not.
     """
-    epsilon = float(composed.get_epsilon_for_delta(delta))
+    with np.errstate(over="ignore"):
+        epsilon = float(composed.get_epsilon_for_delta(delta))
     if np.isfinite(epsilon) or composed.get_delta_for_epsilon(most) > delta:
         return epsilon
     apart = 1e-9 * most
@@ -246,12 +251,15 @@ class PureDp:
     epsilon: float
 
     def loss_std(self) -> float:
-        return float(self.epsilon / np.cosh(self.epsilon / 2))
+        return float(self.epsilon / np.cosh(min(self.epsilon, SURE) / 2))
 
     def largest_loss(self, tail_mass: float) -> float:
         return self.epsilon
 
     def distribution(self, *, discretization: float, tail_mass: float) -> PrivacyLossDistribution:
+        if self.epsilon > SURE:
+            place = math.ceil(self.epsilon / discretization)
+            return PrivacyLossDistribution(DensePLDPmf(discretization, place, np.ones(1), 0.0, True))
         return privacy_loss_distribution.from_privacy_parameters(
             DifferentialPrivacyParameters(self.epsilon), value_discretization_interval=discretization
         )

@@ -178,12 +178,13 @@ def solve_for(
     cache = None if files is None else cache
     question = ["solve", name, mode, values, delta, epsilon, unknown, *(files or ())]
     stored = None if cache is None else cache.get(question)
-    if isinstance(stored, int | float) and stored > 0:
-        return {**values, open_: stored}
 
     def epsilon_at(value: float) -> float:
         return known.value_at({**values, open_: value}, delta)
 
+    # one evaluation instead of a search: a file that was edited is no answer
+    if isinstance(stored, int | float) and stored > 0 and epsilon_at(stored) <= epsilon:
+        return {**values, open_: stored}
     with shown(unknown, epsilon_at) if show else nullcontext[EpsilonAt](epsilon_at) as watched:
         answer: float = solved(unknown, watched, target=epsilon, guess=known.guess)
     if unknown == "noise":  # a target that the least allowed noise meets
