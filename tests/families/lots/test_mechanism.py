@@ -74,6 +74,13 @@ def test_the_release_of_components_is_charged(rate, steps):
     assert epsilon_from_rdp(orders, mechanism.rdp(orders), DELTA) >= mechanism.rigorous().epsilon
 
 
+def test_predictions_before_the_first_step_read_components_and_are_charged_for_them():
+    mechanism = on_components(rate=0.01, steps=3_000)
+    released = mechanism.fixed_epsilon("rigorous")
+    assert released == pytest.approx(0.502479, rel=1e-5)
+    assert released <= mechanism.at_step(0).rigorous.epsilon < mechanism.at_step(100).rigorous.epsilon
+
+
 def test_components_alone_bound_epsilon_from_below():
     alone = on_components(components_noise=2.0).fixed_epsilon("rigorous")
     assert gaussian_delta(mu=0.5, epsilon=alone) == pytest.approx(DELTA, rel=1e-3)

@@ -196,6 +196,13 @@ BUGS = (
         OF_RELATION_MECHANISMS + "test_static_epsilon_moves_as_it_should",
     ),
     edit(
+        "a chord where negatives become certain",
+        RELATIONAL + "static_pair",
+        "(full, full + 1)",
+        "()",
+        OF_RELATION_MECHANISMS + "test_chords_between_batch_sizes_are_above_the_average_over_all_of_them",
+    ),
+    edit(
         "a negative moves by C",
         RELATIONAL + "static_pair",
         "Mixture.binomial(count=1, rate=min(1.0, size * negatives / nodes), unit=2.0)",

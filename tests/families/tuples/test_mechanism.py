@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from dpgraph.core.errors import UserError
+from dpgraph.families.tuples.epsilon import static_pair
 from dpgraph.families.tuples.mechanism import AdaptiveTuples, ReleasedTuples, StandardTuples, StaticTuples
+from dpgraph.privacy.accountants.double_mixture import Mixture, MixturePair
 from dpgraph.privacy.accountants.renyi import epsilon_from_rdp
 from dpgraph.privacy.mechanisms.base import mechanism_from
 
@@ -65,6 +68,20 @@ def test_static_epsilon_moves_as_it_should():
                    {"sampling_rate": 0.02}):  # fmt: skip
         assert StaticTuples(**{**SMALL, "list_cap": 1, **change}).rigorous().epsilon > first * 1.001, change
     assert StaticTuples(**{**SMALL, "list_cap": 1, "num_protected": 3000}).rigorous().epsilon < first
+
+
+@pytest.mark.parametrize("entities", [95, 100, 105, 115, 4000])
+def test_chords_between_batch_sizes_are_above_the_average_over_all_of_them(entities):
+    """Also where batches of about 100 tuples need more negatives than there are entities, and the chance is 1."""
+    pair = static_pair(nodes=entities, relations=1000, max_degree=2, refill=2, negatives=1, rate=0.1, noise=5.0)
+    exact, at = 0.0, np.array([0.5])
+    for size in range(30, 200):
+        chance = min(1.0, size / entities)
+        with_it = Mixture.binomial(count=4, rate=0.1).plus(Mixture.binomial(count=1, rate=chance, unit=2.0))
+        one = MixturePair(with_it, Mixture.binomial(count=2, rate=0.1), 5.0)
+        exact += binom.pmf(size, 1000, 0.1) * float(one.delta(at)[0])
+    bound = sum(weight * float(one.delta(at)[0]) for weight, one in zip(pair.weights, pair.pairs, strict=True))
+    assert exact * (1 - 1e-9) <= bound < 1.05 * exact
 
 
 def test_renyi_bounds_are_above_the_privacy_loss_distribution():

@@ -415,6 +415,18 @@ def test_what_is_no_set_of_others_ids_is_made_one_and_the_run_is_the_same(varian
     assert np.array_equal(seen[0][1], seen[1][1])
 
 
+@pytest.mark.parametrize("variant", ["node-remove-capped", "node-remove-capped-strangers"])
+def test_caps_are_refused_on_a_graph_of_more_nodes_than_were_accounted_for(variant: str) -> None:
+    """With too few nodes T_0, the most receivers of a voter, would be too small for the noise of the hubs' counts."""
+    graph = with_edges(homophilous(120), np.array([0, 60]), np.array([60, 0]))
+    found = cell({"mean_share": 0.1, "votes_share": 0.4, **VARIANTS[variant]})
+    roots = len(graph.train_nodes)
+    calibration = calibrate(found, roots, default_cache(), num_protected=roots + 1)
+    (job,) = make_jobs(graph, found, [0], calibration, CPU)
+    with pytest.raises(NotAsAccounted, match=f"a graph of 120 nodes: expected at most {roots + 1}"):
+        method("dp-votes").run(job, lambda step, logits: {})
+
+
 def test_a_class_without_training_nodes_gets_what_soft_predictions_give_it() -> None:
     """No label votes for it, every vote keeps its bound, and it may be predicted."""
     graph = cases()["hub"]

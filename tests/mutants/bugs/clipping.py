@@ -129,6 +129,14 @@ BUGS = (
         OF_COMPONENTS + "test_noise_is_on_every_entry_before_the_matrix_is_made_symmetric",
     ),
     edit(
+        "components without a charge before the first step",
+        "dpgraph.families.lots.mechanism:ComponentLots.at_step",
+        "max(step, 1)",
+        "step",
+        "tests/families/lots/test_mechanism.py::test_predictions_before_the_first_step_read_components_and_are_charged_for"
+        "_them",
+    ),
+    edit(
         "components without a charge",
         "dpgraph.families.lots.mechanism:ComponentLots.release_mu",
         "1 / self.components_noise",

@@ -16,7 +16,7 @@ from pydantic import Field
 from dpgraph.engine.methods.request import MechanismRequest
 from dpgraph.families.trees.records import Lots, PoissonLots
 from dpgraph.privacy.accountants.steps import poisson_gaussian
-from dpgraph.privacy.guarantee import Guarantee, Mode
+from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import Count, Noise, Shape
 from dpgraph.privacy.mechanisms.batches import FixedBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
@@ -61,6 +61,10 @@ class ComponentLots(PoissonLots):
         from dpgraph.privacy.accountants.gaussian import gaussian_epsilon
 
         return gaussian_epsilon(mu=self.release_mu, delta=self.delta) if mode == "rigorous" else 0.0
+
+    def at_step(self, step: int) -> PrivacyStatement:
+        """Return the statement after `step` steps; the first one is charged for the matrix that predictions read."""
+        return super().at_step(max(step, 1))
 
     def rigorous(self) -> Guarantee:
         """Return the guarantee of Theorem 4, composed with the Gaussian release of the matrix."""

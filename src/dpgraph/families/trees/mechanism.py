@@ -1,7 +1,7 @@
 """Mechanisms on bounded trees with a proof: Poisson batches, residual clipping, batches of fixed size, records alone.
 
 All of them take their trees from the stable sampler (docs/privacy/trees.md, Theorem 3) and clip at public norms. The
-proofs are Theorem 4, Theorem 3 and, at the number of roots that do change, Theorem 1 of Daigavane et al.
+proofs are Theorems 4, 5 and 7 and, for batches of fixed size, Theorem 1 of Daigavane et al. at the R that holds.
 """
 
 from __future__ import annotations

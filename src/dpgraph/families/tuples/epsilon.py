@@ -128,13 +128,14 @@ def static_pair(
 
     The batch size l is revealed. Given l unaffected positives, one side shifts by Bin(K + D, q) + 2 Bern(l k / n), the
     other by Bin(D, q); D relations enter through the stable sampler when others leave. Divergences are convex in the
-    Bernoulli probability, so chords between a few batch sizes bound their average from above. `noise` is noise std over
-    clip norm.
+    Bernoulli probability, so chords between a few batch sizes bound their average from above. Where l k exceeds n,
+    which mechanisms refuse, the probability is 1. `noise` is noise std over clip norm.
     """
     sizes, probabilities = _batch_sizes(relations, rate)
     probabilities[-1] += max(0.0, 1 - probabilities.sum())
     mean, std = relations * rate, np.sqrt(relations * rate)
-    inner = (mean + std * NODES).round().clip(sizes[0], sizes[-1])
+    full = nodes // negatives  # from here on the chance is 1, and a chord across this corner would be below
+    inner = np.append((mean + std * NODES).round(), (full, full + 1)).clip(sizes[0], sizes[-1])
     nodes_at = np.unique([sizes[0], *inner, sizes[-1]])
     right = np.searchsorted(nodes_at, sizes, side="left").clip(1, len(nodes_at) - 1)
     share = (sizes - nodes_at[right - 1]) / (nodes_at[right] - nodes_at[right - 1])

@@ -1,7 +1,7 @@
 """Audits of DP-Votes: the content of the one release, what one record moves of it, and what readers look at.
 
 Release, noise and choice are those that dp-votes prepares for its cells. The expected values are computed here a second
-time, node by node, from docs/privacy/votes.md. So are the noise and use of the mean of the rows (12.1).
+time, node by node, from docs/privacy/votes.md. So are the noise and use of the mean of the rows (its step 1).
 """
 
 from __future__ import annotations

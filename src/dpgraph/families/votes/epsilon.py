@@ -1,7 +1,7 @@
 """Epsilon of DP-Votes: steps on own records, Gaussian releases and one choice (docs/privacy/votes.md); and its
 trade-off.
 
-The trade-off curve bounds every test for one record, with two of its numbers (12.14).
+The trade-off curve bounds every test for one record (docs/privacy/votes.md#what-a-test-for-one-record-gains).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from dpgraph.families.votes.rows import RowMean, row_sum, scaled_rows
 from dpgraph.families.votes.sensitivity import vote_norm
 from dpgraph.families.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
 from dpgraph.privacy.choice import bounded_choice
-from dpgraph.privacy.procedure import Procedure, Release
+from dpgraph.privacy.procedure import NotAsAccounted, Procedure, Release
 
 # Norm of the records that networks read. Their layers have a bias, whose gradient is clipped with the weights': at this
 # norm it takes 1 % of the square of the clip norm, at norm 1 half of it. So no bias is learnt, and none is paid for.
@@ -102,7 +102,14 @@ class PreparedVotes(PreparedTrees):
         return plain
 
     def _capped(self, ballots: CappedBallots, mechanism: CappedVotes) -> CappedBallots:
-        """Release which receivers are hubs, if that is a stage, and voters' degrees; return capped ballots."""
+        """Release which receivers are hubs, if that is a stage, and voters' degrees; return capped ballots.
+
+        Raises:
+            NotAsAccounted: The graph has more nodes than were accounted for, so that T_0 is no bound on receivers.
+        """
+        if self.graph.num_nodes > mechanism.most_nodes:
+            most = mechanism.most_nodes
+            raise NotAsAccounted(f"votes: a graph of {self.graph.num_nodes} nodes: expected at most {most}")
         if mechanism.hubs_noise is not None and mechanism.hub_limit is not None:
             root = np.sqrt(mechanism.most_sent)
             noisy, limit = self._degrees.on(ballots.received, mechanism.hubs_noise, 1.0), mechanism.hub_limit

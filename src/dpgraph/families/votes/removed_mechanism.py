@@ -1,4 +1,4 @@
-"""Mechanisms of DP-Votes under node-remove: under a schema, with noisy caps, and towards strangers (12.6, 12.7, 12.11).
+"""Mechanisms of DP-Votes under node-remove: with noisy caps, and towards strangers (Theorems 15 and 16).
 
 A stranger is everybody but the protected node and its neighbours. A stranger's record and list stay when that node
 leaves, so its reading of the buckets is post-processing. Neighbours lose an id of their lists, which changes their
@@ -115,9 +115,14 @@ class CappedVotes(mechanisms.PoissonVotes):
         return self.delta * (1 - sensitivity.UNLIKELY * (1 if self.hubs_ratio is None else 2))
 
     @property
+    def most_nodes(self) -> int:
+        """Voters and receivers together, public."""
+        return self.num_protected or self.num_roots
+
+    @property
     def most_sent(self) -> int:
         """T_0: the most receivers of a voter."""
-        return max(1, min(self.degree_bound, (self.num_protected or self.num_roots) - self.num_roots))
+        return max(1, min(self.degree_bound, self.most_nodes - self.num_roots))
 
     @property
     def hubs_noise(self) -> float | None:

@@ -49,7 +49,7 @@ def edge_votes(*, mass: float, degree_floor: int) -> float:
 
 
 def bounded_edge_votes(*, degree_bound: int, taper: float) -> float:
-    """Return an upper bound, in B, on what an edge in both ends' lists moves under a degree bound D (12.6)."""
+    """Return an upper bound, in B, on what an edge in both ends' lists moves under a degree bound D (Theorem 14)."""
     return 2 * math.hypot((1 + taper) / math.sqrt(degree_bound), taper / degree_bound)
 
 
