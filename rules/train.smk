@@ -20,7 +20,7 @@ rule train:
         gpu=1 if FLOW.config.device == "cuda" else 0,
         mem_mb=FLOW.train.memory,
         runtime=FLOW.train.minutes,
-        attempt=FLOW.train.attempt,
+        attempt=lambda wildcards, attempt: attempt,
     params:
         sources=FLOW.train.sources,
         runs=FLOW.train.runs,

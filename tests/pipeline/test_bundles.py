@@ -13,7 +13,7 @@ from dpgraph.config.config import Config
 from dpgraph.config.paths import Paths
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_json, write_text
-from dpgraph.pipeline.bundles import LENGTHS, Bundle, _grouped, calibration_bundles, forget_unfinished, training_bundles
+from dpgraph.pipeline.bundles import LENGTHS, Bundle, _grouped, calibration_bundles, forget_changed, training_bundles
 from dpgraph.pipeline.run_files import content, name_of, trained
 from dpgraph.planning.cost import memory_mb
 from dpgraph.planning.plan import load_plan
@@ -134,7 +134,7 @@ def test_markers_stand_only_while_their_members_do(tmp_path):
         write_text(paths.calibrated(name), "{}")
 
     def standing():
-        forget_unfinished(plan, bundles.values(), calibrations.values())
+        forget_changed(plan, bundles.values(), calibrations.values())
         return {name for name in bundles if paths.trained(name).exists()}, {
             name for name in calibrations if paths.calibrated(name).exists()
         }
@@ -162,7 +162,7 @@ def test_a_touched_member_is_no_other_member(tmp_path):
     first, *others = results.values()
 
     def stands():
-        forget_unfinished(plan, [bundle], [])
+        forget_changed(plan, [bundle], [])
         return marker.exists()
 
     for path in results.values():
@@ -191,4 +191,4 @@ def test_a_marker_that_may_not_be_removed_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "unlink", refuse)
     marker = Paths(plan.config).trained(name)
     with pytest.raises(UserError, match=rf"^{marker}: permission denied \(its contents are unknown; delete it"):
-        forget_unfinished(plan, [bundle], [])
+        forget_changed(plan, [bundle], [])

@@ -17,7 +17,9 @@ from dpgraph.data.store import save_graph
 from dpgraph.families.registry import specs
 from dpgraph.pipeline import execute
 from dpgraph.pipeline.fingerprints import (
+    bundle_digest,
     calibration_roots,
+    calibrations_digest,
     fetch_digest,
     preprocess_digest,
     preprocess_roots,
@@ -26,6 +28,7 @@ from dpgraph.pipeline.fingerprints import (
 from dpgraph.pipeline.stages import train_cell
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.run import Run
+from dpgraph.privacy.cache import versions
 from dpgraph.problems.preprocess import preprocess
 from dpgraph.problems.registry import problem_of
 from tests.contract.cells import CELLS, raw_cells
@@ -102,6 +105,16 @@ def test_what_an_epsilon_is_computed_with_calibrates_anew():
             "privacy/solving.py", "engine/methods/request.py"} <= rows  # fmt: skip
     assert "privacy/accountants/composition.py" in closure("dp-residual-1-rigorous", calibration=True)
     assert not {path for path in rows if "trees/mechanism" in path or "lots/mechanism" in path}
+
+
+@pytest.mark.parametrize("library", ["dp-accounting", "scipy", "numpy"])
+def test_another_version_of_a_library_calibrates_anew_and_trains_nothing(library, monkeypatch):
+    runs = [RUNS["dp-gnn-1-rigorous"]]
+    before = calibrations_digest(runs), bundle_digest(runs)
+    other = versions() | {library: "0"}
+    monkeypatch.setattr("dpgraph.pipeline.fingerprints.versions", lambda: other)
+    assert calibrations_digest(runs) != before[0]
+    assert bundle_digest(runs) == before[1]
 
 
 EDITED = [  # read by the training of one family, of all, by calibrations, of a problem, and by no job

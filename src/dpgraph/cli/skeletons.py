@@ -83,7 +83,8 @@ def _write(kind: str, folder: Path, words: dict[str, str]) -> None:
     made = {folder / path.relative_to(home).with_suffix(""): path for path in sorted(home.rglob("*.txt"))}
     for path in made:
         if path.exists():
-            raise UserError(f"{path}: there already: expected another name or --out")
+            another = "another --out" if kind == "dataset" else "another name or --out"
+            raise UserError(f"{path}: there already: expected {another}")
     for path, template in made.items():
         text = template.read_text(encoding="utf-8")
         for placeholder, word in words.items():

@@ -127,7 +127,7 @@ def _halved(members: list[Member], limit: float, level: int = 0) -> list[list[Me
     return [part for half in halves for part in _halved(half, limit, level + 1)]
 
 
-def forget_unfinished(plan: Plan, training: Iterable[Bundle], calibrations: Iterable[Bundle]) -> None:
+def forget_changed(plan: Plan, training: Iterable[Bundle], calibrations: Iterable[Bundle]) -> None:
     """Remove the marker of every bundle of which a member is gone or no longer what it was when the bundle ended.
 
     Snakemake sees markers only; this is how it notices that a cell's record was deleted or damaged. Only members

@@ -14,6 +14,7 @@ from dpgraph.core.loading import module_of
 from dpgraph.data.registry import entry, home_of
 from dpgraph.families.registry import folder_of
 from dpgraph.planning.run import Run
+from dpgraph.privacy.cache import LIBRARIES, versions
 from dpgraph.privacy.mechanisms.base import NoisySteps
 from dpgraph.problems.registry import problem
 
@@ -95,8 +96,9 @@ def bundle_digest(runs: Iterable[Run]) -> str:
 
 
 def calibrations_digest(runs: Iterable[Run]) -> str:
-    """Hash a job that calibrates these cells."""
-    return digest(sorted({_job(calibration_roots(run), run) for run in runs}), 16)
+    """Hash a job that calibrates these cells: code, and the libraries by whose version an epsilon may differ."""
+    libraries = [versions()[name] for name in LIBRARIES]
+    return digest([*libraries, *sorted({_job(calibration_roots(run), run) for run in runs})], 16)
 
 
 def _within(module: str) -> str:

@@ -24,7 +24,8 @@ def provenance() -> dict[str, Any]:
 
 @cache
 def _versions() -> dict[str, str]:
-    return {name: version(name) for name in ("dpgraph", "torch", "numpy", "scipy", "dp-accounting")}
+    packages = ("dpgraph", "torch", "numpy", "scipy", "numba", "scikit-learn", "torch-geometric", "dp-accounting")
+    return {name: version(name) for name in packages}
 
 
 @cache

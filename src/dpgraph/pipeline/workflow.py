@@ -73,11 +73,6 @@ class BundleJobs:
         """Return the job's time limit."""
         return self.bundles[wildcards.bundle].minutes(attempt)
 
-    @staticmethod
-    def attempt(wildcards: Any, attempt: int) -> int:
-        """Return the number of the attempt, which a job has as a resource: the only way to know it."""
-        return attempt
-
 
 @dataclass(frozen=True)
 class Workflow:
@@ -118,7 +113,7 @@ class Workflow:
         from snakemake_logger_plugin_dpgraph.jobs import expect
 
         training = self.training.values()
-        bundling.forget_unfinished(self.plan, training, self.calibrations.values())
+        bundling.forget_changed(self.plan, training, self.calibrations.values())
         expect("train", bundling.seconds_to_run(self.plan, training))
 
     def begin(self, running: Any) -> None:
