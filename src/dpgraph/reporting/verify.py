@@ -16,6 +16,7 @@ import pandas as pd
 from dpgraph.config.config import Config, load
 from dpgraph.config.frozen import Frozen
 from dpgraph.core.errors import invalid
+from dpgraph.core.progress import tracked
 from dpgraph.planning.plan import WORKFLOW, load_plan
 from dpgraph.reporting.chance import METRIC as CHANCE
 from dpgraph.reporting.claims.page import summed
@@ -102,7 +103,8 @@ def _largest_class(rows: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
 def unlike_pages(root: Path = Path(), claims: bool = True) -> Iterator[str]:
     """Yield a line for each page of docs/results, and for the guide, that is not what the rows give."""
     folder = root / FOLDER
-    for path in sorted(folder.glob(f"*/{ROWS}")):
+    kept_rows = sorted(folder.glob(f"*/{ROWS}"))
+    for path in tracked(kept_rows, "pages", len(kept_rows), "suite"):
         suite = path.parent.name
         plan, rows = load_plan(Config(suite=suite), root / WORKFLOW), read_rows(path, suite)
         if not _same(standings_of(read_values(path.with_name(VALUES))), standings(plan, rows)):
