@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from dpgraph.config.config import Config
@@ -23,6 +24,7 @@ from dpgraph.problems.images.value import Images, load_images, save_images
 from dpgraph.problems.registry import size_of
 from dpgraph.reporting.claims import parts as parts_of_claims
 from dpgraph.reporting.claims.table import claims_table
+from dpgraph.reporting.drawing.canvas import drop_overlapping
 from dpgraph.reporting.figures import write_figure
 from dpgraph.reporting.tables import write_table
 from dpgraph.reporting.views.gallery import attacked, gallery_points, side_by_side
@@ -145,6 +147,15 @@ def test_matched_points_have_both_coordinates(plan, frame):
     assert len(record) > 2
     assert record["mean"].tolist() == pytest.approx([8.0] * len(record), abs=0.05)
     assert record["accuracy_mean"].nunique() == len(record)
+
+
+def test_no_label_lies_on_another():
+    figure = Figure()
+    axes = figure.add_subplot()
+    for place in ((0.2, 0.2), (0.205, 0.2), (0.8, 0.8)):
+        axes.annotate("100", place)
+    drop_overlapping(axes)
+    assert [text.xy for text in axes.texts] == [(0.2, 0.2), (0.8, 0.8)]
 
 
 def test_a_gallery_has_images_of_each_run_and_no_pixel_in_its_numbers(plan, frame, tmp_path):

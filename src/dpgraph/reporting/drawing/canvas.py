@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.style import context
+from matplotlib.transforms import BboxBase
 from PIL import Image
 
 from dpgraph.core.files import atomic_path
@@ -146,6 +147,18 @@ def share_y(places: Sequence[Axes]) -> None:
         places[0].set_ylim(low, high)
         axes.tick_params(labelleft=False)
         axes.set_ylabel("")
+
+
+def drop_overlapping(axes: Axes) -> None:
+    """Remove labels of points that would lie on one that was placed before; call it after the limits are set."""
+    axes.figure.draw_without_rendering()  # type: ignore[union-attr]
+    kept: list[BboxBase] = []
+    for text in [*axes.texts]:
+        box = text.get_window_extent()
+        if any(box.overlaps(one) for one in kept):
+            text.remove()
+        else:
+            kept.append(box)
 
 
 def panel_title(axes: Axes, text: str, demonstration: bool, width: float = PANEL[0]) -> None:

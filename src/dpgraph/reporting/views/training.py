@@ -102,7 +102,9 @@ def draw_matched(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
             for target, *place in part[["epsilon_target", "accuracy_mean", "mean"]].dropna().to_numpy():
                 axes.annotate(tick(target), place, (4, 4), textcoords="offset points", fontsize=6)
     canvas.share_y(grid[: canvas.ACROSS if several else 1])
-    numbers = "Numbers at marks: target ε." * bool(drawn["epsilon_target"].any())
+    for axes in grid:
+        canvas.drop_overlapping(axes)
+    numbers = "Numbers at marks, where there is room: target ε." * bool(drawn["epsilon_target"].any())
     return Drawn(figure, points, words.described(points, told.caption, numbers, *splits.fixed(plan, artefact_id)))
 
 
