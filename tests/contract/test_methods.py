@@ -55,8 +55,6 @@ def calibrated_for(found: Cell, num_train: int, num_protected: int | None):
 def calibrated(found: Cell, graph):
     """For the public counts of `graph`; of another problem for those of its own data."""
     counts = problem_of(found.task).working().counts(value_of(found, graph))
-    if problem_of(found.task).name == FIRST_PROBLEM:
-        return calibrated_for(found, counts.num_train, None)
     return calibrated_for(found, counts.num_train, counts.num_protected)
 
 

@@ -246,9 +246,9 @@ def std_over_multiplier(kind: Kind, settings: Settings, num_train: int) -> float
     )
 
 
-def mechanism_of(kind: Kind, settings: Settings, num_train: int) -> NoisySteps:
+def mechanism_of(kind: Kind, settings: Settings, num_train: int, num_protected: int | None = None) -> NoisySteps:
     """Return the mechanism that the method builds, with the noise of the settings."""
-    open_ = mechanism_for(cell_of(kind, settings, num_train), num_train)
+    open_ = mechanism_for(cell_of(kind, settings, num_train), num_train, num_protected)
     if not isinstance(open_, NoisySteps):
         raise TypeError(f"{kind.method}: expected a private mechanism")
     closed: dict[str, Any] = {"noise_multiplier": multiplier(kind, settings, num_train)}
@@ -300,7 +300,7 @@ def prepared_steps(kind: Kind, settings: Settings, graph: Graph, seeds: Sequence
     projection is public, and norms are of each record alone.
     """
     size = len(graph.train_nodes)
-    cell, mechanism = cell_of(kind, settings, size), mechanism_of(kind, settings, size)
+    cell, mechanism = cell_of(kind, settings, size), mechanism_of(kind, settings, size, graph.num_nodes)
     steps = []
     for job in jobs_of(graph, cell, mechanism, seeds):
         if job.prepared is None:

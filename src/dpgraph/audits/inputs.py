@@ -116,7 +116,7 @@ def unread(kind: Kind) -> dict[str, Other]:
 def parameters_of(kind: Kind, graph: Graph, seed: int) -> list[np.ndarray]:
     """Run the method as the workflow does and return its trained parameters."""
     size = len(graph.train_nodes)
-    cell, mechanism = cell_of(kind, SETTINGS, size), mechanism_of(kind, SETTINGS, size)
+    cell, mechanism = cell_of(kind, SETTINGS, size), mechanism_of(kind, SETTINGS, size, graph.num_nodes)
     (job,) = jobs_of(graph, cell, mechanism, [seed])
     with _optimised() as held, redirect_stderr(io.StringIO()):  # no bar for each run
         method(kind.method).run(job, lambda done, logits: {})

@@ -19,6 +19,7 @@ from dpgraph.engine.models.inference import FullGraph, Predictor
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.batches import FixedSizeSampler, nodes_in_use
 from dpgraph.engine.training.captured.dispatch import DEVICES, captured, runs_as_program, why_not_captured
+from dpgraph.engine.training.captured.program import CapturedProgram
 from dpgraph.engine.training.checkpoint import Checkpoint, Generator
 from dpgraph.engine.training.iterates import AveragedNetwork, Scores, StoppingStep, WatchedNetwork, validation_scores
 from dpgraph.engine.training.loop import train
@@ -47,13 +48,19 @@ class Bench:
         return {} if self.masks is None else {"masks": self.masks}
 
 
-def on_device(job: Job, step: Step, key: Callable[[], Any] | None = None) -> tuple[Step, dict[str, str]]:
+def on_device(
+    job: Job,
+    step: Step,
+    key: Callable[[], Any] | None = None,
+    own: Callable[[Any, Any], CapturedProgram] | None = None,
+) -> tuple[Step, dict[str, str]]:
     """Return the step as one program where the job's device has them, else the step itself; and a note.
 
     Args:
         job: The seed to train.
         step: The step that runs on a CPU.
         key: Opens the streams of the batches of a private step; others draw those of the step.
+        own: Makes the program of a family's own step from the step and `key`.
 
     Returns:
         The step that runs, and for the record `captured`, `captured and compiled`, `compiled` (on a CPU), or why it
@@ -62,9 +69,9 @@ def on_device(job: Job, step: Step, key: Callable[[], Any] | None = None) -> tup
     if not runs_as_program(step, job.device):
         return step, {}
     captures = job.device.type in DEVICES
-    if reason := why_not_captured(step, captures):
+    if own is None and (reason := why_not_captured(step, captures)):
         return step, {"step": f"not captured: {reason}"}
-    program = captured(step, key, captures)
+    program = captured(step, key, captures) if own is None else own(step, key)
     return program, {"step": " and ".join(["captured"] * captures + ["compiled"] * program.is_compiled)}
 
 

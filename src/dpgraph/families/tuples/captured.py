@@ -8,6 +8,7 @@ slots runs at its own size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,24 @@ from torch import Tensor
 from dpgraph.core.randomness import Key
 from dpgraph.engine.sampling.slots import DrawnSlots, SlotClasses, fill_slots, most_drawn, random_numbers
 from dpgraph.engine.training.captured.program import AHEAD, MOST_DRAWN, CapturedProgram, DeviceBatches
+from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.families.tuples.sampling import NO_ENTITY, TupleBatches
 from dpgraph.families.tuples.steps import PlainRelationStep, RelationStep
+
+
+def why_not_captured(step: RelationStep | PlainRelationStep) -> str | None:
+    """Return why no program stands for a step, or None."""
+    if isinstance(step, RelationStep) and type(step.noise) is not GaussianNoise:
+        return "noise of its own"
+    lengths_differ = getattr(step.model.network, "input_size", 0) is None
+    return "passes follow the lengths of texts" if lengths_differ else None
+
+
+def program_of(
+    step: RelationStep | PlainRelationStep, keys: Callable[[], tuple[Key, Key]]
+) -> CapturedTuples | CapturedPlainTuples:
+    """Return the program of a step; a private one draws batches and negatives with these keys."""
+    return CapturedTuples(step, *keys()) if isinstance(step, RelationStep) else CapturedPlainTuples(step)
 
 
 class DeviceTuples:

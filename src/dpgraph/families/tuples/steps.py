@@ -5,15 +5,12 @@ A tuple holds a head, its tail and k negatives; its score of entity j is the inn
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from dpgraph.core.randomness import Key
-from dpgraph.engine.training.captured.program import CapturedProgram
 from dpgraph.engine.training.noise import GaussianNoise
 from dpgraph.engine.training.optimizers import apply_gradient
 from dpgraph.families.tuples.sampling import TupleBatches, largest_counts
@@ -99,17 +96,6 @@ class RelationStep:
         apply_gradient(self.optimizer, found.sums, self.divisor)
         return len(batch)
 
-    @property
-    def why_not_captured(self) -> str | None:
-        """Return why no program stands for the step on a GPU, or None."""
-        return "noise of its own" if type(self.noise) is not GaussianNoise else uncaptured(self.model)
-
-    def program(self, keys: Callable[[], tuple[Key, Key]]) -> CapturedProgram:
-        """Return the program, whose batches and negatives are drawn with these keys."""
-        from dpgraph.families.tuples.captured import CapturedTuples
-
-        return CapturedTuples(self, *keys())
-
     def limits(self, batch: Tensor) -> Tensor:
         """Return the (b,) limits: C, or in the paper's Algorithm 1 C over the largest count of a tuple's entities."""
         limits = torch.full((len(batch),), self.clip_norm, dtype=torch.float64, device=batch.device)
@@ -137,19 +123,3 @@ class PlainRelationStep:
         """Return the sum of the gradients of tuples (b, 2 + k)."""
         dtype = next(self.model.network.parameters()).dtype
         return self.model.clipped(batch, torch.full((len(batch),), torch.inf, device=batch.device, dtype=dtype))
-
-    @property
-    def why_not_captured(self) -> str | None:
-        """Return why no program stands for the step on a GPU, or None."""
-        return uncaptured(self.model)
-
-    def program(self, keys: object) -> CapturedProgram:
-        """Return the program, on the batches of this step."""
-        from dpgraph.families.tuples.captured import CapturedPlainTuples
-
-        return CapturedPlainTuples(self)
-
-
-def uncaptured(model: TupleModel) -> str | None:
-    """Return why no program of fixed shapes sums the gradients of a model, or None."""
-    return "passes follow the lengths of texts" if getattr(model.network, "input_size", 0) is None else None

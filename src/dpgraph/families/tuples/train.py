@@ -22,6 +22,7 @@ from dpgraph.engine.training.captured.dispatch import DEVICES
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.optimizers import WarmedUpStep, make_optimizer
 from dpgraph.engine.training.steps import BatchStep, Step
+from dpgraph.families.tuples.captured import program_of, why_not_captured
 from dpgraph.families.tuples.heads import Head, HeadModel
 from dpgraph.families.tuples.prepared import PreparedRelations
 from dpgraph.families.tuples.sampling import Negatives, TupleBatches, Tuples, capped_tuples, owned_pairs
@@ -54,7 +55,7 @@ def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, A
     optimizer = make_optimizer(model.network.parameters(), job.cell.training, capturable=capturable)
     features = torch.zeros(0, device=job.device)
     bench = Bench(model.network, optimizer, features, None)
-    step: Step
+    step: Any
     generators: Mapping[str, Generator]
     noted: Mapping[str, str] = {}
     training, keys = job.cell.training, None
@@ -63,10 +64,11 @@ def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, A
     else:
         prepared = expected(job.prepared, PreparedRelations)
         step, generators, keys = prepared.step(model, optimizer), prepared.generators, prepared.device_keys
-    if training.warm_up is None:
-        step, noted = on_device(job, step, keys)
+    reason = why_not_captured(step) if training.warm_up is None else WARMED_UP
+    if reason is None:
+        step, noted = on_device(job, step, keys, program_of)
     elif capturable:
-        noted = {"step": f"not captured: {WARMED_UP}"}
+        noted = {"step": f"not captured: {reason}"}
     run = SeedRun(job, bench, step, generators, {**(notes or {}), **noted}, inference=EntityStates(model))
     if training.warm_up is not None:
         warm_up = math.ceil(training.warm_up * run.steps)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from dpgraph.core.randomness import Key
 from dpgraph.engine.sampling.batches import FixedSizeSampler, PoissonSampler, Sampler
 from dpgraph.engine.sampling.ego import EgoTrees
 from dpgraph.engine.training.captured.plain import CapturedLoss, CapturedTrees
@@ -27,21 +28,7 @@ MOST_NUMBERS = 1 << 31  # of the records of such rows
 MOST_STATES = 1 << 28  # numbers of the hidden states at all places of all rows
 
 
-@runtime_checkable
-class OwnProgram(Protocol):
-    """A step of a family that makes its program itself."""
-
-    optimizer: torch.optim.Optimizer
-
-    @property
-    def why_not_captured(self) -> str | None:
-        """Return why no program stands for the step, or None."""
-
-    def program(self, key: Any) -> CapturedProgram:
-        """Return the program; a private one draws its batches with what `key` opens."""
-
-
-def captured(step: Step, key: Callable[[], Any] | None = None, captures: bool = True) -> CapturedProgram:
+def captured(step: Step, key: Callable[[], Key] | None = None, captures: bool = True) -> CapturedProgram:
     """Return the program that stands for a step; a private one that is captured draws its batches with the key.
 
     Raises:
@@ -49,8 +36,6 @@ def captured(step: Step, key: Callable[[], Any] | None = None, captures: bool = 
     """
     if reason := why_not_captured(step, captures):
         raise TypeError(f"the step cannot be captured: {reason}")
-    if isinstance(step, OwnProgram):
-        return step.program(key)
     if isinstance(step, PlainStep):
         return CapturedTrees(step)
     if isinstance(step, BatchStep):
@@ -68,12 +53,10 @@ def captured(step: Step, key: Callable[[], Any] | None = None, captures: bool = 
 
 def why_not_captured(step: Any, captures: bool = True) -> str | None:
     """Return why no program can stand for a step, or None; without `captures` it only runs call by call."""
-    if not isinstance(step, PrivateStep | PlainStep | BatchStep | RowStep | OwnProgram):
+    if not isinstance(step, PrivateStep | PlainStep | BatchStep | RowStep):
         return "the host takes part in the step"
     if captures and any(group.get("capturable") is False for group in step.optimizer.param_groups):
         return "the optimiser counts its steps on the host"
-    if isinstance(step, OwnProgram):
-        return step.why_not_captured
     if isinstance(step, BatchStep):
         return None if isinstance(step.sampler, FixedSizeSampler) else "the size of a batch is not known before"
     if isinstance(step, RowStep):
