@@ -100,7 +100,7 @@ def draw_matched(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> 
             ends = [x - part["accuracy_ci_low"], part["accuracy_ci_high"] - x]
             axes.errorbar(x, y, xerr=np.nan_to_num(ends), fmt="", linestyle="", ecolor=style.colour, elinewidth=0.9)
             for target, *place in part[["epsilon_target", "accuracy_mean", "mean"]].dropna().to_numpy():
-                axes.annotate(tick(target), place, (4, 4), textcoords="offset points", fontsize=6)
+                axes.annotate(tick(target), place, (4, 4), textcoords="offset points", fontsize=6, zorder=9)
     canvas.share_y(grid[: canvas.ACROSS if several else 1])
     for axes in grid:
         canvas.drop_overlapping(axes)
