@@ -18,17 +18,9 @@ from torch import Tensor
 from dpgraph.core.randomness import Key
 from dpgraph.engine.sampling.slots import DrawnSlots, SlotClasses, fill_slots, most_drawn, random_numbers
 from dpgraph.engine.training.captured.program import AHEAD, MOST_DRAWN, CapturedProgram, DeviceBatches
-from dpgraph.engine.training.noise import GaussianNoise
+from dpgraph.engine.training.precision import operand_eps
 from dpgraph.families.tuples.sampling import NO_ENTITY, TupleBatches
 from dpgraph.families.tuples.steps import PlainRelationStep, RelationStep
-
-
-def why_not_captured(step: RelationStep | PlainRelationStep) -> str | None:
-    """Return why no program stands for a step, or None."""
-    if isinstance(step, RelationStep) and type(step.noise) is not GaussianNoise:
-        return "noise of its own"
-    lengths_differ = getattr(step.model.network, "input_size", 0) is None
-    return "passes follow the lengths of texts" if lengths_differ else None
 
 
 def program_of(
@@ -97,7 +89,7 @@ class CapturedTuples(CapturedProgram):
 
     def check(self) -> None:
         if self._baked != self._numbers():
-            raise TypeError("clip norm, noise, divisor or batches changed after the step was captured")
+            raise TypeError("clip norm, noise, divisor, batches or precision changed after the step was captured")
 
     def count(self, step: int) -> None:
         self.source.use(step)
@@ -125,7 +117,7 @@ class CapturedTuples(CapturedProgram):
         step, negatives = self.step, self.step.batches.negatives
         rates = (group["lr"] for group in step.optimizer.param_groups)
         drawn = (step.batches.draws.sampler, negatives.per_tuple, negatives.without_replacement)
-        return (step.clipped, step.clip_norm, step.noise.std, step.divisor, *drawn, *rates)
+        return (step.clipped, step.clip_norm, step.noise.std, step.divisor, operand_eps(self.flat), *drawn, *rates)
 
 
 class HostTuples:

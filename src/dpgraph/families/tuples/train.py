@@ -22,16 +22,15 @@ from dpgraph.engine.training.captured.dispatch import DEVICES
 from dpgraph.engine.training.checkpoint import Generator
 from dpgraph.engine.training.optimizers import WarmedUpStep, make_optimizer
 from dpgraph.engine.training.steps import BatchStep, Step
-from dpgraph.families.tuples.captured import program_of, why_not_captured
+from dpgraph.families.tuples.captured import program_of
 from dpgraph.families.tuples.heads import Head, HeadModel
 from dpgraph.families.tuples.prepared import PreparedRelations
 from dpgraph.families.tuples.sampling import Negatives, TupleBatches, Tuples, capped_tuples, owned_pairs
+from dpgraph.families.tuples.spec import why_not_captured
 from dpgraph.families.tuples.steps import PlainRelationStep, TupleLoss, TupleModel
 from dpgraph.families.tuples.towers import MLP, Tower, TowerModel, perceptron
 from dpgraph.privacy.procedure import Lists
 from dpgraph.problems.relations.value import Relations
-
-WARMED_UP = "the host changes the learning rate from step to step"
 
 
 class EntityStates:
@@ -64,8 +63,8 @@ def trained(job: Job, model: TupleModel, observe: Observe, notes: Mapping[str, A
     else:
         prepared = expected(job.prepared, PreparedRelations)
         step, generators, keys = prepared.step(model, optimizer), prepared.generators, prepared.device_keys
-    reason = why_not_captured(step) if training.warm_up is None else WARMED_UP
-    if reason is None:
+    reason = why_not_captured(job.cell)
+    if not reason:
         step, noted = on_device(job, step, keys, program_of)
     elif capturable:
         noted = {"step": f"not captured: {reason}"}
