@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dpgraph.privacy.accountants.double_mixture import RevealedPair
     from dpgraph.privacy.accountants.renyi import Orders
 
+MLP = "mlp"  # in the place of an encoder's name
 BEYOND = 8  # standard deviations of a batch's size for which the entities have to suffice: less than 1e-14 is left
 COUPLED_STANDARD = replace(
     relational_coupled.statement,
@@ -269,3 +270,11 @@ def adaptive_tuples(asked: MechanismRequest) -> AdaptiveTuples:
 def released_tuples(asked: MechanismRequest) -> ReleasedTuples:
     """Build the mechanism of the released code."""
     return ReleasedTuples(**_fields(asked))
+
+
+def why_not_captured(cell: Any) -> str:
+    """Return why the steps of a cell are not captured on a GPU; empty for heads and perceptrons."""
+    if cell.training.warm_up is not None:
+        return "the host changes the learning rate from step to step"
+    texts = getattr(cell.model, "encoder", MLP) != MLP
+    return "passes follow the lengths of texts" if texts else ""

@@ -18,6 +18,7 @@ from dpgraph.engine.methods.cost import NETWORK, TRANSFORMER, loop_seconds
 from dpgraph.engine.methods.looks import BLUE, BROWN, DASH_DOT, DASHED, GREEN, GREY, ORANGE, PURPLE, VERMILION, Look
 from dpgraph.engine.methods.spec import AttackCase, MethodSpec, ScoreReads, Variant
 from dpgraph.families.tuples import mechanism as mechanisms
+from dpgraph.families.tuples.mechanism import MLP, why_not_captured
 from dpgraph.privacy.procedure import Batches, Clipped
 from dpgraph.privacy.relation import Relation
 from dpgraph.problems.base import Size
@@ -37,7 +38,6 @@ def encoder_look(cell: Any) -> Look:
 
 
 LARGEST_WIDTH = 100_000
-MLP = "mlp"  # in the place of an encoder's name
 # weights of an encoder besides its vocabulary, by a part of its name
 ENCODER_WEIGHTS = {"minilm": 11e6, "bert-base": 85e6, "bert-large": 302e6, "7b": 6.5e9}
 ENCODER_FLOPS = 50e9  # of a small transformer on a CPU core, a second
@@ -252,14 +252,6 @@ def contract(model: dict[str, Any], variants: tuple[str | None, ...]) -> dict[st
         if variant is not None:
             cells[variant]["privacy"] = {"variant": variant, "epsilon": 6.0}
     return cells
-
-
-def why_not_captured(cell: Any) -> str:
-    """Return why the steps of a cell are not captured on a GPU; empty for heads and perceptrons."""
-    if cell.training.warm_up is not None:
-        return "the host changes the learning rate from step to step"
-    texts = getattr(cell.model, "encoder", MLP) != MLP
-    return "passes follow the lengths of texts" if texts else ""
 
 
 ATTACKS = tuple(

@@ -24,7 +24,6 @@ from dpgraph.engine.training.ghost import LayerRows
 from dpgraph.engine.training.precision import enlarged_norms, with_underflow
 from dpgraph.families.tuples.steps import ClippedTuples, TupleLoss, clip_factors, without_lost
 
-MLP = "mlp"  # name of the perceptron among encoders
 PASS_FEATURES = 1 << 18
 
 

@@ -24,11 +24,11 @@ from dpgraph.engine.training.optimizers import WarmedUpStep, make_optimizer
 from dpgraph.engine.training.steps import BatchStep, Step
 from dpgraph.families.tuples.captured import program_of
 from dpgraph.families.tuples.heads import Head, HeadModel
+from dpgraph.families.tuples.mechanism import MLP, why_not_captured
 from dpgraph.families.tuples.prepared import PreparedRelations
 from dpgraph.families.tuples.sampling import Negatives, TupleBatches, Tuples, capped_tuples, owned_pairs
-from dpgraph.families.tuples.spec import why_not_captured
 from dpgraph.families.tuples.steps import PlainRelationStep, TupleLoss, TupleModel
-from dpgraph.families.tuples.towers import MLP, Tower, TowerModel, perceptron
+from dpgraph.families.tuples.towers import Tower, TowerModel, perceptron
 from dpgraph.privacy.procedure import Lists
 from dpgraph.problems.relations.value import Relations
 
