@@ -84,7 +84,9 @@ def test_the_folder_can_be_read_on_its_own(made, results, shipped):
         for row in best.values():
             assert f"{value_shown(row)} ({markdown(str(row['label']))}" in text
             assert f"n = {row['n']}" in text
-    assert re.search(r"6 of the \d+ papers' claims that ran whole have power 0.5 and 5 seeds in each part", text)
+    assert re.search(
+        r"\d+ of the papers' claims ran on all of their data. 6 of these have power 0.5 and 5 seeds in each part", text
+    )
     contents = (shipped / "README.md").read_text()
     assert "| papers' claims | our claims |" in contents
     assert f"[{made.suite.name}]({made.suite.name}/README.md)" in contents

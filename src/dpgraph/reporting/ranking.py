@@ -42,24 +42,25 @@ REMARK = (
 
 
 def not_above_chance(outcome: EntryResult, chance: EntryResult) -> str:
-    """Return the name of chance where the outcome is not shown to be above it, else an empty text.
+    """Return the name of chance where the outcome is not shown to be above it, else an empty text."""
+    return f"the {LABEL}" if chance.ok and not _shown_above(outcome.values, chance.values) else ""
 
-    By a one-sided t test of each seed's difference, 5 %; of one seed by its value.
-    """
-    if not chance.ok:
-        return ""
-    told = contrast([(1.0, "ours", outcome.values), (-1.0, "chance", chance.values)])
+
+def _shown_above(own: pd.Series, floor: pd.Series) -> bool:
+    """Return the answer of a one-sided t test of each common seed's difference, 5 %; of one seed that of its value."""
+    common = floor.index.intersection(own.index)
+    told = contrast([(1.0, "own", own[common]), (-1.0, "floor", floor[common])])
     untested = told.n < 2 or told.error == 0
-    return "" if told.estimate > 0 and (untested or told.p_above(0.0) < LEVEL) else f"the {LABEL}"
+    return bool(told.estimate > 0 and (untested or told.p_above(0.0) < LEVEL))
 
 
 def below_floor(rows: pd.DataFrame, values: Sequence[pd.Series]) -> pd.Series:
-    """Return, by row, the floor of its relation where a proved row has a smaller mean, else an empty text.
+    """Return, by row, the floor of its relation that a proved row is not shown to be above, else an empty text.
 
     rows: as `standings` makes them; values: of each, by seed. The floor is the best method that touches no protected
-    data under the relation, on the same data, split and metric; its epsilon is 0. Means are over common seeds: those of
-    other seeds differ by their splits, too. Under *joint*, where both ends of an edge are left out, one exact sum over
-    neighbours has epsilon 0 as well, so that the true floor of edges is higher.
+    data under the relation, on the same data, split and metric; its epsilon is 0. Tests are one-sided, over common
+    seeds, as those of other seeds differ by their splits, too. Under *joint*, where both ends of an edge are left out,
+    one exact sum over neighbours has epsilon 0 as well, so that the true floor of edges is higher.
     """
     by_seed = dict(zip(rows.index, values, strict=True))
     told = pd.Series("", index=rows.index)
@@ -71,7 +72,7 @@ def below_floor(rows: pd.DataFrame, values: Sequence[pd.Series]) -> pd.Series:
                 found = reference.loc[reference["method"].isin(words), "method"]
                 ahead = {at: _ahead(by_seed[at], by_seed[place]) for at in found.index}
                 best = max(ahead, key=ahead.__getitem__, default=None)
-                if best is not None and ahead[best] > 0:
+                if best is not None and ahead[best] > -math.inf and not _shown_above(by_seed[place], by_seed[best]):
                     told[place] = words[found[best]]
     return told
 
@@ -83,7 +84,7 @@ def _ahead(floor: pd.Series, own: pd.Series) -> float:
 
 
 def with_floors(rows: pd.DataFrame, values: Sequence[pd.Series]) -> pd.DataFrame:
-    """Return the rows with the column `below`, the floor of their relation where they are below it.
+    """Return the rows with the column `below`, the floor of their relation where they are not shown to be above it.
 
     values: of each row, by seed. Methods that depend on no record are in no ranking: they are floors alone. A floor
     that is known stays.

@@ -30,7 +30,7 @@ from dpgraph.reporting.claims.page import COLUMNS as CLAIM_COLUMNS
 from dpgraph.reporting.claims.page import counts, elsewhere, held, papers_claims, strong_enough
 from dpgraph.reporting.claims.page import overview as overview_of_claims
 from dpgraph.reporting.claims.page import overview_page as page_of_claims
-from dpgraph.reporting.claims.parts import NOT_RUN
+from dpgraph.reporting.claims.parts import CONTRADICTED, NOT_RUN
 from dpgraph.reporting.claims.table import read_claims, write_claims
 from dpgraph.reporting.coverage import coverage
 from dpgraph.reporting.drawing import words
@@ -214,13 +214,14 @@ def _readme(
     plan: Plan, results: pd.DataFrame, table: pd.DataFrame, claims: pd.DataFrame, captions: dict[str, list[str]]
 ) -> str:
     tested, best = held(plan, claims), overview(table)
+    refuted = tested.loc[tested["verdict"] == CONTRADICTED, ["claim", "statement"]]
     return template("suite.md").render(
         suite=plan.suite, note=" ".join(plan.suite.note.split()), finding=finding(plan, table, claims),
         processors=sorted({str(text) for text in results["processor"].dropna() if text}),
         commits=_checked_commits(results, plan.suite.name), best=best,
         lines=[_best_line(best, *line) for line in best.lines], claims=counts(tested),
         told=(f"{power}." if (power := strong_enough([tested])) else "", elsewhere(plan, claims)),
-        captions=captions, heading=lambda name: heading(plan, name),
+        refuted=refuted.to_dict("records"), captions=captions, heading=lambda name: heading(plan, name),
     )  # fmt: skip
 
 

@@ -213,9 +213,16 @@ BUGS = (
     edit(
         "a row below the floor of its relation is ranked as if it were worth its epsilon",
         RANKING + "below_floor",
-        "best is not None and ahead[best] > 0",
-        "best is not None and ahead[best] < 0",
+        "not _shown_above(by_seed[place], by_seed[best])",
+        "_shown_above(by_seed[place], by_seed[best])",
         OF_NAMES + "test_a_row_at_edge_level_below_an_mlp_says_so[edge-84.7-public-True]",
+    ),
+    edit(
+        "a row whose mean is above its floor by chance counts as above it",
+        RANKING + "_shown_above",
+        "(untested or told.p_above(0.0) < LEVEL)",
+        "True",
+        OF_NAMES + "test_a_floor_that_a_row_is_not_significantly_above_is_named",
     ),
     edit(
         "every relation has the floor of edges",

@@ -329,12 +329,12 @@ def test_nothing_compared_shows_nothing():
     ("verdicts", "powers", "data", "text"),
     [
         (["reproduced", "inconclusive", "underpowered"], [0.9, 0.6, 0.1], ["here"] * 3,
-         "2 of the 3 papers' claims that ran whole have power 0.5 and 5 seeds in each part (goal: two thirds); "
-         "not 2"),
+         "3 of the papers' claims ran on all of their data. 2 of these have power 0.5 "
+         "and 5 seeds in each part (goal: two thirds); not 2"),
         (["reproduced", "not run", "underpowered", "not run"], [0.9, 0.9, 0.1, 0.9],
          ["here", "here", "here", "missing in part"],
-         "1 of the 3 papers' claims that ran whole has power 0.5 and 5 seeds in each part (goal: two thirds); "
-         "not 1, 2"),
+         "3 of the papers' claims ran on all of their data. 1 of these has power 0.5 "
+         "and 5 seeds in each part (goal: two thirds); not 1, 2"),
         (["reproduced", "contradicted"], [math.nan, math.nan], ["", ""], ""),  # computed
     ],
 )  # fmt: skip
@@ -354,8 +354,8 @@ def test_claims_of_this_project_do_not_count_nor_do_four_seeds():
     ours = counted(["A"], ["reproduced"], [0.9], ["here"], sentence=None)
     assert strong_enough([ours]) == ""
     few = counted(["A"], ["reproduced"], [0.9], ["here"], n=4)
-    told = "None of the 1 papers' claims that ran whole has power 0.5 and 5 seeds in each part (goal: two thirds)"
-    assert strong_enough([few]) == told
+    told = "None of these has power 0.5 and 5 seeds in each part (goal: two thirds)"
+    assert strong_enough([few]) == f"1 of the papers' claims ran on all of their data. {told}"
 
 
 @pytest.mark.parametrize(("holds", "more"), [("premise fails", True), ("reproduced", False), ("inconclusive", False)])
@@ -372,7 +372,9 @@ def test_claims_that_only_a_failed_premise_makes_strong_are_named(holds, more):
     named = ", 1 more (A) in each part of the readings whose premise holds: 1 of 1 (goal"
     assert (named in counts(premise, part("printed", 0.1), part("code", 0.9))) == more
     assert (named in counts(part("", 0.9, holds, premise=True), part("", 0.1))) == more  # a claim with one reading
-    assert counts(premise, part("printed", 0.9), part("code", 0.9)).startswith("1 of the 1")
+    assert counts(premise, part("printed", 0.9), part("code", 0.9)).startswith(
+        "1 of the papers' claims ran on all of their data. 1 of these has"
+    )
     # the other reading is asked for its parts, and no part is a premise
     assert counts(premise, part("printed", 0.9), part("code", 0.1)).endswith("(goal: two thirds)")
     assert named not in counts(part("printed", 0.1, holds), part("code", 0.9))
@@ -384,7 +386,7 @@ def test_over_several_suites_a_claim_counts_once_and_where_its_power_is_largest(
     first = counted(["A", "B", "C", "D", "E"], verdicts, [0.9, 0.1, 0.2, 0.9, math.nan], ["here"] * 4 + [""])
     second = counted(["B", "C"], ["contradicted", "not run"], [0.5, 0.9], ["here", "missing in part"])
     text = strong_enough([first, second])
-    assert text.startswith("2 of the 4 papers' claims that ran whole have power")
+    assert text.startswith("4 of the papers' claims ran on all of their data. 2 of these have power")
     assert text.endswith("; not C, D")
     assert strong_enough([first.iloc[4:]]) == ""
 

@@ -90,6 +90,19 @@ def test_a_floor_is_compared_on_common_seeds(own, below):
     assert below_floor(rows, [ours.loc[[2]], floor]).tolist() == ["", ""]  # nothing to compare
 
 
+@pytest.mark.parametrize(("spread", "below"), [(0.1, False), (2.0, True)])
+def test_a_floor_that_a_row_is_not_significantly_above_is_named(spread, below):
+    about = {"dataset": "cora-ml", "setting": "transductive", "split": "random", "metric": "m", "relation": ""}
+    floor = pd.Series([80.0, 81.0, 82.0])
+    ours = floor + 1.0 + spread * pd.Series([-1.0, 0.0, 1.0])
+    table = [
+        {"kind": "proved", "method": "dp-edge-votes", "relation": "edge", "mean": ours.mean()},
+        {"kind": "no privacy", "method": "mlp", "mean": floor.mean()},
+    ]
+    found = below_floor(pd.DataFrame([about | row for row in table]), [ours, floor])
+    assert found.tolist() == ["an MLP that reads no edge" * below, ""]
+
+
 @pytest.mark.parametrize("relation", sorted(set(Relation) - {Relation.NONE}))
 def test_every_ranking_has_the_floor_of_its_relation(relation):
     """What depends on no record is the floor of all relations, and beside it what touches nothing protected."""

@@ -141,7 +141,7 @@ def test_a_better_result_with_a_stronger_promise_is_not_passed_over(plan, result
         rivals = least["label"].nunique() if competes else weak["label"].nunique()
         best = f"“{top['label']}”, {top['mean']:.1f} %, best of {rivals} private methods that protect one node’s"
         assert best in sentence
-        assert ("joint DP; the others at least model only" in sentence) == competes
+        assert ("joint DP; some of the others cover less: model only" in sentence) == competes
         assert ("(the whole graph, joint DP;" in sentence) == (relation == "graph")
         lines = {(about["relation"], about["scope"]): best for about, best in overview(proved).lines}
         line = lines["node-null", "parameters"][least["budget"].iloc[0]]
@@ -275,12 +275,16 @@ def test_the_finding_says_what_the_others_protect_more(plan, claims):
 
 
 def test_the_finding_names_who_is_not_told_apart(plan, claims):
-    assert "(joint DP), not told apart from “B”." in finding(plan, of_images(tied=[False, True, False]), claims)
-    assert ", not told apart from “B” and “C”." in finding(plan, of_images(tied=[False, True, True]), claims)
+    assert "(joint DP), not significantly different from “B”." in finding(
+        plan, of_images(tied=[False, True, False]), claims
+    )
+    assert ", not significantly different from “B” and “C”." in finding(
+        plan, of_images(tied=[False, True, True]), claims
+    )
     more = pd.concat(
         [of_images(tied=[False, True, True]), of_images(label=["D"] * 3, mean=1.0, tied=True)], ignore_index=True
     )
-    assert ", not told apart from 3." in finding(plan, more, claims)
+    assert ", not significantly different from 3 others." in finding(plan, more, claims)
     # tied with the best of those that protect more, where A does not compete
     other = of_images(relation=["record-remove", "record-replace", "record-replace"], tied=[False, False, True])
     assert "told apart" not in finding(plan, other, claims)
@@ -289,7 +293,7 @@ def test_the_finding_names_who_is_not_told_apart(plan, claims):
 def test_the_finding_without_privacy_says_among_how_many(plan, claims):
     public = of_images(kind=PUBLIC, relation="", scope="", delta=math.nan, epsilon=math.inf, tied=[False, True, False])
     best = "Without privacy only: “A” has 83.9 % on Images, "
-    assert finding(plan, public, claims) == f"{best}best of 3 methods, not told apart from “B”."
+    assert finding(plan, public, claims) == f"{best}best of 3 methods, not significantly different from “B”."
     assert finding(plan, public.iloc[:1], claims) == f"{best}the only method."
 
 

@@ -17,7 +17,7 @@ from dpgraph.reporting.protection import parted
 from dpgraph.reporting.ranking import CLAIMED, OUTSIDE, PROMISE, PROVED, PUBLIC, contenders, implies
 
 LARGEST = 100.0  # ε of the overview; a larger one promises next to nothing
-NAMED = 2  # methods that the first sentence names as not told apart from the best
+NAMED = 2  # methods that the first sentence names as not significantly different from the best
 COLUMNS = 5  # budgets of the overview that a laptop's screen and a reader can hold
 # relations and scopes in the words of the first sentence
 PROTECTED: dict[str, str] = {
@@ -153,17 +153,17 @@ def finding(plan: Plan, table: pd.DataFrame, claims: pd.DataFrame) -> str:
     among = f"best of {count} private methods that protect" if count > 1 else "only private method that protects"
     own = f"{_spoken(PROTECTED, best['relation'])}, " if best["relation"] != relation else ""
     own += _spoken(SCOPES, best["scope"])
-    others = f"; the others at least {_spoken(SCOPES, scope)}" if best["scope"] != scope else ""
+    others = f"; some of the others cover less: {_spoken(SCOPES, scope)}" if best["scope"] != scope else ""
     others += _protecting_more(best, rivals)
     floor = f", not shown to be above {best['below']} (ε = 0)" if best["below"] else ""
     place = f"{best['data']}, ε = {significant(float(best['budget']))}"
     public = table[same & (table["kind"] == PUBLIC)]
-    without = f"; {float(public['mean'].max()):.1f} % without privacy" if len(public) else ""
+    without = f"; {float(public['mean'].max()):.1f} % without privacy in this suite" if len(public) else ""
     # what protects more than the best row is marked as tied in a ranking where that row is not
     beside = [
         implies(tuple(best[list(PROMISE)]), one) for one in rivals[list(PROMISE)].itertuples(index=False, name=None)
     ]
-    protects = f"{among} {_spoken(PROTECTED, relation)} ({own}{others}){_not_told_apart(best, rivals[beside])}{floor}"
+    protects = f"{among} {_spoken(PROTECTED, relation)} ({own}{others}){_tied_with(best, rivals[beside])}{floor}"
     return "Demonstration: " * plan.suite.demonstration + f"{place}: “{best['label']}”, {value}, {protects}{without}."
 
 
@@ -178,21 +178,22 @@ def _without_privacy(table: pd.DataFrame) -> str:
     rows = table[(table["data"] == table["data"].iloc[0]) & (table["metric"] == table["metric"].iloc[0])]
     best, count = _top(rows), rows["label"].nunique()
     value = f"“{best['label']}” has {best['mean']:.1f} % on {best['data']}"
-    among = f"best of {count} methods{_not_told_apart(best, rows)}" if count > 1 else "the only method"
+    among = f"best of {count} methods{_tied_with(best, rows)}" if count > 1 else "the only method"
     return f"Without privacy only: {value}, {among}."
 
 
-def _not_told_apart(best: pd.Series, rivals: pd.DataFrame) -> str:
+def _tied_with(best: pd.Series, rivals: pd.DataFrame) -> str:
     """Return the other methods that are not significantly different from the best: up to `NAMED` names, else how many.
 
     >>> rows = pd.DataFrame({"label": ["A", "B", "C", "D"], "tied": [False, True, True, False]})
-    >>> _not_told_apart(rows.iloc[0], rows)
-    ', not told apart from “B” and “C”'
+    >>> _tied_with(rows.iloc[0], rows)
+    ', not significantly different from “B” and “C”'
     """
     names = rivals.loc[rivals["tied"].astype(bool) & (rivals["label"] != best["label"]), "label"].unique().tolist()
     if not names:
         return ""
-    return f", not told apart from {' and '.join(f'“{name}”' for name in names) if len(names) <= NAMED else len(names)}"
+    told = " and ".join(f"“{name}”" for name in names) if len(names) <= NAMED else f"{len(names)} others"
+    return f", not significantly different from {told}"
 
 
 def _protecting_more(best: pd.Series, rivals: pd.DataFrame) -> str:

@@ -96,7 +96,8 @@ def page_values(
     )  # fmt: skip
     return {
         "suite": plan.suite.name, "title": plan.suite.title, "demonstration": plan.suite.demonstration,
-        "finding": finding(plan, table, claims), "commits": list(commits), "verdicts": by_verdict(told),
+        "finding": finding(plan, table, claims), "caution": plan.suite.caution,
+        "commits": list(commits), "verdicts": by_verdict(told),
         "rows": columns_of(rows), "chart": json.loads(_own("chart.json")), "headline": headline(plan, table),
         "records": links.cells, "html": html,
     }  # fmt: skip

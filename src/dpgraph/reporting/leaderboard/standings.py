@@ -153,7 +153,7 @@ NUMBERS = ("budget", "epsilon", "delta", "mean", "std", "low", "high")
 FALLS_BACK = "‡"  # after the value of a row whose method fell back to another one
 BELOW = "§"  # after the value of a row that is not shown to be above a floor
 MARKS = {
-    "fallback": f"{FALLS_BACK} Falls back: {{}}.",
+    "fallback": f"{FALLS_BACK} The method {{}}.",
     "below": f"{BELOW} Not shown to be above {{}}, which reads nothing that is protected (ε = 0).",
 }
 EQUALS = " = "
