@@ -9,11 +9,14 @@ import pytest
 import torch
 
 from dpgraph.families.jobs import make_jobs
-from dpgraph.families.registry import method
+from dpgraph.families.registry import method, specs
 from dpgraph.families.tuples.steps import PlainRelationStep, RelationStep
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.cache import default_cache
+from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.registry import problem_of
+from dpgraph.problems.relations.evaluate import full_ranks
+from dpgraph.problems.relations.value import Relations
 from tests.contract.values import prepared
 from tests.engine.models.tiny_texts import install
 
@@ -195,3 +198,25 @@ def test_capped_tuples_without_privacy_are_fewer(monkeypatch):
     for cap in (None, 2):
         run(job_of("relation-head", {}, 1, training={"max_degree": cap})[0])
     assert seen[1] < seen[0] / 2
+
+
+def test_predictions_read_the_records_of_other_entities_so_that_no_epsilon_covers_them():
+    """An entity in no tuple is a candidate tail of every head."""
+    generator = np.random.default_rng(0)
+    features, number = generator.standard_normal((40, 6)).astype(np.float32), 40
+    pairs = np.array([[head, head + 1] for head in range(1, number - 1, 2)], dtype=np.int32)
+    value = Relations(
+        name="pairs",
+        features=features,
+        tuples=pairs,
+        split=np.full(len(pairs), 2, np.uint8),
+        domain=np.zeros(number, np.uint8),
+        letters=np.zeros(0, np.uint8),
+        text_ends=np.zeros(number, np.int64),
+    )
+    null = features.copy()
+    null[0] = 0
+    assert (full_ranks(value, features, "test") != full_ranks(value, null, "test")).any()
+    names = {one.name for one in specs().values() if "relations" in one.problems and one.private}
+    assert names == {"dp-relation-head", "dp-relation-encoder"}
+    assert {specs()[name].inference(None) for name in names} == {PredictionInput.RAW_GRAPH}

@@ -20,7 +20,7 @@ from dpgraph.engine.methods.spec import AttackCase, MethodSpec, ScoreReads, Vari
 from dpgraph.families.tuples import mechanism as mechanisms
 from dpgraph.families.tuples.mechanism import MLP, why_not_captured
 from dpgraph.privacy.procedure import Batches, Clipped
-from dpgraph.privacy.relation import Relation
+from dpgraph.privacy.relation import PredictionInput, Relation
 from dpgraph.problems.base import Size
 
 HEADS = {None: Look(BLUE, "d", DASH_DOT), "rigorous": Look(GREEN, "^", "-"), "standard": Look(ORANGE, "v", DASHED),
@@ -269,7 +269,13 @@ TRAIN = "dpgraph.families.tuples.train"
 HEAD = "on tuples with negatives: a head on the entities' fixed vectors"
 TUNED = "on tuples with negatives: the entities' encoder, LoRA adapters or a perceptron"
 
-on_relations = partial(MethodSpec, inference=spec.own_record, problems=("relations",))
+
+def inference(cell: Any) -> PredictionInput:
+    """Return that a prediction reads more than its own record: it ranks the raw records of all candidates."""
+    return PredictionInput.RAW_GRAPH
+
+
+on_relations = partial(MethodSpec, inference=inference, problems=("relations",))
 on_tuples = partial(on_relations, why_not_captured=why_not_captured)
 of_head = partial(on_tuples, train=f"{TRAIN}:RelationHead", look=head_look, seconds=head_seconds)
 of_encoder = partial(
