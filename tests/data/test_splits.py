@@ -70,6 +70,13 @@ def test_stratified_split_gives_classes_equal_training_nodes():
         stratified_split(np.repeat([0, 1], [95, 5]), (80, 10, 10), "toy")
 
 
+@pytest.mark.parametrize(("last", "declared"), [(1, {}), (-1, ["the split: drawn among the nodes that have a label"])])
+def test_a_random_split_says_that_it_depends_on_who_has_a_label(last, declared):
+    """A null record has none, and all others would be drawn anew."""
+    found = make_split(raw_graph([0, 1, 0, 1, last]), "toy", "random-60-20-20")[1]
+    assert found == ({DATA_DEPENDENT: declared} if declared else {})
+
+
 def test_train_rest_takes_all_labelled_nodes_that_are_not_validation_or_test():
     official = np.array([TRAIN, VALIDATION, TEST, NO_SPLIT, NO_SPLIT], dtype=np.uint8)
     split, declared = make_split(raw_graph([0, 1, 0, 1, -1], official), "toy", "train-rest")

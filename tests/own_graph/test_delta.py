@@ -25,6 +25,8 @@ def test_a_large_delta_is_named_on_screen_and_in_the_card(size, delta, warned, t
     assert any(WARNED in text for text in card["warnings"]) == warned
     text = (tmp_path / "out/release/card.md").read_text()
     assert (WARNED in text) == ("## Warnings" in text) == warned
+    assert card["epsilon_by_delta"]
+    assert max(map(float, card["epsilon_by_delta"])) < 1 / size
 
 
 def test_two_nodes_are_warned_and_a_known_seed_promises_nothing_to_warn_of(tmp_path):

@@ -15,6 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from dpgraph.cli import main
+from dpgraph.cli.graph_options import GraphOptions
 from dpgraph.own_graph import classes
 from dpgraph.own_graph.card import PREDICTIONS, markdown
 from dpgraph.own_graph.fit import fit
@@ -276,3 +277,17 @@ def test_a_card_assumes_nothing_that_the_run_has_not():
     assert "bucket" not in texts["own"]
     assert "in its neighbours' lists" not in texts["own"]
     assert "in its neighbours' lists" in texts["votes"]
+
+
+@pytest.mark.parametrize(("relation", "assumed"), [("node-null", True), ("edge", False)])
+def test_a_card_says_what_was_made_from_all_records_before_and_what_edges_may_not_be_made_of(relation, assumed):
+    said = []
+    own = replace(small(), uncovered=("the edges: nearest neighbours",))
+    card = fit(own, 4.0, relation=relation, say=said.append, audit=False).card
+    assert "the edges: nearest neighbours" in card["not_covered"]
+    assert "not covered: the edges: nearest neighbours" in said
+    assert any("no edge between other nodes is made from" in text for text in card["assumptions"]) == assumed
+
+
+def test_a_data_set_brings_what_its_entry_and_reader_say_of_all_records():
+    assert GraphOptions(dataset="demo-digits").read().uncovered == ("the edges: nearest neighbours among all images",)

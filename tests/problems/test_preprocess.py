@@ -14,6 +14,7 @@ from dpgraph.data.adjacency import owners
 from dpgraph.data.fetch import fetch
 from dpgraph.data.manifest import FetchedFile, Manifest, write_manifest
 from dpgraph.data.raw_graph import RawGraph
+from dpgraph.data.readers import read
 from dpgraph.data.records import DATA_DEPENDENT, data_dependent
 from dpgraph.data.registry import Expected, Licence, entry, registry
 from dpgraph.data.store import GraphHeader, load_graph
@@ -179,7 +180,7 @@ def test_what_no_epsilon_covers_is_short_and_says_of_what():
         for path in folder.rglob("*.py")
         for text in re.findall(r'"(the (?:nodes|split|vocabulary|edges|features): [^"]+)"', path.read_text())
     ]
-    assert len(found) == 7
+    assert len(found) == 8
     upstream = [text for known in registry().values() for text in known.upstream]
     assert all(re.fullmatch(r"the (nodes|split|vocabulary|edges|features): [^\n]{10,100}", one) for one in upstream)
     assert DATA_DEPENDENT not in registry()
@@ -217,3 +218,13 @@ def test_unavailable_data_are_tried_again_once_a_package_is_installed(demo_raw, 
     for text in ("{", "[]"):
         (tmp_path / "graph.json").write_text(text)
         assert packages_parameter(tmp_path) == ""
+
+
+def test_classes_that_are_counted_over_all_labels_are_said_to_be(demo_raw):
+    """The only node of the last class changes their number, and with it the shape of what is released."""
+    raw, known, task = read(entry("demo-sbm"), demo_raw), entry("demo-sbm"), Task(dataset="demo-sbm")
+    assert data_dependent(build(task, known, raw)) == ()
+    unstated = known.model_copy(update={"expected": known.expected.model_copy(update={"classes": None})})
+    found = build(task, unstated, raw)
+    assert found.num_classes == known.expected.classes
+    assert data_dependent(found) == ("the number of classes: counted over all labels",)

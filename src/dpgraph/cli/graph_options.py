@@ -63,6 +63,8 @@ class GraphOptions:
 
     def _unscaled(self, kept: list[str]) -> Any:
         """Return the graph with features as they are. `kept`: columns that are features, whatever they look like."""
+        import numpy as np
+
         from dpgraph.data.records import SPLIT_NAMES
         from dpgraph.own_graph.arrays import from_arrays, read_npz
         from dpgraph.own_graph.graph import held_out
@@ -90,11 +92,21 @@ class GraphOptions:
                 raise UserError(f"--directed: expected in {self.graph}, as its array directed")
             return read_npz(self.graph, classes)
         name = self.dataset or ""
-        edges, labels, features, known = _dataset(name)
+        raw, known = _dataset(name)
         named = {role: name for name, role in SPLIT_NAMES.items()}
-        roles = [named[one] for one in held_out(len(labels)).tolist()]
-        given = known if classes is None else classes
-        return from_arrays(edges, labels, features, roles, classes=given, directed=self.directed, where=name)
+        roles = [named[one] for one in held_out(raw.num_nodes).tolist()]
+        number = known.expected.classes
+        given = [str(one) for one in range(number)] if classes is None and number is not None else classes
+        own = from_arrays(
+            np.stack([raw.source, raw.target]).astype(np.int64),
+            raw.labels,
+            raw.features,
+            roles,
+            classes=given,
+            directed=self.directed,
+            where=name,
+        )
+        return replace(own, uncovered=(*raw.data_dependent, *known.upstream, *_counted(known)))
 
     def _refuse_columns(self) -> None:
         """Raise UserError for an option about --nodes, which would be ignored for another source."""
@@ -180,10 +192,8 @@ def listed(text: str) -> list[str]:
     return [name.strip() for row in csv.reader([text], skipinitialspace=True) for name in row or [""]]
 
 
-def _dataset(name: str) -> tuple[Any, Any, Any, list[str] | None]:
-    """Fetch a graph of the registry and return its edges, labels and features, and the registry's classes."""
-    import numpy as np
-
+def _dataset(name: str) -> tuple[Any, Any]:
+    """Fetch a graph of the registry and return it as it was read, and the registry's entry."""
     from dpgraph.data.fetch import fetch, mirrors_from, with_home
     from dpgraph.data.raw_graph import RawGraph
     from dpgraph.data.readers import read
@@ -197,6 +207,11 @@ def _dataset(name: str) -> tuple[Any, Any, Any, list[str] | None]:
         raw = read(known[name], Path(folder))
     if not isinstance(raw, RawGraph):
         raise invalid("--dataset", name, "a graph")
-    classes = known[name].expected.classes
-    names = None if classes is None else [str(one) for one in range(classes)]
-    return np.stack([raw.source, raw.target]).astype(np.int64), raw.labels, raw.features, names
+    return raw, known[name]
+
+
+def _counted(known: Any) -> tuple[str, ...]:
+    """Return what the registry states of a data set that was counted on the same files, if it states any of it."""
+    expected = known.expected
+    stated = any(one is not None for one in (expected.mean_degree, expected.entries, expected.words))
+    return ("the registry's mean degree and words of a record: counted on the same files",) if stated else ()

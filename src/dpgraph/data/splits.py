@@ -39,7 +39,9 @@ def make_split(raw: RawGraph | RawImages, name: str, split: str) -> tuple[np.nda
     if not match or sum(percent := tuple(int(part) for part in match.groups()[1:])) != 100:
         raise invalid("split", split, "public, train-rest, per-class-A-B, random-A-B-C or ratio-A-B-C with sum 100")
     if is_drawn(split):
-        return drawn_split(raw.labels, split, name), {}
+        some = bool((raw.labels < 0).any())  # a null record has no label either: all others would be drawn anew
+        declared = {DATA_DEPENDENT: ["the split: drawn among the nodes that have a label"]} if some else {}
+        return drawn_split(raw.labels, split, name), declared
     if not isinstance(raw, RawGraph):
         raise invalid("split", split, "public or random-A-B-C where there are no edges")
     from dpgraph.data.clusters import cluster_split, kept_clusters

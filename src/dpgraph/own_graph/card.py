@@ -19,7 +19,7 @@ from dpgraph.core.files import write_rows
 from dpgraph.families.votes.epsilon import FALSE_ALARMS, TradeOff
 from dpgraph.families.votes.mechanism import BUCKETS, DEGREES, HUBS, LEARNT, MEAN, READER
 from dpgraph.own_graph.budget import BudgetedRun, PublicNumbers, delta_warnings
-from dpgraph.own_graph.edge_features import FEW_NODES, edges_are_features, feature_premises
+from dpgraph.own_graph.edge_features import FEW_NODES, edge_premises, edges_are_features, feature_premises
 from dpgraph.own_graph.graph import OwnGraph
 from dpgraph.own_graph.model import SavedModel, as_json, status_of
 from dpgraph.own_graph.risk import in_words, risk_warnings, rounded_up
@@ -71,6 +71,7 @@ def assumptions(own: OwnGraph, numbers: PublicNumbers, relation: Relation, other
         scale,
         f"who is held out of training is public: {split}",
         *feature_premises(own, relation, [one.relation for one in others]),
+        *edge_premises(relation),
         _settings(numbers),
         "epsilon is of this release alone: any other release of these data adds to it, and so does a second record of "
         "one person",
@@ -145,6 +146,7 @@ def card(
     stated = what.calibration.statement
     rigorous, relation = stated.rigorous, what.relation
     chosen, curve = what.selection, what.trade_off
+    deltas = [one for one in DELTAS if one < 1 / len(own.ids)]
     covered = Scope.ALL_OUTPUTS if scope == "all-outputs" else rigorous.scope
     uncovered = ["which ids exist"]
     if relation is not Relation.NODE_REMOVE:
@@ -165,6 +167,7 @@ def card(
             "a node's own prediction, once it is published: it reads its own record. All predictions together have no "
             "epsilon"
         )
+    uncovered += own.uncovered
     uncovered.append("that fit accepted the table, and what was changed in it until fit did")
     if relation is Relation.NODE_REMOVE and what.votes:
         uncovered.append("buckets of votes: each is for its owner alone, and none is part of the release")
@@ -190,7 +193,7 @@ def card(
         "classes_delta": what.paid.delta if secret and what.paid is not None else None,
         "releases": released_parts(what, numbers),
         **(_risk(curve, relation) if secret else dict.fromkeys(RISK)),
-        "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in DELTAS} if secret and what.paid is None else {},
+        "epsilon_by_delta": {f"{d:g}": what.epsilon_at(d) for d in deltas} if secret and what.paid is None else {},
         "beside": [_beside(what, one) for one in others if one.epsilon is not None] if secret else [],
         "assumptions": [
             *(() if secret else (KNOWN_SEED,)), *assumptions(own, numbers, relation, others),

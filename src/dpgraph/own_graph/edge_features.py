@@ -58,6 +58,13 @@ def feature_premises(own: OwnGraph, relation: Relation, beside: Iterable[Relatio
     return texts
 
 
+def edge_premises(relation: Relation) -> list[str]:
+    """Return what the guarantee assumes of edges: a record that goes may change no edge of other nodes."""
+    if relation is Relation.EDGE:
+        return []
+    return ["no edge between other nodes is made from a node's record: no nearest neighbours, no similarity"]
+
+
 def check_edge_features(own: OwnGraph, relation: Relation) -> None:
     """Raise UserError for a column that nearly determines a degree and is not said to be public.
 

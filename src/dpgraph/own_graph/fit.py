@@ -232,6 +232,8 @@ def fit(
     others = cards.other_guarantees(own, what)
     for text in cards.assumptions(own, numbers, about, others if seed is None else ()):
         say(f"assumed: {text}")
+    for text in own.uncovered:
+        say(f"not covered: {text}")
     plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every,
                   edges=not edges_are_features(own))  # fmt: skip
     say(plan)

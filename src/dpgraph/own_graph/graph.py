@@ -42,6 +42,7 @@ class OwnGraph:
     files: tuple[Path, ...] = ()  # that it was read from
     as_they_are: tuple[str, ...] = ()  # columns that may have nearly all of the norm
     read: tuple[str, ...] = ()  # how files were read, in words: for the curator's screen alone
+    uncovered: tuple[str, ...] = ()  # what was made from all records before: no epsilon covers it
     missing: Mapping[str, int] = field(default_factory=dict)  # texts that mean no label, and how many: as `read`
 
     def __post_init__(self) -> None:

@@ -141,6 +141,13 @@ def described(task: Task, known: DatasetEntry) -> dict[str, object]:
     }
 
 
+def class_count(known: DatasetEntry, labels: np.ndarray) -> tuple[int, tuple[str, ...]]:
+    """Return the number of classes, the registry's or counted over all labels, and what was so read of the records."""
+    if known.expected.classes:
+        return known.expected.classes, ()
+    return int(labels.max(initial=-1)) + 1, ("the number of classes: counted over all labels",)
+
+
 def check_expected(dataset: str, known: DatasetEntry, seen: Mapping[str, object]) -> None:
     """Raise UserError that names the first statistic in which the files differ from the registry, with both values."""
     for statistic, value in seen.items():

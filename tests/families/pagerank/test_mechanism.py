@@ -269,3 +269,10 @@ def test_sums_by_record_have_full_precision(variant):
     """A product whose rounded operands are sums over roots: one more root moved it by 1.9 C."""
     with pytest.raises(UserError, match=r"training.precision=bf16: expected 'float32'$"):
         changed(f"dp-appr-gaussian-{variant}", training={"precision": "bf16"})
+
+
+@pytest.mark.parametrize("release", ["gaussian", "exponential", "identity"])
+def test_rows_are_charged_before_the_first_step(release):
+    mechanism = poisson(release)
+    before, first = (mechanism.at_step(step).rigorous.epsilon for step in (0, 1))
+    assert before == (0 if release == "identity" else first)

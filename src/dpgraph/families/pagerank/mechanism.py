@@ -16,7 +16,7 @@ from pydantic import Field
 from dpgraph.core.errors import invalid
 from dpgraph.families.pagerank import accountant
 from dpgraph.privacy.accountants.steps import MOST_MOMENTS, moments
-from dpgraph.privacy.guarantee import Guarantee, Mode
+from dpgraph.privacy.guarantee import Guarantee, Mode, PrivacyStatement
 from dpgraph.privacy.mechanisms.base import RELEASED_MLP, Count, NoisySteps, Rate, Shape, published_mlp
 from dpgraph.privacy.mechanisms.batches import FixedBatches, PoissonBatches
 from dpgraph.privacy.procedure import Batches, Clipped, ClippedSum, Lists, Release
@@ -66,6 +66,10 @@ class PagerankSteps(NoisySteps):
             value = getattr(self, name)
             if (value is not None) != needed or (value is not None and not 0 < value < math.inf):
                 raise invalid(name, value, f"{'a finite number > 0' if needed else None} for release={self.release}")
+
+    def at_step(self, step: int) -> PrivacyStatement:
+        """Return the statement after `step` steps; the first one is charged for the rows, which are released before."""
+        return super().at_step(step if self.release in NO_RELEASE else max(step, 1))
 
     @property
     def rows(self) -> int:

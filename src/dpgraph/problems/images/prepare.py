@@ -10,7 +10,7 @@ from dpgraph.data.raw_graph import RawImages
 from dpgraph.data.records import DATA_DEPENDENT
 from dpgraph.data.registry import DatasetEntry
 from dpgraph.data.splits import make_split
-from dpgraph.problems.base import check_expected, described
+from dpgraph.problems.base import check_expected, class_count, described
 from dpgraph.problems.images.value import Images, save_images
 
 
@@ -22,13 +22,14 @@ def store(task: Task, known: DatasetEntry, raw: RawImages, folder: Path) -> None
     check_expected(task.dataset, known, {"nodes": len(raw.images), "classes": classes})
     split, declared = make_split(raw, task.dataset, task.split)
     height, width, channels = raw.images.shape[1:]
-    dependent = [*raw.data_dependent, *declared.get(DATA_DEPENDENT, ())]
+    num_classes, counted = class_count(known, raw.labels)
+    dependent = [*raw.data_dependent, *declared.get(DATA_DEPENDENT, ()), *counted]
     images = Images(
         name=task.dataset,
         features=raw.images.reshape(len(raw.images), -1),
         labels=raw.labels,
         split=split,
-        num_classes=known.expected.classes or int(raw.labels.max(initial=-1)) + 1,
+        num_classes=num_classes,
         shape=(height, width, channels),
         meta=described(task, known) | declared | {DATA_DEPENDENT: dependent},
     )

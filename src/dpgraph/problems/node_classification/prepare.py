@@ -15,7 +15,7 @@ from dpgraph.data.records import DATA_DEPENDENT, SPLIT_NAMES
 from dpgraph.data.registry import DatasetEntry
 from dpgraph.data.splits import is_drawn, make_split
 from dpgraph.data.store import save_graph
-from dpgraph.problems.base import check_expected, described
+from dpgraph.problems.base import check_expected, class_count, described
 
 TEXTS = "texts.parquet"
 
@@ -50,6 +50,7 @@ def whole_graph(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
     if raw.features is None:
         raise UserError(f"{task.dataset}: no features were read: expected a matrix with a row per node")
     split, declared = make_split(raw, task.dataset, task.split)
+    num_classes, counted = class_count(known, raw.labels)
     ptr, idx = raw.symmetric
     meta: dict[str, object] = {
         **described(task, known),
@@ -58,7 +59,7 @@ def whole_graph(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
         "variant_of": known.variant_of,
         **raw.meta,
         **declared,
-        DATA_DEPENDENT: [*raw.data_dependent, *declared.get(DATA_DEPENDENT, ())],
+        DATA_DEPENDENT: [*raw.data_dependent, *declared.get(DATA_DEPENDENT, ()), *counted],
     }
     return Graph(
         name=task.dataset,
@@ -69,7 +70,7 @@ def whole_graph(task: Task, known: DatasetEntry, raw: RawGraph) -> Graph:
         features=dense(transform(raw.features, task.features)),
         labels=raw.labels,
         split=split,
-        num_classes=known.expected.classes or int(raw.labels.max(initial=-1)) + 1,
+        num_classes=num_classes,
         meta=meta,
     )
 
