@@ -244,11 +244,11 @@ def test_afford_reads_no_data(capsys):
     assert main(["afford", "--nodes", "20", "--classes", "10", "--labelled", "10", "--epsilon", "1"]) == 0
     assert "? no: expect little more than guesses" in capsys.readouterr().out
     assert main([*asked, "4"]) == 0
-    assert "more than noise where it has about 2 of them" in capsys.readouterr().out
+    assert "Votes exceed their noise where a node has about 2 neighbours" in capsys.readouterr().out
     assert main([*asked, "4", "--scope", "all-outputs"]) == 0
     out = capsys.readouterr().out
     assert "a node of few neighbours is guessed" in out
-    assert "more than noise where it has about 5 of them" in out
+    assert "Votes exceed their noise where a node has about 5 neighbours" in out
     one_node = ["afford", "--nodes", "1", "--classes", "2", "--labelled", "1", "--epsilon", "1"]
     more = ([*asked, "4", "--degree-bound", "5"], "--degree-bound=5: expected none under node-null")
     for wrong, message in ((one_node, "--nodes=1"), ([*asked, "nan"], "--epsilon=nan"), more):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -44,6 +45,19 @@ def test_what_a_public_rule_read_is_said_beside_its_results(plan, tmp_path, monk
     found = read_results(tmp_path / "results.parquet").groupby("cell")["uncovered"].unique()
     assert all(aggregation.RULED in text for text in found[slug])
     assert not any(aggregation.RULED in text for name, texts in found.items() if name != slug for text in texts)
+
+
+def test_a_bound_on_degrees_that_the_registry_has_is_said_beside_its_results(plan, monkeypatch):
+    cell = next(cell for cell in plan.cells.values() if cell.privacy is not None)
+    known = entry(cell.task.dataset).model_copy(update={"degree_bound": 9})
+    monkeypatch.setattr(aggregation, "registry", lambda: {cell.task.dataset: known})
+    for bound, said in ((9, True), (10, False), (None, False)):
+        bounded = SimpleNamespace(task=cell.task, privacy=SimpleNamespace(degree_bound=bound))
+        assert aggregation._has_bound_of_registry(bounded) == said
+    monkeypatch.setattr(aggregation, "home_of", lambda name: "mine")
+    assert not aggregation._has_bound_of_registry(
+        SimpleNamespace(task=cell.task, privacy=SimpleNamespace(degree_bound=9))
+    )
 
 
 def test_every_metric_of_every_record_is_a_row(plan, tmp_path, monkeypatch):

@@ -248,7 +248,7 @@ def afford(
         raise error.called(f"--{error.name}") from None
     print(in_words(*runs, labelled=labelled, classes=classes, all_outputs=every))
     if features is None:
-        print("The worst case of all numbers of features: --features states yours.")
+        print("This is the worst case over the number of features: --features states yours.")
     print(f"Risk: {risk(max((one.trade_off for one in runs), key=lambda one: one.advantage), relation)}.")
 
 

@@ -125,8 +125,7 @@ class PublicOptions:
     """Public facts that the rule of settings reads, besides sizes.
 
     Attributes:
-        mean_degree: Public mean degree, for which settings are made (default: 10; with --dataset: as the registry
-            declares).
+        mean_degree: Public mean degree, for which settings are made (default: 10, or the registry's of a data set).
         words: Features are counts, and so many of a mean record are not 0: public (default: numbers of any kind).
         signed: Features may be negative, so none is dropped for a small sum: public (default: yes, but no with
             --words).

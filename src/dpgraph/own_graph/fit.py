@@ -80,7 +80,7 @@ def afford(
         text += (
             " Its own record is not read in a node's row (--scope all-outputs), so a node of few neighbours is guessed."
         )
-    text += f" Neighbours tell a node more than noise where it has about {needed} of them or more."
+    text += f" Votes exceed their noise where a node has about {needed} neighbours or more."
     learnt = [one.epsilon_of(Relation.EDGE) for one in runs if one.kind == budget.LEARNT] if edges else []
     stated = [one for one in learnt if one is not None]
     if stated:

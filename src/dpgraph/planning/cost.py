@@ -315,4 +315,6 @@ def table_of(rows: Sequence[Cost]) -> str:
 
 
 def _hours(value: float) -> str:
+    if value >= 1000:
+        value = float(f"{value:.2g}")  # no forecast has more digits
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 1 else f"{value:.2f}"

@@ -28,6 +28,7 @@ from dpgraph.config.expansion import flat
 from dpgraph.config.record import Metric, SeedRecord
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path, read_json
+from dpgraph.data.registry import home_of, registry
 from dpgraph.families.registry import spec, specs
 from dpgraph.planning.cost import left_out_reasons
 from dpgraph.planning.plan import Plan
@@ -43,6 +44,7 @@ BY_METRIC = ("metric", "class_id", "value")  # all other columns are the same in
 ROWS_AT_A_TIME = 2**17
 # docs/privacy/votes.md#conditions-and-what-holds-them: what no statement of a mechanism knows
 RULED = "settings by a public rule of the registry's mean degree and words, counted on the same files"
+BOUNDED = "the bound on degrees: set with the largest degree of the same files in view"
 
 
 def _cell_columns(cell: Cell, statement: RecordedStatement, slug: str) -> dict[str, Any]:
@@ -233,7 +235,7 @@ def _of_cells(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
     derived = derived_metrics(plan)
     for slug, cell in plan.cells.items():
         read = read_record(plan.paths.result(cell))
-        ruled = (RULED,) if slug in plan.by_public_rule else ()
+        ruled = (RULED,) * (slug in plan.by_public_rule) + (BOUNDED,) * _has_bound_of_registry(cell)
         for block in blocks(read, slug if _same(read.cell, cell) else None):
             block.columns["uncovered"] = protection.joined([*protection.parted(block.columns["uncovered"]), *ruled])
             for paper in sorted(papers[slug]):
@@ -243,6 +245,13 @@ def _of_cells(plan: Plan) -> Iterator[tuple[str, MetricRows]]:
         columns = _cell_columns(plan.left_out[slug].cell, RecordedStatement(), slug) | NO_RUN
         block = MetricRows(columns | {"status": "not run", "reason": reason})
         yield from ((paper, block) for paper in sorted(papers[slug]))
+
+
+def _has_bound_of_registry(cell: Cell) -> bool:
+    """Return whether a bound on degrees is the one that the package's registry has of the data set."""
+    own = home_of(cell.task.dataset) is None
+    bound = getattr(cell.privacy, "degree_bound", None)
+    return bound is not None and own and bound == registry()[cell.task.dataset].degree_bound
 
 
 NO_RUN: dict[str, Any] = {name: getattr(NO_SEED, name) for name in SEED_COLUMNS} | NO_METRICS | NO_PROVENANCE

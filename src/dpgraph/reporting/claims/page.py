@@ -275,15 +275,16 @@ def counts(table: pd.DataFrame) -> str:
 
 def summed(table: pd.DataFrame) -> dict[str, int]:
     """Return how many claims of `overview` there are, have each decided verdict, are decided at all and by computation
-    alone, are open, not run, and cannot be tested.
+    alone (of these `recomputed` are reproduced), are open, not run, and cannot be tested.
     """
     verdict, power = table["verdict"], table["power"]
     verdicts = {"reproduced": REPRODUCED, "contradicted": claim_parts.CONTRADICTED, "premise_fails": PREMISE_FAILS,
                 "depends": claim_parts.DEPENDS}  # fmt: skip
     decided, not_run = verdict.isin(verdicts.values()), verdict == NOT_RUN
+    computed = decided & power.str.contains("computed") & ~power.str.contains("seeds")
     found = {name: verdict == one for name, one in verdicts.items()} | {
         "claims": verdict != "", "decided": decided,
-        "computed": decided & power.str.contains("computed") & ~power.str.contains("seeds"),
+        "computed": computed, "recomputed": computed & (verdict == REPRODUCED),
         "open": ~decided & ~not_run, "not_run": not_run, "untestable": not_run & (table["run"].fillna("") == ""),
     }  # fmt: skip
     return {name: int(one.sum()) for name, one in found.items()}
