@@ -182,7 +182,7 @@ SMALLEST = 7_650  # nodes of README's smallest graph, Amazon Photo, whose defaul
 
 def test_readme_says_what_its_epsilons_risk(capsys: pytest.CaptureFixture[str]) -> None:
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    for epsilon, said in ((8, "advantage of up to {}"), (1, "the advantage is at most {}")):
+    for epsilon, said in ((8, "advantage of up to {}"), (1, "at ε = 1 of {}")):
         afford = f"afford --nodes {SMALLEST} --classes 8 --labelled 5355 --epsilon {epsilon}"
         assert main(afford.split()) == 0
         found = re.search(r"advantage of at most ([0-9.]+)", capsys.readouterr().out)
