@@ -86,7 +86,7 @@ def lot_size_accounting() -> Verdict:
 
     T = 100 epochs and q = lot / 60,000 fit the printed epsilons. Proved: Poisson-sampled lots, every example clipped.
     """
-    from dpgraph.privacy.accountants.renyi import poisson_gaussian_epsilon
+    from dpgraph.privacy.accountants.steps import poisson_gaussian
 
     epsilons: dict[tuple[float, int], float] = {}
     parts, wrong = [], 0
@@ -97,7 +97,7 @@ def lot_size_accounting() -> Verdict:
         steps = round(EPOCHS / rate)
         epsilons[noise, lot] = ours = moments(rate, noise, steps)
         wrong += f"{ours:.2f}" != row["value"]
-        proved = poisson_gaussian_epsilon(rate=rate, noise_multiplier=noise, steps=steps, delta=DELTA)
+        proved = poisson_gaussian(q=rate, noise_multiplier=noise, steps=steps, delta=DELTA)
         parts.append(
             f"lot {lot}, noise {noise:g}: printed {row['value']}, by the formula {ours:.2f}, proved {epsilon(proved)}"
         )
