@@ -39,12 +39,13 @@ def occurrence_bound(graphs: int = 24, nodes: int = 400) -> Verdict:
                 share = largest / sum(max_degree**i for i in range(hops + 1))
                 cases += 1
                 if share > worst:
-                    worst, where = share, f"{largest} at K = {max_degree}, r = {hops}"
+                    worst, where = share, f"at K = {max_degree}, r = {hops}: {largest}"
     return computed(
         worst <= 1,
         f"{cases} cases (random graphs and stars of {nodes} nodes, K from 1 to 10, r = 1 and 2) under Algorithm 1: the "
-        f"most occurrences relative to N(K, r) = 1 + K + … + K^r were {where}, {100 * worst:.0f} % of the bound. The "
-        f"lemma counts occurrences; it does not bound how many subgraphs change with one node.",
+        f"bound N(K, r) = 1 + K + … + K^r was {'exceeded' if worst > 1 else 'never exceeded'}; the most was {where} "
+        f"occurrences, {100 * worst:.0f} % of it. The lemma "
+        "counts occurrences; it does not bound how many subgraphs change with one node.",
         cases,
     )
 
@@ -88,8 +89,8 @@ def tighter_than_group_privacy() -> Verdict:
         tighter == len(all_ratios),
         f"one step's RDP in {len(all_ratios)} cases (N = 1,000 and 90,941, K from 2 to 10, r = 1 and 2, noise "
         f"multiplier λ from 0.5 to 4, orders 2 to 8): group privacy gives {_times(all_ratios.min())} to "
-        f"{_times(all_ratios.max())} times Theorem 1's value. Much weaker is read "
-        f"as more than {MUCH:g} times, which {tighter} cases are (groups are rounded up to a power of 2). "
+        f"{_times(all_ratios.max())} times Theorem 1's value. We read much weaker as more than "
+        f"{MUCH:g} times, which holds in {tighter} cases (groups are rounded up to a power of 2). "
         f"Theorem 1 is evaluated as printed; whether its premises hold is another question.",
         len(all_ratios),
     )
