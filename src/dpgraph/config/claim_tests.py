@@ -127,12 +127,6 @@ class Constant(Curve):
     within: Points
 
 
-class PeakInside(Curve):
-    """Each curve is highest strictly between its ends: some value inside beats both of them."""
-
-    kind: Literal["peak-inside"] = "peak-inside"
-
-
 class NearBest(OnDataSets):
     """A test that `methods` at each of `values` of a sweep are less than `within` below the best value."""
 
@@ -285,7 +279,7 @@ class NotTested(PartTest):
 
 
 PairTest = Greater | Similar | GrowingGap
-CurveTest = Monotone | Constant | PeakInside | NearBest | SmallerRange
+CurveTest = Monotone | Constant | NearBest | SmallerRange
 MeanTest = AboveChance | Regime | Acted
 SimpleTest = PairTest | CurveTest | RarerClasses | WeightedSum | RiseAndFall | EveryClass | AtEqualAccuracy | MeanTest
 OtherTest = Computed | NotTested

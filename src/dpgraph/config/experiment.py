@@ -289,7 +289,7 @@ class Experiment(ExpandedModel):
                     f"claims.{claim}.test.artefact={artefact}: its seeds share splits, tests take them as "
                     "independent; expected an artefact of another view"
                 )
-            curve = isinstance(test, kinds.Monotone | kinds.Constant | kinds.PeakInside) and test.over == "values"
+            curve = isinstance(test, kinds.Monotone | kinds.Constant) and test.over == "values"
             if (curve or isinstance(test, kinds.NearBest | kinds.SmallerRange)) and described.sweep is None:
                 raise ValueError(f"claims.{claim}.test.artefact={artefact}: expected an artefact with a sweep")
             if isinstance(test, kinds.WeightedSum):

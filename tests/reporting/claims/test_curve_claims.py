@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpgraph.config.claim import Claim
-from dpgraph.config.claim_tests import Constant, Monotone, PeakInside, uses
+from dpgraph.config.claim_tests import Constant, Monotone, uses
 from dpgraph.reporting.claims.comparing import chosen_targets
 from dpgraph.reporting.claims.kinds.curves import _on_curve
 from dpgraph.reporting.claims.page import claims_page
@@ -169,18 +169,6 @@ def test_at_least_as_good(verdict):
     assert verdict(test, {"sgd": 0.70, "adam": 0.74})["verdict"] == "contradicted"
 
 
-def test_peak_inside(verdict):
-    peaked = {"10": 0.50, "50": 0.60, "90": 0.58, "100": 0.55}
-    row = verdict(over("peak-inside"), peaked)
-    assert row["verdict"] == "reproduced"
-    assert re.search(r"best inside 50 minus the better end 100: \+[45]\.\d\d points", row["evidence"])
-    assert verdict(over("peak-inside"), RISING)["verdict"] == "contradicted"
-    assert verdict(over("peak-inside"), dict.fromkeys(RISING, 0.5), std=0.01)["verdict"] in UNDECIDED
-    ends = verdict(over("peak-inside", start="90"), peaked)
-    assert ends["verdict"] in UNDECIDED
-    assert "no value between 90 and 100" in ends["evidence"]
-
-
 DROPS = {
     "kind": "weighted-sum",
     "artefact": "table4",
@@ -274,9 +262,3 @@ def test_constant_holds_exactly_where_the_range_is_small(entries, means, within)
     if abs(means[-1] - means[0]) > 1e-4:
         [ends] = _on_curve(Monotone(artefact="a", methods=("m",)), "w", points)
         assert (ends.p_above < 0.05) == (means[-1] > means[0])
-    best, edge = max(means[1:-1]), max(means[0], means[-1])
-    if abs(best - edge) > 1e-4:
-        [peak] = _on_curve(PeakInside(artefact="a", methods=("m",)), "w", points)
-        assert (peak.p_above < 0.05) == (best > edge)
-        assert (peak.p_below < 0.05) == (best < edge)
-        assert peak.estimate == pytest.approx(100 * (best - edge))

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpgraph.config.claim_tests import Constant, GrowingGap, Monotone, NearBest, PeakInside, SmallerRange
+from dpgraph.config.claim_tests import Constant, GrowingGap, Monotone, NearBest, RiseAndFall, SmallerRange
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.reporting.claims.comparing import DataSet
 from dpgraph.reporting.claims.contrasts import Strength, strength
-from dpgraph.reporting.claims.kinds.curves import _near_best, _on_curve, _smaller_range
+from dpgraph.reporting.claims.kinds.curves import _near_best, _on_curve, _smaller_range, rise_and_fall
 from dpgraph.reporting.claims.kinds.means import compare_gaps
 from dpgraph.reporting.claims.verdicts import Comparisons, decide
 
@@ -65,6 +65,9 @@ def made(test: Any, points: dict[str, Any]) -> Comparisons:
                 place = {"method_id": method, "target_epsilon": float(epsilon), "value": None}
                 known.append((SimpleNamespace(**vars(entry) | place), outcome))
             compare_gaps(test, None, DataSet("", {"a": known}), comparisons)
+        case RiseAndFall():
+            steps = pd.DataFrame({int(name): outcome.values for name, (_, outcome) in points.items()})
+            comparisons.made.append(rise_and_fall("", steps, "points"))
         case _:
             comparisons.made += _on_curve(test, "", points)
     return comparisons
@@ -81,8 +84,8 @@ KINDS: dict[str, tuple[Any, Means, Means, bool]] = {
         True,
     ),
     "constant": (Constant(**CURVE, within=9), {"1": 0, "2": 9, "3": 4.5}, {"1": 0, "2": 0, "3": 0}, True),
-    "peak inside": (
-        PeakInside(**CURVE),
+    "rise and fall": (
+        RiseAndFall(**CURVE),
         {"1": 0, "2": 0, "3": 0, "4": -9},
         {"1": 0, "2": 1, "3": -9, "4": 0},
         True,

@@ -1,4 +1,4 @@
-"""Claims on curves of one method, over the values of a sweep or over ε: monotone, constant, peak-inside.
+"""Claims on curves of one method, over the values of a sweep or over ε: monotone, constant.
 
 near-best compares values of a sweep with its best one, smaller-range the ranges of two sweeps; rise-and-fall is along
 the steps of training.
@@ -10,10 +10,10 @@ from itertools import pairwise, permutations
 
 import pandas as pd
 
-from dpgraph.config.claim_tests import Constant, Curve, Monotone, NearBest, PeakInside, RiseAndFall, SmallerRange
+from dpgraph.config.claim_tests import Constant, Curve, Monotone, NearBest, RiseAndFall, SmallerRange
 from dpgraph.reporting.claims import comparing
 from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, PaperResults, each, in_points, where_tested
-from dpgraph.reporting.claims.contrasts import Above, Contrast, Strength, contrast
+from dpgraph.reporting.claims.contrasts import Above, Contrast, contrast
 from dpgraph.reporting.claims.verdicts import Comparison, Comparisons, Place, all_hold, compared, picked
 from dpgraph.reporting.quantities import quantity
 
@@ -66,8 +66,6 @@ def _on_curve(test: Curve, where: str, points: Points) -> list[Comparison]:
             return _monotone(where, points, test)
         case Constant():
             return [_constant(where, points, test.within)]
-        case PeakInside():
-            return [_peak_inside(where, points)]
     raise TypeError(f"{type(test).__name__}: expected a test on curves")
 
 
@@ -150,11 +148,6 @@ def _constant(where: str, points: Points, within: float) -> Comparison:
     return all_hold(pairs)
 
 
-def _peak_inside(where: str, points: Points) -> Comparison:
-    means = {name: float(outcome.values.mean()) for name, (_, outcome) in points.items()}
-    return _peak(where, means, lambda one, two: _minus(points, one, two))
-
-
 def _peak(where: str, means: Mapping[str, float], minus: Callable[[str, str], Contrast]) -> Comparison:
     """Return the value inside with the highest mean minus the better end, above 0.
 
@@ -165,11 +158,6 @@ def _peak(where: str, means: Mapping[str, float], minus: Callable[[str, str], Co
     """
     labels = list(means)
     inside, ends = labels[1:-1], (labels[0], labels[-1])
-    if not inside:
-        value = minus(labels[0], labels[1])
-        never = Strength(0.0, 0.0)  # no way to hold
-        where = f"{where}: no value between {ends[0]} and {ends[1]}"
-        return Comparison(where, 0.0, 0.0, 0.0, value.n, 1.0, 1.0, value.unit, given=never)
     top, end = max(inside, key=means.__getitem__), max(ends, key=means.__getitem__)
     above = len(inside) * max(minus(top, other).p_above(0.0) for other in ends)
     below = 2 * max(minus(end, other).p_above(0.0) for other in inside)
@@ -319,13 +307,6 @@ KINDS = (
             + where_tested(test)
         ),
         lambda test: f"two values differ by more than {in_points(test.within)}{where_tested(test, against=True)}",
-        can_be_drawn,
-    ),
-    ClaimKind(
-        PeakInside,
-        compare_curves,
-        lambda test: f"some value inside {_named(test)}{_ends(test)} is above both ends{where_tested(test)}",
-        lambda test: f"one end is above every value inside{where_tested(test, against=True)}",
         can_be_drawn,
     ),
     ClaimKind(
