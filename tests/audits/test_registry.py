@@ -90,6 +90,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     [
         (["nothing"], "error: audit=nothing: expected one of accounted, "),
         (["votes", "--trials", "3"], "error: --trials=3: expected an integer >= 4"),
+        (["votes", "--trials", "0", "--quick"], "error: --trials=0: expected an integer >= 4"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:

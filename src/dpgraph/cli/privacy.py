@@ -226,7 +226,7 @@ def audit(audit: str, /, *, trials: Whole | None = None, quick: bool = False, ou
     from dpgraph.core.progress import tracked
 
     names = names_of(audit)
-    counts = {name: trials or (quick_trials(name) if quick else None) for name in names}
+    counts = {name: quick_trials(name) if quick and trials is None else trials for name in names}
     results = [run_audit(name, counts[name]) for name in tracked(names, "audits", len(names), "audit")]
     if out is not None:
         write_audits(results, out)
