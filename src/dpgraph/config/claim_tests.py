@@ -230,7 +230,6 @@ class Computed(PartTest):
     function: Literal[
         "occurrence-bound",
         "tighter-than-group-privacy",
-        "noise-epsilon-table",
         "epsilon-one-without-splits",
         "privacy-bound-factor",
         "lot-size-accounting",

@@ -26,25 +26,6 @@ PARTS = (
 EXAMPLES, EPOCHS = 60_000, 100  # of MNIST; the epochs that fit the printed epsilons
 
 
-def noise_epsilon_table() -> Verdict:
-    """Check Table 3: the moments accountant (q = 1, T = epochs, integer moments up to 32) gives its epsilons."""
-    parts, wrong = [], 0
-    rows = published.match(f"results_{PAPERS[0]}", table="table3", metric="epsilon")
-    for row in rows:
-        settings = parameters_of(row["other_params"])
-        noise, steps = float(settings["noise"]), int(settings["epochs"])
-        ours = moments(1.0, noise, steps)
-        wrong += f"{ours:.2f}" != row["value"]
-        parts.append(
-            f"{row['optimizer']}, noise {noise:g}, {steps} steps: printed {row['value']}, by the formula {ours:.2f}, "
-            f"proved {epsilon(_whole_graph(noise, steps))}"
-        )
-    text = (
-        f"{len(rows) - wrong} of {len(rows)} to the printed digit; proved: with the gradient clipped, as the text says"
-    )
-    return computed(not wrong, f"{text}. {'. '.join(parts)}. {WHOLE}", len(rows))
-
-
 def epsilon_one_without_splits() -> Verdict:
     """Check section 6.3: epsilon = 1 cannot be reached without splits. It can: the noise found here gives it."""
     parts, reached = [], 0
@@ -130,7 +111,6 @@ def _whole_graph(noise: float, steps: int) -> float:
 
 
 CLAIMS = {
-    "noise-epsilon-table": noise_epsilon_table,
     "epsilon-one-without-splits": epsilon_one_without_splits,
     "privacy-bound-factor": privacy_bound_factor,
     "lot-size-accounting": lot_size_accounting,
