@@ -89,6 +89,7 @@ def result_rows(entry: Entry, mean: float | None = None, std: float = 0.01, **ch
             "eps_rigorous": {"none": math.inf, "published": math.nan}.get(claimed, 0.999 * target),
             "eps_rigorous_reason": REASON if claimed == "published" else "",
             **protected(claimed, cell.network[1]),
+            "fallback": "",
             "noise_std_over_clip": 12.5 if private else 0.0,
             "steps": 100,
             "seconds": 3.25,

@@ -14,7 +14,6 @@ from dpgraph.reporting.leaderboard.page import FALLS_BACK, Links, page
 from dpgraph.reporting.leaderboard.standings import standings
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.records import ParsedRecord
-from dpgraph.reporting.results import read_results
 from dpgraph.reporting.views.accuracy.table import accuracy_display, accuracy_table
 from dpgraph.reporting.views.accuracy.wide import make
 from tests.contract.cells import CELLS
@@ -89,9 +88,3 @@ def test_the_first_page_marks_the_value_and_explains_the_mark(plan: Plan, result
     assert f"<dt>{FALLS_BACK}</dt><dd>{TEXT} (Votes (node-remove))</dd>" in text
     plain = page(plan, standings(plan, results.assign(fallback="")), claims, Links())
     assert FALLS_BACK not in plain
-
-
-def test_tables_of_earlier_versions_are_read(results: pd.DataFrame, tmp_path: Any) -> None:
-    path = tmp_path / "results.parquet"
-    results.drop(columns="fallback").to_parquet(path)
-    assert set(read_results(path)["fallback"]) == {""}

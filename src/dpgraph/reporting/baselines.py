@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpgraph.config.cell import Task
 from dpgraph.config.literature import Baselines
-from dpgraph.config.streams import split_number, split_of
+from dpgraph.config.streams import split_number
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import read_json
 from dpgraph.planning.plan import Entry, Plan
@@ -208,9 +207,6 @@ def shipped_baselines(
 def _kept_references(path: Path) -> Iterator[tuple[tuple[str, ...], Reference]]:
     table = pd.read_csv(path, keep_default_na=False, na_values={"reference_accuracy": ""}, dtype={SPLITS: str})
     for row in table[(table["kind"] == "computed") & table["reference_accuracy"].notna()].to_dict("records"):
-        if SPLITS not in row:  # a table of an earlier version: every seed had a split of its own, crossed ones, too
-            task = Task(**{name: row[name] for name in ("dataset", "setting", "split", "features")})
-            row[SPLITS] = _listed(sorted({split_of(task, seed) for seed in range(row["n"])}))
         reference = Reference(
             row["reference"], "computed", row["reference_accuracy"], row["source"], splits=row[SPLITS]
         )

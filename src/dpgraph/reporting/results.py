@@ -120,8 +120,6 @@ class EntryResult:
         return summarise((self.shown_by_seed - other.shown_by_seed).dropna().to_numpy(), scale=1.0)
 
 
-# columns that tables of earlier versions lack, with what they say there
-LATER = {"fallback": "", "processor": ""}
 MISSING = EntryResult.not_run("")  # how to run it is said once, below the table or figure
 NO_PLACES = np.empty(0, dtype=np.intp)
 
@@ -141,7 +139,7 @@ class Results:
 
     def __post_init__(self) -> None:
         for column in COLUMNS:
-            if column not in self.frame.columns and column not in LATER:
+            if column not in self.frame.columns:
                 raise UserError(f"results: column {column} is missing")
 
     @cached_property
@@ -231,11 +229,15 @@ class Results:
             if bad.empty:
                 return EntryResult.not_run(f"no value of {metric}")
             status = str(bad["status"].iloc[0])
-            return EntryResult(status, text(bad["reason"]), MISSING.values, RunGuarantee.weakest(bad), _fallback(bad))
+            return EntryResult(
+                status, text(bad["reason"]), MISSING.values, RunGuarantee.weakest(bad), text(bad["fallback"])
+            )
         values = good.set_index("seed")["value"].astype(float).sort_index()
         if values.index.has_duplicates:
             raise UserError(f"results: cell {entry.cell.slug} has more than one {metric} of one seed at one step")
-        return EntryResult("ok", text(bad["reason"]), values, RunGuarantee.weakest(good), _fallback(good), metric)
+        return EntryResult(
+            "ok", text(bad["reason"]), values, RunGuarantee.weakest(good), text(good["fallback"]), metric
+        )
 
 
 def ran(table: pd.DataFrame) -> bool:
@@ -271,7 +273,6 @@ def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFra
     except (OSError, ValueError, TypeError, LookupError, RuntimeError, MemoryError) as error:  # as Arrow finds damage
         reason = " ".join(str(error).split())[:120]
         raise UserError(f"{path}: not a parquet file ({reason}): delete it and run again") from None
-    frame = frame.assign(**{column: value for column, value in LATER.items() if column not in frame})
     for column, kind in COLUMNS.items():
         if column not in frame.columns:
             raise UserError(f"{path}: column {column} is missing")
@@ -326,7 +327,3 @@ def write_csv(frame: pd.DataFrame, path: Path) -> None:
     """Write eight significant digits, beyond what any table prints; missing values are empty."""
     with atomic_path(path) as temporary:
         frame.to_csv(temporary, index=False, float_format="%.8g", lineterminator="\n")
-
-
-def _fallback(rows: pd.DataFrame) -> str:
-    return text(rows["fallback"]) if "fallback" in rows else LATER["fallback"]
