@@ -14,7 +14,7 @@ from dpgraph.config.frozen import Frozen
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import read_json, write_json, write_text
 from dpgraph.data.download import check
-from dpgraph.data.registry import DatasetEntry, Licence, Source
+from dpgraph.data.registry import Licence
 
 MANIFEST = "manifest.json"
 
@@ -68,17 +68,6 @@ def verify_files(manifest: Manifest, raw_dir: Path) -> None:
 
 
 MIRRORS = "mirrors.txt"
-
-
-def holds(entry: DatasetEntry, mirrors: Sequence[str | Path]) -> bool:
-    """Return whether the mirrors have the data set: its archive or every file. Reads no file."""
-
-    def have(source: Source | None) -> bool:
-        return source is not None and source.mirror is not None and any(
-            (Path(mirror) / source.mirror).is_file() for mirror in mirrors
-        )  # fmt: skip
-
-    return have(entry.archive) or all(any(have(source) for source in file.sources) for file in entry.files)
 
 
 def remember(raw_dir: Path, mirrors: Sequence[str | Path]) -> None:
