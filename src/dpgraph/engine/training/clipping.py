@@ -167,12 +167,7 @@ def gradient_sum(
 
 
 def gradient_norms(
-    network: Network,
-    trees: EgoTrees,
-    positions: np.ndarray,
-    features: Tensor,
-    labels: Tensor,
-    losses: RootLosses = root_losses,
+    network: Network, trees: EgoTrees, positions: np.ndarray, features: Tensor, labels: Tensor
 ) -> Tensor:
     """Return the (B, groups) gradient norms of the roots per parameter group, in the order of `positions`.
 
@@ -181,7 +176,7 @@ def gradient_norms(
     column = _columns_of_groups(network)
     norms = next(network.parameters()).new_empty(len(positions), len(network.groups))
     inputs = TreeInputs(trees, features)
-    for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, losses, inputs):
+    for places, by_layer, values in _root_gradients(network, trees, positions, features, labels, root_losses, inputs):
         squared, _ = _squared_norms(by_layer, values, column, norms.shape[1])
         norms[upload(places, norms.device)] = squared.sqrt()
         del by_layer
