@@ -6,7 +6,6 @@ import pytest
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.data.graph import Graph
 from dpgraph.data.records import TEST, TRAIN, VALIDATION
-from dpgraph.data.store import save_graph
 
 
 def toy_graph(nodes: int = 60) -> Graph:
@@ -36,10 +35,3 @@ def toy_graph(nodes: int = 60) -> Graph:
 @pytest.fixture(scope="session")
 def toy():
     return toy_graph()
-
-
-@pytest.fixture(scope="session")
-def toy_folder(toy, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("graph")
-    save_graph(toy, folder)
-    return folder

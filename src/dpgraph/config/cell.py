@@ -19,7 +19,6 @@ from pydantic import Field, field_validator, model_validator
 from dpgraph.config.frozen import Finite, chosen, digest
 from dpgraph.core.errors import invalid, meant
 
-SETTINGS = ("transductive", "disjoint", "clustered")
 PERCENTAGES = r"([0-9]{1,3})-([0-9]{1,3})-([0-9]{1,3})"
 PER_CLASS = r"per-class-[1-9][0-9]{0,3}-[1-9][0-9]{0,3}"
 SPLIT = re.compile(rf"public|train-rest|random-{PERCENTAGES}|ratio-{PERCENTAGES}|{PER_CLASS}")
