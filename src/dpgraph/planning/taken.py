@@ -14,7 +14,7 @@ from dpgraph.config.settings import ChosenSettings
 from dpgraph.config.suite import Rule, SuiteTask
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.data.families import same_records
+from dpgraph.data.shared_records import same_records
 
 
 def chosen_setting(

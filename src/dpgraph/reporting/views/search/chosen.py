@@ -9,8 +9,8 @@ import yaml
 from dpgraph.config.settings import ChosenSetting, ChosenSettings, SearchedMethod, place
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.core.files import write_text
-from dpgraph.data.families import same_records
 from dpgraph.data.registry import registry
+from dpgraph.data.shared_records import same_records
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.records import read_record
 from dpgraph.reporting.results import Results, rows_for

@@ -26,12 +26,6 @@ def same_records(one: str, other: str) -> bool:
 
 
 @cache
-def family(name: str) -> frozenset[str]:
-    """Return the data sets that may share records with this one; itself among them."""
-    return frozenset(other for other in registry() if same_records(name, other))
-
-
-@cache
 def _records(name: str) -> frozenset[str]:
     """Return the data sets, none of which joins others, among whose records all of this one's are."""
     parts = entry(name).parts
