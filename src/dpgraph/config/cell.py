@@ -26,6 +26,7 @@ FEATURES = re.compile(r"raw|l1|l2|project-[1-9][0-9]{0,4}")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 TaskName = Annotated[str, Field(pattern=f"^{NAME.pattern}$", max_length=100)]
 LEAST_CLIP_NORM = 1e-9  # below it, products that underflow would matter: Theorem 2 of docs/privacy/shared.md
+MOST_SEEDS = 10_000  # of a cell, and of a trial of a search
 LARGE = 10**9  # no number of steps, nodes or entries is larger; arrays and ranges are made of these
 
 
@@ -232,8 +233,8 @@ class Cell(Finite):
     method: TaskName
     training: Training
     privacy: Privacy | None = None
-    seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=LARGE)], ...], Field(min_length=1, max_length=10_000)]
-    seeds_per_split: int | None = Field(default=None, ge=2, le=10_000)
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=LARGE)], ...], Field(min_length=1, max_length=MOST_SEEDS)]
+    seeds_per_split: int | None = Field(default=None, ge=2, le=MOST_SEEDS)
     """Crossed design of splits and initialisations (view variance): seed s has random split s // n and initialisation s
     % n; null: split s and initialisation s"""
 

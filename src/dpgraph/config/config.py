@@ -10,13 +10,14 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
+from dpgraph.config.cell import MOST_SEEDS
 from dpgraph.config.documents import read_yaml
 from dpgraph.config.frozen import Finite, Frozen
 from dpgraph.core.errors import UserError, meant, one_line, shown
 
 M = TypeVar("M", bound=Frozen)
 Folder = Annotated[str, Field(min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f\x7f]*$")]
-MOST_SEEDS = MOST_JOBS = 10_000
+MOST_JOBS = 10_000
 LONGEST_REASON = 2000
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from dpgraph.config import claim_tests as kinds
+from dpgraph.config.cell import MOST_SEEDS
 from dpgraph.config.claim import Claim, OwnResults
-from dpgraph.config.config import MOST_SEEDS
 from dpgraph.config.expansion import ExpandedModel
 from dpgraph.config.frozen import Finite
 from dpgraph.config.layout import Layout

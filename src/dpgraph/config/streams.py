@@ -11,12 +11,10 @@ together release the difference of two gradients, and no epsilon covers that (do
 from collections.abc import Iterable
 from typing import Any
 
-from dpgraph.config.cell import Cell, Task
+from dpgraph.config.cell import MOST_SEEDS, Cell, Task
 from dpgraph.config.frozen import digest
 from dpgraph.core.errors import UserError
 from dpgraph.core.randomness import entropy
-
-SEEDS_OF_A_TRIAL = 10_000  # a trial of a search has no more seeds than any cell (config/config.py)
 
 MASKS = ("masks", "dropout")  # of dropout, where no theorem needs them fresh given the past
 SECRET_MASKS = "secret masks"
@@ -121,17 +119,17 @@ def split_number(cell: Cell, seed: int) -> int:
 
 def split_of(task: Task, seed: int, seeds_per_split: int = 1) -> int:
     """Return the same for a task, where `seeds_per_split` seeds in a row share a split."""
-    return seed % SEEDS_OF_A_TRIAL // seeds_per_split if task.split.startswith(("random-", "per-class-")) else 0
+    return seed % MOST_SEEDS // seeds_per_split if task.split.startswith(("random-", "per-class-")) else 0
 
 
 def initialisation_number(cell: Cell, seed: int) -> int:
     """Return the number of the seed's paired streams: the seed's own, except in a crossed design."""
     if cell.seeds_per_split is None:
         return seed
-    number = seed % SEEDS_OF_A_TRIAL
+    number = seed % MOST_SEEDS
     return seed - number + number % cell.seeds_per_split
 
 
 def trial_seeds(trial: int, count: int) -> tuple[int, ...]:
     """Return the seeds of an independent trial: random numbers of their own, on the same splits."""
-    return tuple(trial * SEEDS_OF_A_TRIAL + seed for seed in range(count))
+    return tuple(trial * MOST_SEEDS + seed for seed in range(count))
