@@ -214,6 +214,7 @@ def afford(
         labelled: Number of labels to train on: public.
         features: Number of columns of features, 0 for none (default: the worst case of all numbers).
     """
+    from dpgraph.config.cell import LARGE
     from dpgraph.own_graph.budget import feature_cases, planned
     from dpgraph.own_graph.fit import afford as in_words
     from dpgraph.own_graph.risk import in_words as risk
@@ -222,8 +223,8 @@ def afford(
 
     for name, value, least in (("--nodes", nodes, 2), ("--classes", classes, 2), ("--labelled", labelled, 1),
                                ("--features", features or 0, 0)):  # fmt: skip
-        if not least <= value <= 10**9:
-            raise invalid(name, value, f"an integer in {least}..10^9")
+        if not least <= value <= LARGE:
+            raise invalid(name, value, f"an integer in {least}..{LARGE:g}")
     if labelled > nodes:
         raise invalid("--labelled", labelled, f"at most --nodes {nodes}")
     guarantee.check(method)

@@ -71,11 +71,11 @@ class PublicNumbers:
         if not 1 <= self.labelled <= most:
             raise invalid("--labelled", self.labelled, f"an integer in 1..{most}")
         if not 0 < self.mean_degree <= LARGE:
-            raise invalid("--mean-degree", self.mean_degree, f"a number > 0 and at most {LARGE:.0e}")
+            raise invalid("--mean-degree", self.mean_degree, f"a number > 0 and at most {LARGE:g}")
         if self.words is not None and not 0 < self.words <= LARGE:
-            raise invalid("--words", self.words, f"a number > 0 and at most {LARGE:.0e}")
+            raise invalid("--words", self.words, f"a number > 0 and at most {LARGE:g}")
         if self.degree_bound is not None and not 1 <= self.degree_bound <= LARGE:
-            raise invalid("--degree-bound", self.degree_bound, f"an integer in 1..{LARGE}")
+            raise invalid("--degree-bound", self.degree_bound, f"an integer in 1..{LARGE:g}")
 
     @property
     def may_be_negative(self) -> bool:

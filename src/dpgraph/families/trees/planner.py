@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from pydantic import model_validator
 
+from dpgraph.config.cell import LARGE
 from dpgraph.config.frozen import Frozen
 from dpgraph.core.errors import invalid
 from dpgraph.core.progress import progress
@@ -47,9 +48,9 @@ class Question(Frozen):
 
     @model_validator(mode="after")
     def _valid(self) -> Question:
-        for name, most in (("num_train", par.MOST_COUNT), ("max_steps", par.MOST_STEPS)):
+        for name, most in (("num_train", LARGE), ("max_steps", par.MOST_STEPS)):
             if not 1 <= getattr(self, name) <= most:
-                raise invalid(name, getattr(self, name), f"an integer from 1 to {most}")
+                raise invalid(name, getattr(self, name), f"an integer from 1 to {most:g}")
         for name, most in (("hops", MOST_HOPS), ("max_degree", par.MOST_TERMS), ("list_cap", par.MOST_TERMS)):
             if (getattr(self, name) or 0) > most:
                 raise invalid(name, getattr(self, name), f"an integer <= {most}")

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Annotated, Any
 
+from dpgraph.config.cell import LARGE
 from dpgraph.core.errors import invalid
 from dpgraph.families.votes.sensitivity import UNLIKELY, VotesRelation
 from dpgraph.families.votes.sensitivity import capped_receiver_votes as moved_by_receivers
@@ -28,7 +29,7 @@ Margin = Annotated[float, par.Parameter(
 HubsNoise = Annotated[float, par.noise(
     "noise std of receivers' numbers of voters, by which hubs are found (default: they are not)")]  # fmt: skip
 HubLimit = Annotated[float, par.Parameter(
-    "H: receivers of a larger noisy number of voters receive nothing", least=1, most=par.MOST_COUNT)]  # fmt: skip
+    "H: receivers of a larger noisy number of voters receive nothing", least=1, most=LARGE)]  # fmt: skip
 DegreeFloor = Annotated[int, par.count("m: votes weigh 1 / sqrt(max(d + 1, m))")]
 _RUN: dict[str, Any] = {"q": 1, "noise_multiplier": 20, "steps": 40, "sigma_votes_over_norm": 6, "sigma_mean": 30}
 _FORMULA = "Theorem 15's formula in 40 digits, with a binomial quantile of its own"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
+from dpgraph.config.cell import LARGE
 from dpgraph.core.errors import invalid
 
 Unknown = Literal["noise", "steps", "rate"]
@@ -14,7 +15,6 @@ MOST_TERMS = 20_000  # of a mixture; more would take minutes
 # Beyond these ends no question is meaningful, squares overflow and log-gamma functions lose all digits.
 LEAST_NOISE, MOST_NOISE = 1e-6, 1e12
 LEAST_PRICE, MOST_PRICE = 1e-9, 1e6  # of the epsilon of a part
-MOST_COUNT = 10**9
 MOST_STEPS = 10**6
 MOST_RATIO = 1e6
 LEAST_RATE = 1e-9
@@ -75,7 +75,7 @@ def rate(text: str) -> Parameter:
     return Parameter(text, least=LEAST_RATE, most=1)
 
 
-def count(text: str, *, least: int = 1, most: float = MOST_COUNT) -> Parameter:
+def count(text: str, *, least: int = 1, most: float = LARGE) -> Parameter:
     """Return a count."""
     return Parameter(text, least=least, most=most)
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import Annotated, Literal
 
+from dpgraph.config.cell import LARGE
 from dpgraph.privacy.accountants import parameters as par
 from dpgraph.privacy.accountants.declaration import accountant, reference
 from dpgraph.privacy.relation import Relation
@@ -13,7 +14,7 @@ from dpgraph.privacy.statements import PUBLIC, Statement
 
 MOST_MOMENTS = 32  # lambda, as Abadi et al. and the papers after them have it
 ONE_VECTOR = "one clipped vector a step, which one node moves by up to 2 C"
-MeanRuns = Annotated[float, par.Parameter("mean number of training runs that are tried", least=1, most=par.MOST_COUNT)]
+MeanRuns = Annotated[float, par.Parameter("mean number of training runs that are tried", least=1, most=LARGE)]
 MOMENTS = Statement(method="moments accountant, lambda 1 to {lambda_max}", relation=Relation.SUBGRAPH,
                     sampling="Poisson, rate {q}",
                     assumptions=("one subgraph is one record, whose removal moves the gradient by C",))  # fmt: skip

@@ -167,7 +167,7 @@ class NoisySteps(Mechanism):
         if fewer:
             raise invalid("num_protected", self.num_protected, f"an integer >= num_roots = {self.num_roots}")
         if self.steps is not None and not 1 <= self.steps <= MOST_STEPS:
-            raise invalid("steps", self.steps, f"an integer from 1 to {MOST_STEPS}")
+            raise invalid("steps", self.steps, f"an integer from 1 to {MOST_STEPS:g}")
         if not 0 < self.delta < 1:
             raise invalid("delta", self.delta, "a number in (0, 1)")
         if self.refuses_delta and (reason := self.meaningless_delta):
