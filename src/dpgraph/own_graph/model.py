@@ -19,8 +19,8 @@ from dpgraph.core.errors import UserError, invalid, shown
 from dpgraph.core.files import make_private, write_rows
 from dpgraph.families.votes.ballots import SMALLEST, Ballots
 from dpgraph.families.votes.learnt import LEAST_UNIT, LearntReader
-from dpgraph.families.votes.prepared import ROW_NORM
 from dpgraph.families.votes.rows import RowMean, scaled_rows
+from dpgraph.families.votes.sensitivity import ROW_NORM
 from dpgraph.own_graph.budget import LEARNT
 from dpgraph.own_graph.graph import MOST_NUMBERS, Ranges, length_rows, places_of, scaled_columns
 from dpgraph.own_graph.risk import weakness

@@ -24,8 +24,9 @@ from dpgraph.families.registry import method
 from dpgraph.families.votes.audit import cases, predictions, prepared_votes, worked_out
 from dpgraph.families.votes.ballots import GRID, Ballots
 from dpgraph.families.votes.mechanism import READERS, BucketReader
-from dpgraph.families.votes.prepared import ROW_NORM, PreparedVotes
+from dpgraph.families.votes.prepared import PreparedVotes
 from dpgraph.families.votes.rows import RowMean, row_sum, scaled_rows
+from dpgraph.families.votes.sensitivity import ROW_NORM
 from dpgraph.families.votes.train import RawNeighbours
 from dpgraph.planning.resolve import calibrate, resolve
 from dpgraph.privacy.cache import default_cache

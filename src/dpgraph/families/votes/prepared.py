@@ -19,14 +19,10 @@ from dpgraph.families.votes.learnt import CLIP, LEAST_UNIT, LearntReader, Reader
 from dpgraph.families.votes.mechanism import BucketReader
 from dpgraph.families.votes.removed_mechanism import BoundedStrangerVotes, CappedStrangerVotes, CappedVotes
 from dpgraph.families.votes.rows import RowMean, row_sum, scaled_rows
-from dpgraph.families.votes.sensitivity import vote_norm
+from dpgraph.families.votes.sensitivity import ROW_NORM, vote_norm
 from dpgraph.families.votes.strangers import BoundedStrangerBallots, CappedStrangerBallots
 from dpgraph.privacy.choice import bounded_choice
 from dpgraph.privacy.procedure import NotAsAccounted, Procedure, Release
-
-# Norm of the records that networks read. Their layers have a bias, whose gradient is clipped with the weights': at this
-# norm it takes 1 % of the square of the clip norm, at norm 1 half of it. So no bias is learnt, and none is paid for.
-ROW_NORM = 10.0
 
 
 class PreparedVotes(PreparedTrees):

@@ -12,6 +12,7 @@ from typing import Any
 
 from dpgraph.core.errors import invalid
 from dpgraph.families.votes.caps import VoteCaps, best_caps
+from dpgraph.families.votes.sensitivity import ROW_NORM
 from dpgraph.privacy.public_numbers import gaussian_mu, usual_delta
 from dpgraph.problems.base import Size
 
@@ -32,7 +33,6 @@ ENOUGH, LEAST_TRAINING, MOST_TRAINING = 1000.0, 0.15, 0.5
 # the same where two hops are read: kappa and beta, which no data may choose (of few words READER_OF_FEW_WORDS), and
 # below which signal of all buckets of a node over their noise own records are all that is used
 STRANGER_READER, STRANGERS_NEED = {"shrinkage": 1.0, "strength": 2.0}, {True: 1.2, False: 3.0}
-ROW_NORM = 10.0  # norm of the rows that networks read (families/votes/prepared.py)
 READER = {"shrinkage": 3.0, "strength": 4.0}
 READER_OF_FEW_WORDS = {"shrinkage": 3.0, "strength": 8.0}
 SHARE_OF_FEW_WORDS = 0.7  # own records have little to learn, so that votes get more
