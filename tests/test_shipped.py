@@ -7,8 +7,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from dpgraph.config.experiment import ACCURACY
 from dpgraph.config.literature import read_baselines
-from dpgraph.reporting.baselines import METRIC, RANKS, TOLERANCE
+from dpgraph.reporting.baselines import RANKS, TOLERANCE
 from dpgraph.reporting.claims.contrasts import LEVEL
 from dpgraph.reporting.claims.parts import CONTRADICTED, ENOUGH, FEWEST, REPRODUCED, VERDICTS, read_parts
 from dpgraph.reporting.leaderboard.guide import VALUES
@@ -62,7 +63,7 @@ def test_baselines_are_of_the_rows_beside_them(suite: str) -> None:
     values = final.set_index(["paper", "cell", "metric"])[["seed", "value"]].sort_index()
     unlike = []
     for row in table[table["n"] > 0].to_dict("records"):
-        every = values.loc[[(row["paper"], row["cell"], RANKS if row["kind"] == "zero-shot" else METRIC)]]
+        every = values.loc[[(row["paper"], row["cell"], RANKS if row["kind"] == "zero-shot" else ACCURACY)]]
         own = every.sort_values("seed")["value"][: row["n"]]
         if row["n"] != len(own) or row["mean"] != pytest.approx(100 * own.mean(), rel=1e-6):
             unlike.append((row["paper"], row["method"], row["task"], row["n"], row["mean"], len(own), own.mean()))

@@ -120,6 +120,7 @@ def train(
 
 def outcome_in_words(cell: Cell, record: CellRecord) -> str:
     """Return the accuracy on test nodes, or else the first metric, and both epsilons, each in a line."""
+    from dpgraph.config.experiment import ACCURACY
     from dpgraph.families.registry import outside_of
     from dpgraph.privacy.guarantee import MODE_NAMES, at_most
 
@@ -127,7 +128,7 @@ def outcome_in_words(cell: Cell, record: CellRecord) -> str:
         return f"{record.status}: {record.reason}"
     found = [[one for one in seed.metrics if one.final and one.class_id < 0] for seed in record.seeds]
     names = [one.metric for one in next((metrics for metrics in found if metrics), [])]
-    name = "accuracy/test" if "accuracy/test" in names else names[0] if names else None
+    name = ACCURACY if ACCURACY in names else names[0] if names else None
     values = [one.value for metrics in found for one in metrics if one.metric == name]
     lines = []
     if values:

@@ -37,6 +37,7 @@ VARIES = (
 
 
 PRESENCE = "presence_epsilon/test"  # metric of the view presence
+ACCURACY = "accuracy/test"
 HARD_CASES = "hard_cases"  # metric of a view of that name, followed by / and the artefact
 
 
@@ -148,7 +149,7 @@ class Artefact(Finite):
     """Kind of table or figure; docs/reference/workflow-files.md describes each view"""
     title: str
     caption: str = ""
-    metric: str = Field(default="accuracy/test", description="hard-cases and presence: not given, they have their own")
+    metric: str = Field(default=ACCURACY, description="hard-cases and presence: not given, they have their own")
     second_metric: str | None = Field(default=None, description="training: another metric, drawn with dashes")
     spline: bool = False
     """training: a smoothing spline through the means, its smoothness by generalised cross-validation"""
@@ -190,8 +191,8 @@ class Artefact(Finite):
             self.layout.check(self.methods)
         if self.release_axis is not None and (self.along_training or self.proved_only):
             raise ValueError("release_axis: expected without along_training and proved_only")
-        if self.chance and self.metric != "accuracy/test":
-            raise ValueError(f"metric={self.metric}, chance=true: expected accuracy/test")
+        if self.chance and self.metric != ACCURACY:
+            raise ValueError(f"metric={self.metric}, chance=true: expected {ACCURACY}")
         if self.view in TABLES_ONLY and self.kind != "table":
             raise ValueError(f"view={self.view}, kind={self.kind}: expected kind=table")
         if self.view in FIGURES_ONLY and self.kind != "figure":
@@ -202,7 +203,7 @@ class Artefact(Finite):
     def _reference(self) -> Artefact:
         if self.view == "gains" and not isinstance(self.reference, str):
             raise ValueError(f"view=gains, reference={self.reference}: expected one of methods")
-        if self.view in ("hard-cases", "presence") and self.metric != "accuracy/test":
+        if self.view in ("hard-cases", "presence") and self.metric != ACCURACY:
             raise ValueError(f"view={self.view}, metric={self.metric}: expected none, it has its own")
         if self.view == "hard-cases":
             for method in self.methods:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from dpgraph.config.experiment import ACCURACY
 from dpgraph.config.literature import Baselines
 from dpgraph.config.streams import split_number
 from dpgraph.core.errors import UserError
@@ -66,7 +67,6 @@ def _differences(results: Results, entry: Entry, rival: Entry | None, metric: st
 
 
 TOLERANCE = 1.5  # points
-METRIC = "accuracy/test"
 SPLITS = "reference_splits"  # a column
 
 
@@ -106,7 +106,7 @@ def _rows(plan: Plan, known: Baselines, results: Results, kept: Kept, entry: Ent
         outcome = results.outcome(entry, RANKS)
         yield _row(entry, outcome, outcome.summary(), reference, above.mean, bool(above.mean <= 0), why)
         return
-    outcome, ours, splits = _ours(entry, results.outcome(entry, METRIC))
+    outcome, ours, splits = _ours(entry, results.outcome(entry, ACCURACY))
     for reference in list(_references(plan, known, kept, entry, splits)) or [Reference("", "", reason="no reference")]:
         difference = ours.mean - reference.accuracy
         below = bool(difference < -TOLERANCE)

@@ -7,13 +7,13 @@ from decimal import Decimal
 from functools import cache
 
 from dpgraph.config import published
-from dpgraph.config.experiment import HARD_CASES, Experiment
+from dpgraph.config.experiment import ACCURACY, HARD_CASES, Experiment
 from dpgraph.core.errors import UserError, invalid
 from dpgraph.planning.plan import Entry
 
 # names in the CSV and what turns them into percent, by quantity: micro-F1 of a single-label task is accuracy
 METRICS: dict[str, dict[str, int]] = {
-    "accuracy/test": {"accuracy_pct": 0, "f1": 2},  # decimals that percent takes off
+    ACCURACY: {"accuracy_pct": 0, "f1": 2},  # decimals that percent takes off
     HARD_CASES: {"hard_case_pct": 0},
     "epsilon": {"epsilon": 0},
     "prec_at_1/test": {"prec_at_1_pct": 0},

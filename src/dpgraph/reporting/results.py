@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from scipy.special import stdtrit
 
 from dpgraph.config.cell import Task
+from dpgraph.config.experiment import ACCURACY
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import atomic_path
 from dpgraph.planning.plan import Entry, Plan
@@ -75,7 +76,7 @@ class EntryResult:
     values: pd.Series  # as stored, by seed: a share is a fraction
     guarantee: RunGuarantee = field(default_factory=RunGuarantee)
     fallback: str = ""
-    metric: str = "accuracy/test"
+    metric: str = ACCURACY
     # the paper's own numbers by its name of the data set, in the unit that is shown, where who asks looked them up
     printed: Mapping[str, float] = field(default_factory=dict)
     members: tuple[tuple[Entry, EntryResult], ...] = ()  # of a mean over data sets: what it is the mean of

@@ -18,6 +18,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dpgraph.config.experiment import ACCURACY
 from dpgraph.config.literature import read_baselines
 from dpgraph.core.errors import UserError
 from dpgraph.core.files import write_text
@@ -58,7 +59,6 @@ CLAIMS, ARTEFACTS = Path("claims.md"), Path("artefacts.md")
 LIMIT = 10_000_000  # bytes of all that is in the folder
 PICTURES = 3  # figures of a suite that are kept, the first ones
 TIMES = ("seconds", "cpu_seconds", "steps_per_second")  # kept with three digits
-ACCURACY = "accuracy/test"  # a metric that is named only where it is another one
 
 
 def ship(plan: Plan, rows: Path | None = None, out: Path = FOLDER, workflow: Path = WORKFLOW) -> list[Path]:
@@ -233,6 +233,7 @@ def _best_line(seen: Overview, about: dict, best: dict[float, dict]) -> list[str
 
 
 def _about(about: dict) -> str:
+    """Return the data, and the metric where it is another one than accuracy."""
     return str(about["data"]) + ("" if about["metric"] == quantity(ACCURACY).label else f", {about['metric']}")
 
 

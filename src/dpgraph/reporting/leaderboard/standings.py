@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from dpgraph.config.cell import Task
+from dpgraph.config.experiment import ACCURACY
 from dpgraph.core.files import write_text
 from dpgraph.data.registry import registry
 from dpgraph.planning.plan import Entry, Plan
@@ -30,7 +31,6 @@ COLUMNS = (
     "tied", "cell", "commit", "fallback", "below",
 )  # fmt: skip
 RANKING = ("data", "metric", "kind", "budget")  # and the promise
-CHANCED = "accuracy/test"  # the metric that chance is known of
 
 
 def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
@@ -59,7 +59,7 @@ def standings(plan: Plan, frame: pd.DataFrame) -> pd.DataFrame:
             continue
         rows[place] = row = _row(entry, plan.task(entry.task_id), names[entry.task_id], metric, outcome, commits)
         row |= {"kind": ranking.FREE} if free else {}
-        if metric == CHANCED and not free:
+        if metric == ACCURACY and not free:  # chance is known of no other metric
             row["below"] = ranking.not_above_chance(outcome, known.outcome(entry, chance.METRIC))
         targets.setdefault(row["data"], set()).update(() if entry.target_epsilon is None else (entry.target_epsilon,))
         outcomes[place] = outcome

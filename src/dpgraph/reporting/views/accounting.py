@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpgraph.config.experiment import ACCURACY
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting import display, formats, protection
 from dpgraph.reporting.aggregate import COLUMNS as RESULT_COLUMNS
@@ -46,7 +47,7 @@ def _printed(plan: Plan, entry: Entry) -> str:
     experiment = plan.experiments[entry.paper]
     if (value := paper_value(experiment, entry, "epsilon")) is not None:
         return value.text
-    if entry.target_epsilon is not None or (value := paper_value(experiment, entry, "accuracy/test")) is None:
+    if entry.target_epsilon is not None or (value := paper_value(experiment, entry, ACCURACY)) is None:
         return ""
     return value.epsilon if value.epsilon.replace(".", "", 1).isdigit() else ""
 

@@ -13,6 +13,7 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from dpgraph.config.experiment import ACCURACY
 from dpgraph.core.errors import DataUnavailable, UserError
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.exposure import BY_CLASS, Inversion
@@ -74,7 +75,7 @@ def _attacked(plan: Plan, entry: Entry, known: Results, metric: str) -> Attacked
         return Attacked(entry, EntryResult.not_run(NO_RECONSTRUCTION), math.nan, None, {})
     by_class = known.by_class(entry, BY_CLASS + metric)
     distances = {int(number): float(by_class.loc[seed, number]) for number in by_class}
-    accuracy = known.outcome(entry, "accuracy/test").shown_by_seed.get(seed, math.nan)
+    accuracy = known.outcome(entry, ACCURACY).shown_by_seed.get(seed, math.nan)
     return Attacked(entry, outcome, float(accuracy), Inversion.load(path).images, distances)
 
 

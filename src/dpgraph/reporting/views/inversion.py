@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from dpgraph.config.experiment import ACCURACY
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.problems.images.exposure import BLANK, BY_CLASS, L2, MEMBERSHIP, RECOGNISED, SSIM
 from dpgraph.reporting import display, protection, splits
@@ -18,7 +19,6 @@ from dpgraph.reporting.paper_values import paper_class_values
 from dpgraph.reporting.quantities import quantity
 from dpgraph.reporting.results import EntryResult, Results, over_seeds
 
-ACCURACY = "accuracy/test"
 # by column: the metric, and the head in the table
 MEASURES = {
     "accuracy": (ACCURACY, "Accuracy (%)"),

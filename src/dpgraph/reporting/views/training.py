@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from dpgraph.config.experiment import ACCURACY
 from dpgraph.engine.methods.looks import DASHED, GREY, Look
 from dpgraph.planning.plan import Plan
 from dpgraph.reporting import splits
@@ -71,9 +72,6 @@ def draw(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:
     share_y(chosen, grid)
     about = [told.caption, *splits.fixed(plan, artefact_id), *words.not_drawn(empty)]
     return Drawn(figure, points, words.described(points, *about))
-
-
-ACCURACY = "accuracy/test"
 
 
 def draw_matched(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> Drawn:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from dpgraph.config.claim_tests import AtEqualAccuracy, EveryClass
+from dpgraph.config.experiment import ACCURACY
 from dpgraph.planning.plan import Entry
 from dpgraph.problems.images.exposure import BY_CLASS
 from dpgraph.reporting.claims.comparing import ClaimKind, DataSet, Known, PaperResults, add, any_of, each
@@ -13,7 +14,6 @@ from dpgraph.reporting.claims.contrasts import contrast
 from dpgraph.reporting.claims.verdicts import Comparisons, Place, compared
 from dpgraph.reporting.paper_values import paper_class_values
 
-ACCURACY = "accuracy/test"
 LEVELS = 3  # of accuracy: both ends and the middle of the shared range
 
 

@@ -26,10 +26,9 @@ from dpgraph.core.errors import invalid
 from dpgraph.core.randomness import numpy_generator
 from dpgraph.planning.plan import Entry, Plan
 from dpgraph.reporting.artefacts import EntryRun, described, prepend_columns
-from dpgraph.reporting.results import EntryResult, Results
+from dpgraph.reporting.results import CONFIDENCE, EntryResult, Results
 
 DRAWS = 100_000  # of an interval's ends, whose own error is then below 1 %
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
