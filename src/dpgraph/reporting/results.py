@@ -206,6 +206,11 @@ class Results:
             self._outcomes[place] = self._outcome(entry, metric, good[good["final"].astype(bool)])
         return self._outcomes[place]
 
+    def outcomes(self, plan: Plan, artefact_id: str) -> list[tuple[Entry, EntryResult]]:
+        """Return the artefact's entries, in its order, each with the outcome of the artefact's metric."""
+        metric = plan.artefacts[artefact_id].metric
+        return [(entry, self.outcome(entry, metric)) for entry in plan.entries_of(artefact_id)]
+
     def along_training(self, entry: Entry, metric: str) -> list[tuple[int, EntryResult]]:
         """Return (step, outcome) at every evaluation, ascending, with that step's epsilons; empty without values."""
         steps = self.good(entry, metric).groupby("step", sort=True)

@@ -278,13 +278,13 @@ def _caption_of_gallery(plan: Plan, name: str, results: pd.DataFrame | None) -> 
     """Return what a gallery shows, and what protects the records that it is about."""
     if plan.artefacts[name].view != "gallery":
         return [subclasses.ABOUT]
-    known, metric = Results.of(results), plan.artefacts[name].metric
-    rows = described_rows(EntryRun(entry, known.outcome(entry, metric)) for entry in plan.entries_of(name))
-    better = "higher" if quantity(metric).more_is_better else "lower"
+    rows = described_rows(EntryRun(*one) for one in Results.of(results).outcomes(plan, name))
+    shown = quantity(plan.artefacts[name].metric)
+    better = "higher" if shown.more_is_better else "lower"
     return [
         "First row: a training image of each class. Other rows: what an attack finds in a network that was trained for "
         "this row, that of the first seed; other seeds are not shown.",
-        f"Below an image: {quantity(metric).label} of its class; {better} is a better attack.",
+        f"Below an image: {shown.label} of its class; {better} is a better attack.",
         *filter(None, [plan.artefacts[name].caption]),
         *words.guarantees(rows.assign(source="ours"), budgets=False),
         *described_labels(abouts(plan, name, rows[rows["status"] == "ok"])),

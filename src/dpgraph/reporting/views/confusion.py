@@ -49,8 +49,8 @@ EMPTY = np.zeros((0, 0, 0)), np.zeros(0, dtype=np.int64)
 
 def confusions(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Confusion]:
     """Return the confusions of each entry of the artefact, in its order."""
-    known, metric = Results.of(results), plan.artefacts[artefact_id].metric
-    return [_confusion(entry, known, known.outcome(entry, metric)) for entry in plan.entries_of(artefact_id)]
+    known = Results.of(results)
+    return [_confusion(entry, known, outcome) for entry, outcome in known.outcomes(plan, artefact_id)]
 
 
 def _confusion(entry: Entry, known: Results, outcome: EntryResult) -> Confusion:

@@ -36,8 +36,8 @@ EMPTY = -1, NOWHERE, np.zeros(0, dtype=np.int64)
 
 def embedded(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Embedded]:
     """Return the embedding of each entry of the artefact, in its order."""
-    known, metric = Results.of(results), plan.artefacts[artefact_id].metric
-    return [_embedded(entry, known, known.outcome(entry, metric)) for entry in plan.entries_of(artefact_id)]
+    known = Results.of(results)
+    return [_embedded(entry, known, outcome) for entry, outcome in known.outcomes(plan, artefact_id)]
 
 
 def _embedded(entry: Entry, known: Results, outcome: EntryResult) -> Embedded:

@@ -139,10 +139,8 @@ class Attack(EntryRun):
 
 def attacks(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Attack]:
     """Return the attacks of `SCORES` on each entry of the artefact, in its order."""
-    known, metric = Results.of(results), plan.artefacts[artefact_id].metric
-    made = []
-    for entry in plan.entries_of(artefact_id):
-        outcome = known.outcome(entry, metric)
+    known, made = Results.of(results), []
+    for entry, outcome in known.outcomes(plan, artefact_id):
         for score in SCORES:
             reason, measured = known.reason_of(entry, f"{ATTACK}/{score}"), _measured(entry, known, score)
             seeds = tuple(measured[seed] for seed in outcome.values.index if seed in measured)

@@ -159,9 +159,7 @@ class Crossed(EntryRun):
 
 def crossed(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> list[Crossed]:
     """Return each entry of the artefact, in its order. A split with a missing run is left out as a whole."""
-    known = Results.of(results)
-    return [crossed_run(entry, known.outcome(entry, plan.artefacts[artefact_id].metric))
-            for entry in plan.entries_of(artefact_id)]  # fmt: skip
+    return [crossed_run(entry, outcome) for entry, outcome in Results.of(results).outcomes(plan, artefact_id)]
 
 
 def crossed_run(entry: Entry, outcome: EntryResult) -> Crossed:
