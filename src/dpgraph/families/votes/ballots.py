@@ -248,7 +248,7 @@ def read_around(
     trusted = released[:, :-1] * trust[:, None]
     result = np.asarray(lists @ trusted)
     result += trusted
-    for rows in _pieces(len(result)):
+    for rows in pieces(len(result), PIECE):
         result[rows] -= ballots[rows, :-1] * own[rows, None]
     return result
 
@@ -257,14 +257,14 @@ def scores_of(probabilities: np.ndarray, read: np.ndarray, factors: np.ndarray) 
     """Return (N, C) logarithms of the probabilities (N, C) plus each node's factor (N,) times its reading (N, C)."""
     result = probabilities + SMALLEST
     np.log(result, out=result)
-    for rows in _pieces(len(result)):
+    for rows in pieces(len(result), PIECE):
         result[rows] += factors[rows, None] * read[rows]
     return np.asarray(result)
 
 
-def _pieces(count: int) -> Iterator[slice]:
-    """Return rows in pieces, so that no array of all nodes and classes is made besides the result."""
-    return (slice(start, start + PIECE) for start in range(0, count, PIECE))
+def pieces(count: int, most: int) -> Iterator[slice]:
+    """Return slices of at most `most` rows, so that no array of all of them is made besides the result."""
+    return (slice(start, start + most) for start in range(0, count, most))
 
 
 def without_zeros(matrix: sp.csr_matrix) -> sp.csr_matrix:

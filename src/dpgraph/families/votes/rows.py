@@ -7,13 +7,12 @@ of training and for new ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from dpgraph.engine.preparation.rows import unit_rows
-from dpgraph.families.votes.ballots import GRID
+from dpgraph.families.votes.ballots import GRID, pieces
 
 ROWS = 1 << 13  # records at once
 BEYOND = 4.0  # standard deviations of the squared norm of noise alone
@@ -33,9 +32,8 @@ def row_sum(features: np.ndarray) -> np.ndarray:
         (F,) float64
     """
     total = np.zeros(features.shape[1])
-    for start in range(0, len(features), ROWS):
-        rows = unit_rows(features[start : start + ROWS])
-        total += (np.trunc(rows * GRID) / GRID).sum(axis=0)
+    for part in pieces(len(features), ROWS):
+        total += (np.trunc(unit_rows(features[part]) * GRID) / GRID).sum(axis=0)
     return total
 
 
@@ -88,17 +86,12 @@ def scaled_rows(features: np.ndarray, mean: RowMean | None = None) -> np.ndarray
     """
     if mean is None:
         result = np.empty(features.shape, dtype=np.float32)
-        for part in _parts(len(features)):
+        for part in pieces(len(features), ROWS):
             result[part] = unit_rows(features[part])
         return result
     kept, direction = mean.kept, mean.direction
     result = np.empty((len(features), len(kept)), dtype=np.float32)
-    for part in _parts(len(features)):
+    for part in pieces(len(features), ROWS):
         rows = unit_rows(np.asarray(features[part])[:, kept])
         result[part] = unit_rows(rows - np.outer(rows @ direction, direction)) if direction.any() else rows
     return result
-
-
-def _parts(size: int) -> Iterator[slice]:
-    """Return slices of at most ROWS records."""
-    return (slice(start, start + ROWS) for start in range(0, size, ROWS))
