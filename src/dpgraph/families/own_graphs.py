@@ -21,7 +21,7 @@ BATCHES = {"optimizer": "adam", "learning_rate": 0.01, "sampling_rate": 0.2, "st
 
 
 def perceptron(size: Size, epsilon: float | None) -> Setting:
-    """Return a perceptron on own records."""
+    """Return a perceptron on own records, or on noisy sums over neighbours."""
     return {"model": {"architecture": "mlp", "hops": 0, "width": 64}, "training": BATCHES}
 
 
@@ -35,21 +35,16 @@ def convolution(size: Size, epsilon: float | None) -> Setting:
     return {"model": {"architecture": "gcn", "hops": 1, "width": 64}, "training": BATCHES}
 
 
-def aggregation(size: Size, epsilon: float | None) -> Setting:
-    """Return noisy sums over neighbours."""
-    return {"model": {"architecture": "mlp", "hops": 0, "width": 64}, "training": BATCHES}
-
-
 def aggregation_of_removed(size: Size, epsilon: float | None) -> Setting:
     """Return noisy sums under node-remove. Raise UserError without a bound on degrees, which their bound needs."""
     if size.degree_bound is None:
         raise UserError("--degree-bound: expected the public bound on degrees of your schema, which bounds the sums")
-    return aggregation(size, epsilon) | {"privacy": {"variant": "node-remove", "degree_bound": size.degree_bound}}
+    return perceptron(size, epsilon) | {"privacy": {"variant": "node-remove", "degree_bound": size.degree_bound}}
 
 
 def aggregation_of_edges(size: Size, epsilon: float | None) -> Setting:
     """Return noisy sums under edge privacy."""
-    return aggregation(size, epsilon) | {"privacy": {"variant": "edge"}}
+    return perceptron(size, epsilon) | {"privacy": {"variant": "edge"}}
 
 
 def votes_of_edges(size: Size, epsilon: float | None) -> Setting:

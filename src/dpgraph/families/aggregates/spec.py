@@ -216,7 +216,7 @@ def contract(budgets: dict[str, dict[str, Any]], model: dict[str, Any]) -> dict[
 CONTRACT = contract(BUDGETS, SMALL | {"aggregations": 1})
 CONTRACT["rigorous"] = CONTRACT["rigorous"] | {"model": SMALL | {"aggregations": 2}}
 OWN_GRAPHS = {
-    own_graphs.RULE: own_graphs.aggregation,
+    own_graphs.RULE: own_graphs.perceptron,
     own_graphs.RULE_OF_REMOVED: own_graphs.aggregation_of_removed,
     own_graphs.RULE_OF_EDGES: own_graphs.aggregation_of_edges,
 }
@@ -276,7 +276,7 @@ SPECS = (
         },
         tuple(node_level(variant=variant, reads="lists", relation=Relation.NODE_NULL) for variant in DGC_BUDGETS),
         look=look(SLATE, "D"),
-        rules={own_graphs.RULE: own_graphs.aggregation},
+        rules={own_graphs.RULE: own_graphs.perceptron},
         seconds=dgc_seconds,
     ),
 )
