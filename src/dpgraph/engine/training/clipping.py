@@ -29,14 +29,13 @@ from dpgraph.config.cell import LEAST_CLIP_NORM
 from dpgraph.core.errors import invalid
 from dpgraph.engine.models.network import Network
 from dpgraph.engine.sampling.ego import EgoBatch, EgoTrees, upload
+from dpgraph.engine.training.captured.slot_batch import NO_LABEL
 from dpgraph.engine.training.fused.inputs import TreeInputs
 from dpgraph.engine.training.fused.network import Parts, first_rows, has_closed_form, neighbour_parts, root_parts
 from dpgraph.engine.training.fused.records import DenseRecords
 from dpgraph.engine.training.fused.shared import groups
 from dpgraph.engine.training.ghost import LAYERS, Recorder, RootGradients
 from dpgraph.engine.training.precision import enlarged_norms
-
-NO_LABEL = -1
 
 ClipNorms = float | Mapping[str, float]  # one for all parameters jointly, or one for each parameter group
 

@@ -107,7 +107,7 @@ class CapturedTuples(CapturedProgram):
     def _release(self, batch: Tensor, limits: Tensor) -> None:
         found, noise = self.step.model.clipped(batch, limits), self.step.noise
         with torch.no_grad():
-            write(self, found.sums)
+            self.write(found.sums)
             self.flat.add_(self.noise.normal_(generator=noise.generator), alpha=float(noise.std))  # type: ignore[arg-type]
             self.flat.div_(self.step.divisor)
             self.update()
@@ -160,12 +160,6 @@ class CapturedPlainTuples(CapturedProgram):
     def program(self) -> None:
         sums = self.step.unlimited(self.source.row).sums
         with torch.no_grad():
-            write(self, sums)
+            self.write(sums)
             self.flat.div_(len(self.source.row))
             self.update()
-
-
-def write(program: CapturedProgram, sums: list[Tensor]) -> None:
-    """Write the sums of all parameters to the program's gradient."""
-    for total, part in zip(program.sums.values(), sums, strict=True):
-        total.copy_(part)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from dpgraph.engine.training.captured.program import AHEAD, CapturedProgram, HostBatches, PositionSource, TreeSource
@@ -42,14 +40,14 @@ class CapturedTrees(CapturedProgram):
         else:
             logits = step.forward(step.network, batch, step.features)  # type: ignore[arg-type]
             losses = root_cross_entropy(logits, self.source.slots.labels.index_select(0, batch.roots))
-            self._write(torch.autograd.grad(losses.sum(), self.parameters))
+            self.write(torch.autograd.grad(losses.sum(), self.parameters))
         with torch.no_grad():
             self.flat.div_(batch.finite.sum())
 
     def run_without_slots(self, step: int) -> None:
         own, positions = self.step, self.source.positions(step)
         if own.fused:
-            self._write(gradient_sum(own.network, own.trees, positions, own.features, own.labels))
+            self.write(gradient_sum(own.network, own.trees, positions, own.features, own.labels))
         else:
             self.flat.zero_()
             for loss in own.losses(positions):
@@ -57,10 +55,6 @@ class CapturedTrees(CapturedProgram):
                     total += part
         self.flat.div_(len(positions))
         self.update()
-
-    def _write(self, gradients: Any) -> None:
-        for total, part in zip(self.sums.values(), gradients, strict=True):
-            total.copy_(part)
 
 
 class CapturedLoss(CapturedProgram):

@@ -7,7 +7,7 @@ because it has no slot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -264,6 +264,11 @@ class CapturedProgram:
     def flat(self) -> Tensor:
         """The gradients of all parameters as one vector."""
         return self.parameters[0].new_zeros(sum(parameter.numel() for parameter in self.parameters))
+
+    def write(self, gradients: Iterable[Tensor]) -> None:
+        """Write the gradient of each parameter to `flat`."""
+        for total, part in zip(self.sums.values(), gradients, strict=True):
+            total.copy_(part)
 
     def update(self) -> None:
         """Move the parameters against the gradients in `flat`."""
