@@ -101,7 +101,7 @@ BUGS = (
     ),
     edit(
         "reconstructions hold the mean of the images",
-        "dpgraph.engine.methods.image_networks:inverted",
+        "dpgraph.families.units.inversion:inverted",
         "found.cpu().numpy()",
         "found.cpu().numpy() + images.features.mean(axis=0)",
         "tests/families/units/test_units.py::test_reconstructions_read_the_parameters_alone[strong]",

@@ -12,11 +12,11 @@ from dpgraph.data.readers.digit_images import read
 from dpgraph.data.records import TEST
 from dpgraph.data.splits import make_split
 from dpgraph.engine.methods.base import Outcome
-from dpgraph.engine.methods.image_networks import inverted
 from dpgraph.engine.models.image_networks import Softmax, image_network
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.families.jobs import make_jobs
 from dpgraph.families.registry import method
+from dpgraph.families.units.inversion import inverted
 from dpgraph.families.units.train import NoisyInference
 from tests.contract.cells import CELLS, changed
 from tests.contract.test_methods import CPU, calibrated

@@ -38,7 +38,7 @@ BUGS = (
     ),
     edit(
         "an attack does not know its reading",
-        "dpgraph.engine.methods.image_networks:inverted",
+        "dpgraph.families.units.inversion:inverted",
         "told.penalty_over == 'thesis'",
         "False",
         "tests/families/units/test_units.py::test_the_printed_penalty_is_the_number_of_pixels_times_the_mean[l1-enhanced]",

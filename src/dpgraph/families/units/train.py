@@ -11,13 +11,15 @@ from torch import Tensor, nn
 from dpgraph.core.randomness import numpy_generator, torch_generator
 from dpgraph.engine.methods.assembly import Bench, RowInference, SeedRun, fixed_size_sampler, on_device, run_loop
 from dpgraph.engine.methods.base import Job, Observe, Outcome
-from dpgraph.engine.methods.image_networks import ROWS, inverted
 from dpgraph.engine.models.image_networks import image_network
 from dpgraph.engine.preparation.base import expected
 from dpgraph.engine.training.captured.dispatch import DEVICES
 from dpgraph.engine.training.optimizers import make_optimizer
 from dpgraph.engine.training.steps import BatchStep
+from dpgraph.families.units.inversion import inverted
 from dpgraph.families.units.prepared import PreparedUnits
+
+ROWS = 2048  # of a look at all images at once: `RowInference`
 
 
 class DpUnits:

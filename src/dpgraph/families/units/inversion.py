@@ -1,4 +1,4 @@
-"""Model inversion of a trained network, shared by methods on images."""
+"""Model inversion of a trained network on images."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from torch import nn
 from dpgraph.engine.methods.base import Job, Outcome
 from dpgraph.engine.training.inversion import Descent, reconstructions
 from dpgraph.problems.images.exposure import Inversion
-
-ROWS = 2048  # of a look at all images at once: `RowInference`
 
 
 def inverted(job: Job, network: nn.Module, outcome: Outcome) -> Outcome:
