@@ -143,39 +143,14 @@ def card(
     command: str,
     audits: Mapping[str, str] = NONE,
 ) -> dict[str, Any]:
-    stated = what.calibration.statement
-    rigorous, relation = stated.rigorous, what.relation
-    chosen, curve = what.selection, what.trade_off
+    """Return the card's fields.
+
+    A release of a known seed protects no one. So epsilon, mu, the parts of epsilon and RISK are None, and
+    `epsilon_by_delta`, `beside` and `warnings` are empty.
+    """
+    rigorous, relation, curve = what.calibration.statement.rigorous, what.relation, what.trade_off
     deltas = [one for one in DELTAS if one < 1 / len(own.ids)]
     covered = Scope.ALL_OUTPUTS if scope == "all-outputs" else rigorous.scope
-    uncovered = ["which ids exist"]
-    if relation is not Relation.NODE_REMOVE:
-        uncovered = ["which ids exist, and the edges to a node that others' lists contain"]
-        if relation is Relation.NODE_NULL and not own.directed and (what.votes or edges_are_features(own)):
-            stated_above = any(one.relation is Relation.EDGE for one in others)
-            uncovered.append(
-                "the copy of a node's own edges in its neighbours' lists: each edge of an undirected graph is in both "
-                f"lists, and this one has {'the' if stated_above else 'no'} epsilon of an edge"
-            )
-    if relation is Relation.EDGE:
-        said = "for which no ε is stated where classes are chosen from the data (--classes)"
-        if chosen is None:
-            said = "which are protected only as far as node-null says (above)"
-        uncovered = [f"which ids exist; features and labels, {said}"]
-    if scope != "all-outputs":
-        uncovered.append(
-            "a node's own prediction, once it is published: it reads its own record. All predictions together have no "
-            "epsilon"
-        )
-    uncovered += own.uncovered
-    uncovered.append("that fit accepted the table, and what was changed in it until fit did")
-    if relation is Relation.NODE_REMOVE and what.votes:
-        uncovered.append("buckets of votes: each is for its owner alone, and none is part of the release")
-    if relation is not Relation.EDGE and edges_are_features(own):
-        why = f"with fewer than {FEW_NODES} nodes no test finds columns that are made from edges"
-        if own.features is None or own.list_columns:
-            why = "list lengths are features"
-        uncovered.append(f"single edges have no epsilon of their own here: {why}")
     return {
         "status": status_of(secret, curve.advantage),
         "mechanism": what.mechanism.model_dump(mode="json"),
@@ -199,7 +174,7 @@ def card(
             *(() if secret else (KNOWN_SEED,)), *assumptions(own, numbers, relation, others),
             *_premises(what, secret),
         ],
-        "not_covered": uncovered,
+        "not_covered": _not_covered(own, what, others, everything=scope == "all-outputs"),
         "warnings": [*risk_warnings(curve), *delta_warnings(what.delta, len(own.ids))] if secret else [],
         "checks": {
             "what ran is what was accounted for": "passed",
@@ -211,6 +186,40 @@ def card(
         },
         "command": command,
     }  # fmt: skip
+
+
+def _not_covered(own: OwnGraph, what: BudgetedRun, others: Sequence[Guarantee], *, everything: bool) -> list[str]:
+    """Return what the guarantee leaves out; `everything`: the scope is all outputs."""
+    relation = what.relation
+    uncovered = ["which ids exist"]
+    if relation is not Relation.NODE_REMOVE:
+        uncovered = ["which ids exist, and the edges to a node that others' lists contain"]
+        if relation is Relation.NODE_NULL and not own.directed and (what.votes or edges_are_features(own)):
+            stated_above = any(one.relation is Relation.EDGE for one in others)
+            uncovered.append(
+                "the copy of a node's own edges in its neighbours' lists: each edge of an undirected graph is in both "
+                f"lists, and this one has {'the' if stated_above else 'no'} epsilon of an edge"
+            )
+    if relation is Relation.EDGE:
+        said = "for which no ε is stated where classes are chosen from the data (--classes)"
+        if what.selection is None:
+            said = "which are protected only as far as node-null says (above)"
+        uncovered = [f"which ids exist; features and labels, {said}"]
+    if not everything:
+        uncovered.append(
+            "a node's own prediction, once it is published: it reads its own record. All predictions together have no "
+            "epsilon"
+        )
+    uncovered += own.uncovered
+    uncovered.append("that fit accepted the table, and what was changed in it until fit did")
+    if relation is Relation.NODE_REMOVE and what.votes:
+        uncovered.append("buckets of votes: each is for its owner alone, and none is part of the release")
+    if relation is not Relation.EDGE and edges_are_features(own):
+        why = f"with fewer than {FEW_NODES} nodes no test finds columns that are made from edges"
+        if own.features is None or own.list_columns:
+            why = "list lengths are features"
+        uncovered.append(f"single edges have no epsilon of their own here: {why}")
+    return uncovered
 
 
 def _premises(what: BudgetedRun, secret: bool) -> list[str]:
