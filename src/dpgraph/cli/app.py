@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args, get_origin
 
 from dpgraph import __version__
 from dpgraph.core.errors import Invalid, UserError, invalid, meant, one_line, shown
@@ -169,14 +169,19 @@ def _slip(app: App, words: Sequence[str]) -> str:
 
 
 def _plainly(error: CycloptsError) -> str:
-    """Say of a word that is no number, or one too many, what cyclopts says in Python's words."""
-    from cyclopts import UnusedCliTokensError
+    """Say of a word that is missing, one too many or of another kind what cyclopts says in words of its own."""
+    from cyclopts import MissingArgumentError, UnusedCliTokensError
 
     if isinstance(error, UnusedCliTokensError):
         return f"{' '.join(map(shown, error.unused_tokens or ()))}: expected no more words"
-    token, target = getattr(error, "token", None), getattr(error, "target_type", None)
-    kinds = [NUMBERS[one] for one in (target, *get_args(target)) if one in NUMBERS]
-    return str(invalid(token.keyword, token.value, kinds[0])) if token and token.keyword and kinds else ""
+    if isinstance(error, MissingArgumentError) and error.argument is not None:
+        return f"{error.keyword}: expected a value" if error.keyword else f"{error.argument.name}: missing"
+    token, target, argument = (getattr(error, name, None) for name in ("token", "target_type", "argument"))
+    if not token or argument is None:
+        return ""
+    kinds = [one for one in (target, *get_args(target)) if one in NUMBERS or get_origin(one) is Literal]
+    allowed = [NUMBERS.get(one) or f"one of {', '.join(map(str, get_args(one)))}" for one in kinds]
+    return str(invalid(token.keyword or argument.name.lower(), token.value, allowed[0])) if allowed else ""
 
 
 def _name_outside() -> None:
