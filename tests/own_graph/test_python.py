@@ -58,12 +58,18 @@ def test_errors_name_arguments(given, line):
         ({"ranges": [("f0", 0, 1)]}, "ranges=[('f0', 0, 1)]: expected a dictionary of columns"),
         ({"method": None}, "method=None: expected a text"),
         ({"out": 3}, "out=3: expected a path"),
+        ({"say": 5}, "say=5: expected a function of one text"),
     ],
 )
 def test_an_argument_of_another_type_is_refused(given, line):
     with pytest.raises(UserError) as raised:
         dpgraph.fit(np.zeros((2, 0), int), **{"epsilon": 4.0, "labels": [0, 1], **given})
     assert str(raised.value).startswith(line)
+
+
+def test_a_model_is_loaded_from_a_path():
+    with pytest.raises(UserError, match=r"^folder=5: expected a path$"):
+        dpgraph.load(5)
 
 
 @pytest.mark.parametrize("classes", [[0, 1, 2], np.arange(3), np.array(["0", "1", "2"]), ("0", "1", "2")])

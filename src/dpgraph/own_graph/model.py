@@ -285,7 +285,10 @@ def load(folder: str | Path) -> SavedModel:
     from safetensors import SafetensorError
     from safetensors.numpy import load as load_arrays
 
-    folder = Path(folder)
+    try:
+        folder = Path(folder)
+    except TypeError:
+        raise invalid("folder", folder, "a path") from None
     folder = next((folder / name for name in FOLDERS if (folder / name).is_dir()), folder)
     try:
         header = Header.model_validate_json((folder / HEADER).read_bytes())

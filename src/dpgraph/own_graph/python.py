@@ -117,6 +117,8 @@ def _for_python(function: F) -> F:
 
     @wraps(function)
     def called(*arguments: Any, quiet: bool = False, say: Callable[[str], None] | None = None, **named: Any) -> Any:
+        if say is not None and not callable(say):
+            raise invalid("say", say, "a function of one text")
         told = _listener(quiet) if say is None else say
         arguments_by_name = _checked(known.bind(*arguments, **named))
         try:
