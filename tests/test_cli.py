@@ -83,6 +83,7 @@ def test_a_cell_alone(tmp_path, capsys):
         (["list", "cells", "--set", "seeds"], "--set=seeds: expected NAME=VALUE"),
         (["list", "cells", "--set", "seeds=0"], "seeds=0: expected greater than or equal to 1"),
         (["list", "cells", "--config", "nope.yaml"], "nope.yaml: no such file"),
+        (["artefacts"], "artefacts: a name is missing: expected at least one of daigavane/table1"),
         (["artefacts", "daigavane/table99"], "artefact=daigavane/table99: expected one of daigavane/table1"),
         (["fetch", "nope"], "dataset=nope: expected one of"),
         (["preprocess", "cora/sideways.public"], "setting=sideways: expected"),

@@ -194,7 +194,7 @@ def test_json_round_trips(mechanism: Mechanism) -> None:
         (poisson_trees, {"noise_multiplier": math.inf}, "^noise_multiplier=inf"),
         (poisson_trees, {"delta": 1 / 90941}, r"^delta=.*: expected a number < 1 / num_roots = 1\.1e-05$"),
         (poisson_trees, {"num_roots": 0}, "^num_roots=0: expected an integer >= 1$"),
-        (poisson_mlp, {"max_degree": 3}, "^max_degree=3: expected .* None without$"),
+        (poisson_mlp, {"max_degree": 3}, "^max_degree=3: expected .* left out without hops$"),
         (residual_trees, {"sampling_rate": 0.0}, r"^sampling_rate=0\.0: expected a number in \(0, 1\]$"),
         (residual_trees, {"neighbour_rate": 1.5}, r"^neighbour_rate=1\.5: expected a number in \(0, 1\]$"),
         (residual_trees, {"neighbour_clip": -0.1}, r"^neighbour_clip=-0\.1: expected a finite number >= 0$"),

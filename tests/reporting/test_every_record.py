@@ -112,3 +112,5 @@ def test_what_is_no_record_is_named(plan, tmp_path, damage, reason):
         aggregation.read_record(path)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{path}: not a record (")
+    with pytest.raises(UserError, match=r"absent: no such record; its training job has not run: run `dpgraph run`"):
+        aggregation.read_record(tmp_path / "absent")

@@ -99,7 +99,7 @@ def test_missing_column_is_named(tmp_path, results, column):
 
 
 def test_no_file_and_no_parquet(tmp_path):
-    with pytest.raises(UserError, match="no such file"):
+    with pytest.raises(UserError, match=r"none\.parquet: no such file: run `dpgraph run .*none\.parquet` first"):
         read_results(tmp_path / "none.parquet")
     bad = tmp_path / "bad.parquet"
     bad.write_text("a,b")

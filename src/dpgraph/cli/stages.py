@@ -186,9 +186,12 @@ def artefacts(*names: str, suite: PlanOptions = ANY_SUITE) -> None:
     from dpgraph.reporting.render import write_artefacts
 
     plan = suite.plan()
+    known = f"one of {', '.join(plan.artefacts)} (suite {plan.suite.name})"
+    if not names:
+        raise UserError(f"artefacts: a name is missing: expected at least {known}")
     unknown = [name for name in names if name not in plan.artefacts]
-    if unknown or not names:
-        raise invalid("artefact", ", ".join(unknown), f"one of {', '.join(plan.artefacts)} (suite {plan.suite.name})")
+    if unknown:
+        raise invalid("artefact", ", ".join(unknown), known)
     write_artefacts(plan, names)
 
 

@@ -71,7 +71,8 @@ def read_record(path: Path) -> ParsedRecord:
         _ = read.statement.calibrated  # raises ValueError
         return read
     except FileNotFoundError:
-        raise UserError(f"{path}: no such record; its training job has not run") from None
+        lacks = "no such record; its training job has not run: run `dpgraph run` first, with the same --suite"
+        raise UserError(f"{path}: {lacks}") from None
     except ValidationError as error:
         reason = first_line(error)
     except (UserError, ValueError) as error:

@@ -268,7 +268,7 @@ def read_results(path: Path | BytesIO, more: tuple[str, ...] = ()) -> pd.DataFra
     Raises UserError, which names a missing column.
     """
     if isinstance(path, Path) and not path.is_file():
-        raise UserError(f"{path}: no such file")
+        raise UserError(f"{path}: no such file: run `dpgraph run {path}` first, with the same --suite")
     try:
         # settings of the cells are for readers: no table is made of them
         names = pq.read_schema(path).names

@@ -52,7 +52,7 @@ class StableTrees(base.NoisySteps):
         super()._check()
         base.check_tree(hops=self.hops, max_degree=self.max_degree)
         if (self.list_cap is None) != (self.hops == 0) or (self.list_cap is not None and self.list_cap < 1):
-            raise invalid("list_cap", self.list_cap, "an integer >= 1 with hops, None without")
+            raise invalid("list_cap", self.list_cap, "an integer >= 1 with hops, left out without hops")
 
     @property
     def changed_trees(self) -> int:

@@ -322,7 +322,7 @@ def check_tree(*, hops: int, max_degree: int | None) -> None:
     if hops < 0:
         raise invalid("hops", hops, "an integer >= 0")
     if (max_degree is None) != (hops == 0) or (max_degree is not None and max_degree < 1):
-        raise invalid("max_degree", max_degree, "an integer >= 1 with hops, None without")
+        raise invalid("max_degree", max_degree, "an integer >= 1 with hops, left out without hops")
 
 
 def published_mlp(*, rate: float, noise: float, steps: int, delta: float, unmet: tuple[str, ...]) -> Guarantee:
