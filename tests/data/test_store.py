@@ -35,12 +35,12 @@ def toy(edges=((0, 1), (1, 2)), nodes=4, symmetric=True):
 
 
 @settings(max_examples=25)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8), st.booleans(), st.booleans())
-def test_round_trip(tmp_path_factory, edges, symmetric, mmap):
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8), st.booleans())
+def test_round_trip(tmp_path_factory, edges, symmetric):
     folder = tmp_path_factory.mktemp("graph")
     graph = toy(edges, symmetric=symmetric)
     save_graph(graph, folder)
-    loaded = load_graph(folder, mmap=mmap)
+    loaded = load_graph(folder)
     for name in ARRAYS:
         assert np.array_equal(getattr(loaded, name), getattr(graph, name))
         assert getattr(loaded, name).dtype == getattr(graph, name).dtype
@@ -55,7 +55,6 @@ def test_memory_map_is_used(tmp_path):
     mapped = load_graph(tmp_path).features
     assert isinstance(mapped, np.memmap)
     assert mapped.filename == tmp_path / "features.npy"
-    assert not isinstance(load_graph(tmp_path, mmap=False).features, np.memmap)
 
 
 def test_status_carries_statistics(tmp_path):
@@ -73,14 +72,13 @@ def test_unavailable(tmp_path):
         load_graph(tmp_path)
 
 
-@pytest.mark.parametrize("mmap", [True, False])
 @pytest.mark.parametrize("name", ["out_ptr", "out_idx", "features", "labels", "split"])
-def test_truncated_array(tmp_path, name, mmap):
+def test_truncated_array(tmp_path, name):
     save_graph(toy(), tmp_path)
     path = tmp_path / f"{name}.npy"
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(UserError, match=rf"{name}\.npy: damaged; expected an array \[.*\] \w+ \(delete"):
-        load_graph(tmp_path, mmap=mmap)
+        load_graph(tmp_path)
 
 
 def test_a_flipped_bit_is_found_where_hashes_are_compared(tmp_path):

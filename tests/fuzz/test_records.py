@@ -137,7 +137,7 @@ def test_stored_graphs(place, seed):
         array.write_bytes(damaged(content, random))
 
     def load() -> None:
-        graph = load_graph(folder, mmap=random.random() < 0.5)
+        graph = load_graph(folder)
         for ptr, idx in ((graph.out_ptr, graph.out_idx), (graph.in_ptr, graph.in_idx)):
             assert ptr[-1] == len(idx)
             assert not len(idx) or idx.max() < len(graph.labels)

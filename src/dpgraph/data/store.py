@@ -108,15 +108,15 @@ def save_graph(graph: Graph, folder: Path, whole: Lists | None = None) -> None:
     stored.write_stored(folder, graph.name, arrays, DTYPES | WHOLE_DTYPES, statistics(graph), graph.meta, **own)
 
 
-def load_graph(folder: Path, mmap: bool = True, verify: bool = False, split: int = 0) -> Graph:
-    """Return the graph with its random split number `split`; with `mmap` the features stay on disk until they are read.
+def load_graph(folder: Path, verify: bool = False, split: int = 0) -> Graph:
+    """Return the graph with its random split number `split`; arrays stay on disk until they are read.
 
     Lists, labels and split are what `Graph` promises, or it is refused. `verify` reads everything: it compares hashes.
     Raises DataUnavailable with the recorded reason if the data could not be had, UserError for a damaged array.
     """
     folder = Path(folder)
     header = stored.read_header(folder, GraphHeader)
-    arrays = stored.read_arrays(folder, header, DTYPES | WHOLE_DTYPES, mmap, verify)
+    arrays = stored.read_arrays(folder, header, DTYPES | WHOLE_DTYPES, verify)
     whole = (arrays.pop("whole_ptr"), arrays.pop("whole_idx")) if "whole_ptr" in arrays else None
     if header.symmetric:
         arrays["in_ptr"], arrays["in_idx"] = arrays["out_ptr"], arrays["out_idx"]

@@ -99,28 +99,24 @@ def read_header(folder: Path, kind: type[H]) -> H:
         raise UserError(f"{path}: expected a data set's header in JSON (delete it and run again){reason}") from None
 
 
-def read_arrays(
-    folder: Path, header: ArraysHeader, dtypes: Mapping[str, str], mmap: bool, verify: bool
-) -> dict[str, np.ndarray]:
-    """Return the header's arrays, read-only; `verify` compares hashes. Raise UserError for a damaged one.
+def read_arrays(folder: Path, header: ArraysHeader, dtypes: Mapping[str, str], verify: bool) -> dict[str, np.ndarray]:
+    """Return the header's arrays, read-only and mapped from disk; `verify` compares hashes.
 
-    Raises DataUnavailable with the recorded reason if the data could not be had.
+    Raises UserError for a damaged one, DataUnavailable with the recorded reason if the data could not be had.
     """
     folder = Path(folder)
     if header.status != "ok":
         raise DataUnavailable(f"{header.name}: {header.reason}")
-    arrays = {
-        name: _array(folder / f"{name}.npy", list(shape), dtypes[name], mmap) for name, shape in header.shapes.items()
-    }
+    arrays = {name: _array(folder / f"{name}.npy", list(shape), dtypes[name]) for name, shape in header.shapes.items()}
     for name, expected in header.sha256.items() if verify else ():
         if (actual := sha256_of(path := folder / f"{name}.npy")) != expected:
             raise UserError(f"{path}: damaged, sha256={actual}: expected {expected} ({REMEDY})")
     return arrays
 
 
-def _array(path: Path, shape: list[int], dtype: str, mmap: bool) -> np.ndarray:
+def _array(path: Path, shape: list[int], dtype: str) -> np.ndarray:
     try:
-        array = load_npy(path, mmap and 0 not in shape)  # an empty array cannot be mapped
+        array = load_npy(path, mmap=0 not in shape)  # an empty array cannot be mapped
     except FileNotFoundError:
         raise UserError(f"{path}: no such file; expected an array {shape} {dtype} ({REMEDY})") from None
     except (ValueError, OSError, EOFError):

@@ -56,7 +56,7 @@ def load_images(folder: Path, verify: bool = False, split: int = 0) -> Images:
     """
     folder = Path(folder)
     header = read_header(folder, ImagesHeader)
-    arrays = read_arrays(folder, header, DTYPES, mmap=True, verify=verify)
+    arrays = read_arrays(folder, header, DTYPES, verify)
     count = len(arrays["labels"])
     rows, pixels = header.shapes["features"] if len(header.shapes["features"]) == 2 else (-1, -1)
     if (rows, pixels) != (count, math.prod(header.shape)) or arrays["split"].shape != (count,):

@@ -105,7 +105,7 @@ def load_relations(folder: Path, verify: bool = False, split: int = 0) -> Relati
     """
     folder = Path(folder)
     header = read_header(folder, RelationsHeader)
-    arrays = read_arrays(folder, header, DTYPES, mmap=True, verify=verify)
+    arrays = read_arrays(folder, header, DTYPES, verify)
     tuples, parts = arrays["tuples"], arrays["split"]
     if arrays["features"].ndim != 2 or tuples.ndim != 2 or tuples.shape[1] != 2 or parts.shape != (len(tuples),):
         raise UserError(f"{folder / 'tuples.npy'}: does not fit the other arrays of this relation ({REMEDY})")
