@@ -21,7 +21,7 @@ from dpgraph.families.registry import trainer_of
 from dpgraph.pipeline.collect import write_seed
 from dpgraph.pipeline.provenance import provenance
 from dpgraph.planning.run import CalibratedRun
-from dpgraph.problems.registry import size_of
+from dpgraph.problems.base import size_by_registry
 
 
 def device_of(name: str) -> torch.device:
@@ -47,9 +47,10 @@ def _density(cell: Cell) -> float:
 
     Also 1 where operands are rounded: a sparse product would not round them.
     """
-    if cell.training.precision != "float32" or cell.task.dataset not in registry():
+    known = registry().get(cell.task.dataset)
+    if cell.training.precision != "float32" or known is None:
         return 1.0
-    return size_of(cell.task).density
+    return size_by_registry(cell.task, known).density
 
 
 @denormals_flushed()
