@@ -208,6 +208,35 @@ BUGS: tuple[Bug, ...] = (
         "tests/pipeline/test_stages.py::test_a_record_lists_what_no_epsilon_covers_and_which_streams_were_drawn",
     ),
     edit(
+        "classes that are counted over all labels are public",
+        "dpgraph.problems.base:class_count",
+        "('the number of classes: counted over all labels',)",
+        "()",
+        "tests/problems/test_preprocess.py::test_classes_that_are_counted_over_all_labels_are_said_to_be",
+    ),
+    edit(
+        "a split that depends on who has a label is public",
+        "dpgraph.data.splits:make_split",
+        "bool((raw.labels < 0).any())",
+        "False",
+        "tests/data/test_splits.py::test_a_random_split_says_that_it_depends_on_who_has_a_label",
+    ),
+    edit(
+        "rows that cost nothing before the first step",
+        "dpgraph.families.pagerank.mechanism:PagerankSteps.at_step",
+        "max(step, 1)",
+        "step",
+        "tests/families/pagerank/test_mechanism.py::test_rows_are_charged_before_the_first_step[gaussian]",
+    ),
+    edit(
+        "a card that leaves out what was made from all records",
+        "dpgraph.own_graph.card:_not_covered",
+        "uncovered += own.uncovered",
+        "uncovered += ()",
+        "tests/own_graph/test_release.py::test_a_card_says_what_was_made_from_all_records_before_and_what_edges_may_not_be"
+        "_made_of[node-null-True]",
+    ),
+    edit(
         "a checkpoint of units that does not keep the noise",
         "dpgraph.families.units.prepared:PreparedUnits.__init__",
         "{'batches': self.draws.generator, 'images': self.images, 'noise': self.noise.generator}",
