@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,14 @@ from dpgraph.pipeline.fingerprints import (
     fetch_digest,
     preprocess_digest,
     preprocess_roots,
+    training_digest,
     training_roots,
 )
 from dpgraph.pipeline.stages import train_cell
 from dpgraph.planning.resolve import resolve
 from dpgraph.planning.run import Run
 from dpgraph.privacy.cache import versions
+from dpgraph.privacy.relation import PredictionInput
 from dpgraph.problems.preprocess import preprocess
 from dpgraph.problems.registry import problem_of
 from tests.contract.cells import CELLS, raw_cells
@@ -105,6 +108,14 @@ def test_what_an_epsilon_is_computed_with_calibrates_anew():
             "privacy/solving.py", "engine/methods/request.py"} <= rows  # fmt: skip
     assert "privacy/accountants/composition.py" in closure("dp-residual-1-rigorous", calibration=True)
     assert not {path for path in rows if "trees/mechanism" in path or "lots/mechanism" in path}
+
+
+def test_what_predictions_read_is_stated_anew_and_trains_nothing():
+    """The scope is of the method's specification, whose module lists all methods and is no root."""
+    run = RUNS["dp-relation-head-rigorous"]
+    own = replace(run, spec=replace(run.spec, inference=lambda cell: PredictionInput.OWN_RECORD))
+    assert calibrations_digest([own]) != calibrations_digest([run])
+    assert training_digest(own) == training_digest(run)
 
 
 @pytest.mark.parametrize("library", ["dp-accounting", "scipy", "numpy"])
@@ -226,6 +237,7 @@ def quick(name):
 # one process that has imported what is heavy, and forks for each run: source folder, cell, output folder
 FORKS = """
 import hashlib, importlib, json, os, sys
+from dataclasses import replace
 from pathlib import Path
 for heavy in ("torch", "torch._dynamo", "scipy.sparse", "scipy.stats", "pydantic",
               "dp_accounting.pld.privacy_loss_distribution"):

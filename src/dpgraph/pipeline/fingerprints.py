@@ -96,9 +96,14 @@ def bundle_digest(runs: Iterable[Run]) -> str:
 
 
 def calibrations_digest(runs: Iterable[Run]) -> str:
-    """Hash a job that calibrates these cells: code, and the libraries by whose version an epsilon may differ."""
+    """Hash a job that calibrates these cells: code, what predictions read, and versions that may move an epsilon."""
     libraries = [versions()[name] for name in LIBRARIES]
-    return digest([*libraries, *sorted({_job(calibration_roots(run), run) for run in runs})], 16)
+    return digest([*libraries, *sorted({f"{_job(calibration_roots(run), run)} {_declared(run)}" for run in runs})], 16)
+
+
+def _declared(run: Run) -> str:
+    """Return what the method's specification decides of a statement: its module is no root, as it lists all methods."""
+    return f"{run.spec.inference(run.cell)}, {run.spec.variant(run.cell).target}" if run.spec.private else ""
 
 
 def _within(module: str) -> str:
