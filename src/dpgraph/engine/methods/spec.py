@@ -79,6 +79,7 @@ class ReadBy(StrEnum):
     OWN_LIST = "own list"
     RELEASED = "what the run released to the node"
     RAW_GRAPH = "records along edges"
+    CANDIDATES = "records of all that are ranked"
 
 
 class Public(StrEnum):

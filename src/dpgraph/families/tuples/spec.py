@@ -229,8 +229,10 @@ def linear_seconds(cell: Any, size: Size) -> float:
 
 
 def score(cell: Any) -> ScoreReads:
-    """Return the records of both ends of a validation tuple, which are protected entities."""
-    return ScoreReads(spec.OWN_RECORD, spec.Public.NO, "validation tuples", "which join protected entities")
+    """Return the records of a validation tuple's ends and of all other candidates, which are protected entities."""
+    return ScoreReads(
+        spec.OWN_RECORD | {spec.ReadBy.CANDIDATES}, spec.Public.NO, "validation tuples", "which join protected entities"
+    )
 
 
 VARIANTS = {
