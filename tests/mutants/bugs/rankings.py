@@ -14,9 +14,9 @@ OF_GUIDE = "tests/reporting/leaderboard/test_guide.py::"
 BUGS = (
     edit(
         "a floor of other seeds is compared",
-        RANKING + "_ahead",
-        "floor[common] - own[common]",
-        "floor - own.mean()",
+        RANKING + "_shown_above",
+        "(-1.0, 'floor', floor[common])",
+        "(-1.0, 'floor', floor)",
         OF_NAMES + "test_a_floor_is_compared_on_common_seeds[own0-False]",
     ),
     edit(
