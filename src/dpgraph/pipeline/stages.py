@@ -132,7 +132,7 @@ def _train_run(run: Run, device: str, workers: int, again: bool) -> CellRecord:
     records = tuple(record for record in seeds if record is not None)
     failed = [record for record in records if record.status == "failed"]
     record = CellRecord(
-        cell=cell,  # type: ignore[arg-type]  # the record dumps it
+        cell=cell.model_dump(mode="json"),
         status="failed" if len(failed) == len(records) else "ok",
         reason=failed[0].reason if len(failed) == len(records) else "",
         statement=_statement(calibration, value, records),
@@ -144,7 +144,8 @@ def _train_run(run: Run, device: str, workers: int, again: bool) -> CellRecord:
 
 
 def _without_epsilon(cell: Cell, status: Literal["failed", "not run"], error: UserError) -> CellRecord:
-    return CellRecord(cell=cell, status=status, reason=str(error), provenance=provenance())  # type: ignore[arg-type]
+    plain = cell.model_dump(mode="json")
+    return CellRecord(cell=plain, status=status, reason=str(error), provenance=provenance())
 
 
 def _statement(calibration: Calibration, value: Described, seeds: Sequence[SeedRecord]) -> dict[str, Any]:
