@@ -252,6 +252,15 @@ def test_a_claim_whose_power_nobody_knows_is_underpowered_not_inconclusive():
     assert found.reason.startswith("a true effect has no known power at 5 seeds; what was seen is neither for it nor, ")
 
 
+@pytest.mark.parametrize("where", ["Cora, − dp-mlp (60, 1)", "− dp-mlp (60, 1)"])
+def test_minus_one_mean_is_written_as_the_mean(where):
+    one = Comparison(where, -46.08, 0.77, -15.0, 5, p_above=1.0, p_below=1e-5)
+    assert one.sentence == where.replace("− ", "") + ": 46.08 points, standard error 0.77; above 15: p < 0.001"
+    assert dataclasses.replace(one, where=f"{where} − b").sentence.endswith(
+        "b: −46.08 points, standard error 0.77; below −15: p < 0.001"
+    )  # noqa: E501
+
+
 SPREAD = np.array([-1.24, 0.76, 0.26, -0.74, 0.96])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,7 +20,7 @@ from dpgraph.reporting.results import EntryResult
 
 Place = tuple[Entry, EntryResult]
 
-
+ONE_MEAN_NEGATIVE = re.compile(r"(.*, )?− ([^+−]*)")  # "MNIST, − dp-mlp", from a test that the mean is below a margin
 COMPUTED = "computed, without training"  # the scope of claims that are the same in every suite
 
 
@@ -85,6 +86,14 @@ class Comparison:
 
     @property
     def sentence(self) -> str:
+        """Return what was found, in words; of minus one mean, what that says of the mean."""
+        mean = ONE_MEAN_NEGATIVE.fullmatch(self.where)
+        if mean and self.n >= 2:
+            found = replace(
+                self, where="".join(mean.groups("")), estimate=-self.estimate, margin=-self.margin,
+                p_above=self.p_below, p_below=self.p_above, by_data_set={k: -v for k, v in self.by_data_set.items()},
+            )  # fmt: skip
+            return found.sentence.replace(": +", ": ", 1)
         value = f"{self.where}: {difference(self.estimate)} {self.unit}".rstrip()
         if self.by_data_set:
             value += f" ({', '.join(f'{name} {difference(one)}' for name, one in self.by_data_set.items())})"

@@ -239,11 +239,19 @@ def _sum_holds(test: WeightedSum) -> str:
         + (f" at ε = {term.epsilon:g}" if term.epsilon is not None else "")
         for term in test.terms
     )
+    if _minus_one_mean(test):
+        return f"{terms.removeprefix('− ')} is below {in_points(-test.above)}{_where(test)}"
     return f"{terms.removeprefix('+ ')} is above {in_points(test.above)}{_where(test)}"
 
 
 def _sum_fails(test: WeightedSum) -> str:
-    return f"it is below {in_points(test.above)}{_where(test, against=True)}"
+    below, margin = ("above", -test.above) if _minus_one_mean(test) else ("below", test.above)
+    return f"it is {below} {in_points(margin)}{_where(test, against=True)}"
+
+
+def _minus_one_mean(test: WeightedSum) -> bool:
+    """Return whether the test is that one mean is below a margin."""
+    return [term.times for term in test.terms] == [-1.0]
 
 
 KINDS = (
