@@ -58,8 +58,8 @@ class Claim(Finite):
     """Premises of the sentence, tested on the same data; `part` says it in words. Where one is not shown at
     5 % the claim has no other verdict than that"""
     readings: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Readings of the paper by name: endings of ids of methods and artefacts, each with what stands in its place.
-    None: the ids as they are. Each reading has a verdict"""
+    """Readings of the paper by name: words of the tests, or endings of their words ("-published"), each with what stands
+    in its place. None: the tests as they are. Each reading has a verdict"""
     asserts: Points | None = None
     """The difference that the statement names, where the paper prints none: what power is about. Larger than the margin
     of the claim's tests"""
@@ -100,9 +100,9 @@ class Claim(Finite):
         return found
 
     def read_as(self, reading: str) -> Claim:
-        """Return the claim with the ids of a reading."""
+        """Return the claim with the words of a reading."""
         changes = self.readings.get(reading, {})
-        return Claim.model_validate(_with_endings(self.model_dump(mode="json"), changes)) if changes else self
+        return Claim.model_validate(_reworded(self.model_dump(mode="json"), changes)) if changes else self
 
     @property
     def read(self) -> dict[str, Claim]:
@@ -110,16 +110,18 @@ class Claim(Finite):
         return {name: self.read_as(name) for name in self.readings} or {"": self}
 
 
-def _with_endings(value: Any, changes: Mapping[str, str]) -> Any:
-    """Return nested plain data in which texts that end with a key of `changes` end with its value.
+def _reworded(value: Any, changes: Mapping[str, str]) -> Any:
+    """Return nested plain data whose texts are changed: those that a key names, and those that end with "-…", a key.
 
-    >>> _with_endings({"artefact": "fig5.1-after-q", "methods": ["gm-published"]}, {"-after-q": "", "-published": "-x"})
+    >>> _reworded({"artefact": "fig5.1-after-q", "methods": ["gm-published"]}, {"-after-q": "", "-published": "-x"})
     {'artefact': 'fig5.1', 'methods': ['gm-x']}
+    >>> _reworded(["record", "dp-record"], {"record": "subclass"})
+    ['subclass', 'dp-record']
     """
     if isinstance(value, str):
-        end = next((one for one in changes if value.endswith(one)), "")
+        end = next((one for one in changes if value == one or (one.startswith("-") and value.endswith(one))), "")
         return value.removesuffix(end) + changes[end] if end else value
     if isinstance(value, Mapping):
         kept = ("readings", "sentence", "statement", "source", "own_numbers", "part")
-        return {key: part if key in kept else _with_endings(part, changes) for key, part in value.items()}
-    return [_with_endings(part, changes) for part in value] if isinstance(value, list | tuple) else value
+        return {key: part if key in kept else _reworded(part, changes) for key, part in value.items()}
+    return [_reworded(part, changes) for part in value] if isinstance(value, list | tuple) else value

@@ -17,6 +17,7 @@ def test_the_factor_is_a_ratio_of_published_epsilons():
     assert finding.verdict == "contradicted"
     assert "e^(2.0 − 1.0) = 2.72" in finding.evidence
     assert "from 3.39 (whole graph, noise 112, claimed 2.00) to 25.1 (10 parts" in finding.evidence
+    assert "without edges between parts to 5.90 (node-remove)" in finding.evidence
 
 
 def test_lot_sizes():

@@ -6,14 +6,13 @@ from dpgraph.families.tuples.bounds import DEFAULTS, GAUSSIAN, THEOREM_3, rdp_of
 from dpgraph.families.tuples.reported import CLAIMS, constant_sensitivity
 
 
-def test_adaptive_clipping_moves_by_13_5_and_3_5_clip_norms():
-    """At K = 5, k = 4, and the star of section 4's reading without negatives that repeat."""
+def test_adaptive_clipping_moves_by_more_the_more_tuples_an_entity_has():
+    """C (1 + K (1 + k) / 2); with K = k = 1 it moves by no more than 2 C."""
     found = constant_sensitivity()
     assert found.verdict == "contradicted"
-    assert "by 13.5 C" in found.evidence
-    assert "at most 1 time" in found.evidence
-    assert "by 3 C" in constant_sensitivity(own=2, negatives=1).evidence
-    assert constant_sensitivity(own=1, negatives=1).verdict == "reproduced"
+    assert "K = 2, 5 and 50 tuples by 6, 13.5 and 126 C" in found.evidence
+    assert "by 3 C" in constant_sensitivity(own=(2,), negatives=1).evidence
+    assert constant_sensitivity(own=(1,), negatives=1).verdict == "reproduced"
 
 
 def test_bounds_are_the_accountants():

@@ -135,16 +135,20 @@ def test_readings_that_differ_are_said_to():
     assert reason == "one: reproduced (r); two: contradicted (c)"
     # a reading without rows leaves it undecided
     assert over_readings({"one": yes, "two": open_})[0] == "not run"
-    assert over_readings({"one": ("premise fails", "p"), "two": no})[0] == "depends on the reading"
+    verdict, reason = over_readings({"one": ("premise fails", "p"), "two": no})
+    assert verdict == "depends on the reading"
+    assert reason.startswith("in no reading reproduced: one: ")
 
 
-def test_a_reading_replaces_endings_of_ids_alone():
+def test_a_reading_replaces_whole_words_and_endings():
     test = {"kind": "greater", "artefact": "fig-after-q", "better": ["gm-published"], "worse": ["dpsgd-published"],
             "part": "better -published", "values": ["4, 1"]}  # fmt: skip
-    changes = {"-published": "-code", "-after-q": "-code"}
+    changes = {"-published": "-code", "-after-q": "-code", "published": "never", "gm": "never"}
     claim = Claim(sentence="The paper says so.", statement="s", source="t", readings={"code": changes}, test=test)
     read = claim.read["code"]
     assert (read.test.artefact, read.test.better, read.test.worse) == ("fig-code", ("gm-code",), ("dpsgd-code",))
+    whole = claim.model_copy(update={"readings": {"other": {"gm-published": "em-published"}}}).read["other"]
+    assert (whole.test.better, whole.test.worse) == (("em-published",), ("dpsgd-published",))
     assert (read.test.part, read.test.values) == ("better -published", ("4, 1",))
     assert read.sentence == claim.sentence
 

@@ -131,13 +131,22 @@ def _printed(terms: Sequence[tuple[float, Place]]) -> float | None:
 
 
 def _by_data_set(terms: Sequence[tuple[float, Place]]) -> dict[str, float]:
-    """Return the estimate on each data set of a mean; empty where the places are of one data set."""
-    sums: dict[str, float] = {}
-    for weight, (_, outcome) in terms:
-        for entry, member in outcome.members:
-            label = entry.suite_task.label
-            sums[label] = sums.get(label, 0.0) + weight * float(member.shown.mean())
-    return sums
+    """Return the estimate on each data set, of a mean or of a difference that is taken on several; else nothing.
+
+    A difference has weights that add up to 0 on each data set. Estimates of one with equal weights everywhere have the
+    comparison's as their mean, others add up to it.
+    """
+    parts: dict[str, list[tuple[float, float]]] = {}
+    for weight, (entry, outcome) in terms:
+        for one, member in outcome.members or ((entry, outcome),):
+            parts.setdefault(one.suite_task.label, []).append((weight, float(member.shown.mean())))
+    sums = {label: sum(weight * mean for weight, mean in own) for label, own in parts.items()}
+    if any(outcome.members for _, (_, outcome) in terms):
+        return sums
+    weights = {tuple(sorted(round(weight, 3) for weight, _ in own)) for own in parts.values()}
+    if len(parts) < 2 or any(abs(sum(own)) > 0.01 for own in weights):
+        return {}
+    return {label: value * (len(parts) if len(weights) == 1 else 1) for label, value in sums.items()}
 
 
 AT = {"largest-epsilon": "", "every-epsilon": " at every ε"}

@@ -137,7 +137,7 @@ def over_readings(verdicts: Mapping[str, tuple[str, str]]) -> tuple[str, str]:
     told = "; ".join(f"{name}: {verdict} ({reason})" for name, (verdict, reason) in verdicts.items())
     decided = {verdict for verdict, _ in verdicts.values()} & {REPRODUCED, CONTRADICTED, PREMISE_FAILS}
     if len(decided) > 1:
-        return DEPENDS, told
+        return DEPENDS, told if REPRODUCED in decided else f"in no reading reproduced: {told}"
     return max((verdict for verdict, _ in verdicts.values()), key=VERDICTS.index), told
 
 
