@@ -58,8 +58,8 @@ class Claim(Finite):
     """Premises of the sentence, tested on the same data; `part` says it in words. Where one is not shown at
     5 % the claim has no other verdict than that"""
     readings: dict[str, dict[str, str]] = Field(default_factory=dict)
-    """Readings of the paper by name: words of the tests, or endings of their words ("-published"), each with what stands
-    in its place. None: the tests as they are. Each reading has a verdict"""
+    """Readings of the paper by name: words of the tests, or their endings ("-published"), each with what stands in its
+    place. None: the tests as they are. Each reading has a verdict"""
     asserts: Points | None = None
     """The difference that the statement names, where the paper prints none: what power is about. Larger than the margin
     of the claim's tests"""

@@ -258,7 +258,7 @@ def test_minus_one_mean_is_written_as_the_mean(where):
     assert one.sentence == where.replace("− ", "") + ": 46.08 points, standard error 0.77; above 15: p < 0.001"
     assert dataclasses.replace(one, where=f"{where} − b").sentence.endswith(
         "b: −46.08 points, standard error 0.77; below −15: p < 0.001"
-    )  # noqa: E501
+    )
 
 
 SPREAD = np.array([-1.24, 0.76, 0.26, -0.74, 0.96])

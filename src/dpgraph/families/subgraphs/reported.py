@@ -60,8 +60,8 @@ def privacy_bound_factor() -> Verdict:
             f"{epsilon(_whole_graph(noise, epochs))} (node-remove)"
         )
     printed = (
-        f"By the paper's formula the factor is e^(2.0 − 1.0) = {math.exp(1):.2f}, as printed. All of one clipped gradient "
-        "a step: of the released code, which clips nothing, no ε is proved"
+        f"By the paper's formula the factor is e^(2.0 − 1.0) = {math.exp(1):.2f}, as printed. All of one clipped "
+        "gradient a step: of the released code, which clips nothing, no ε is proved"
     )
     return computed(not worse, ". ".join([*parts, printed, PARTS]), len(FULL_RUNS))
 

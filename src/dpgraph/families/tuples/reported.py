@@ -57,10 +57,10 @@ def constant_sensitivity(own: tuple[int, ...] = (2, 5, 50), negatives: int = 4) 
     moved = {count: _moved(count, negatives) for count in own}
     text = (
         f"in a batch in which every entity is a negative at most once, the clipped sum moves without an entity of "
-        f"K = {_listed(moved)} tuples by {_listed(moved.values())} C: no constant bounds it. The formula of Proposition "
-        f"4.1 is lost in our text; we read it as 2 C, and the released code sets its noise for C. The limits of tuples "
-        f"that do not hold the entity rise from C/2 to C, which Eq. (2) leaves out: with k negatives for each tuple the "
-        f"sum can move by C (1 + K (1 + k) / 2)"
+        f"K = {_listed(moved)} tuples by {_listed(moved.values())} C: no constant bounds it. The formula of "
+        "Proposition 4.1 is lost in our text; we read it as 2 C, and the released code sets its noise for C. The "
+        "limits of tuples that do not hold the entity rise from C/2 to C, which Eq. (2) leaves out: with k negatives "
+        "for each tuple the sum can move by C (1 + K (1 + k) / 2)"
     )
     return computed(max(moved.values()) <= 2, text, len(moved))
 

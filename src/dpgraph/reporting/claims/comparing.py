@@ -139,7 +139,9 @@ def _by_data_set(terms: Sequence[tuple[float, Place]]) -> dict[str, float]:
     parts: dict[str, list[tuple[float, float]]] = {}
     for weight, (entry, outcome) in terms:
         for one, member in outcome.members or ((entry, outcome),):
-            parts.setdefault(one.suite_task.label, []).append((weight, float(member.shown.mean())))
+            parts.setdefault(one.suite_task.label, []).append(
+                (weight, member.quantity.scale * float(member.values.mean()))
+            )
     sums = {label: sum(weight * mean for weight, mean in own) for label, own in parts.items()}
     if any(outcome.members for _, (_, outcome) in terms):
         return sums
