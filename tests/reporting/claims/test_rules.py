@@ -118,7 +118,7 @@ def test_a_premise_comes_first_and_says_its_numbers():
         assert reason == "premise, the graph helps: the graph helps was seen"
     assert judged([part("a", FALSE), part("p", SURE, premise=True)])[0] == "contradicted"
     # without power a premise that is not shown is open, unless it is refuted
-    for weak in ({"power": 0.1}, {"n": 4}):
+    for weak in ({"power": 0.1}, {"power": 0.8}, {"n": 4}):
         assert judged([part("a", FALSE), part("p", OPEN | weak, premise=True)])[0] == "inconclusive"
     assert judged([part("a", SURE), part("p", FALSE | {"power": 0.1}, premise=True)])[0] == "premise fails"
     # what was not run is not shown

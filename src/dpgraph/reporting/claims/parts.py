@@ -28,6 +28,7 @@ REPRODUCED, CONTRADICTED, PREMISE_FAILS, DEPENDS, INCONCLUSIVE, UNDERPOWERED, NO
 NOT_OWN = "no run on the paper's own data with its own mechanism"
 ABSENT = "is not in this suite"  # how the reason of a part ends whose table or figure a suite has not
 DATA_HERE, DATA_MISSING = "here", "missing in part"
+SURE = 0.9  # power from which a premise that is not shown counts as false
 ENOUGH = 0.5  # power below which a part is called underpowered, unless a larger effect is shown
 FEWEST = 5  # seeds below which a part has no verdict
 CORRECTED = "after correction for the number of comparisons"  # p-values of reasons are those of one comparison
@@ -64,10 +65,10 @@ class PartResult:
         )
 
     def holds(self) -> str:
-        """Return the verdict on a premise: shown; fails where refuted, or not shown with enough power; or open."""
+        """Return the verdict on a premise: shown; fails where refuted, or not shown by a test that would; or open."""
         if self.p_for < LEVEL and self.tested and not self.missing:
             return REPRODUCED
-        if self.p_for >= LEVEL and self.n >= FEWEST and (self.power >= ENOUGH or self.p_against < LEVEL):
+        if self.p_for >= LEVEL and self.n >= FEWEST and (self.power >= SURE or self.p_against < LEVEL):
             return PREMISE_FAILS
         return NOT_RUN if self.missing or not self.tested else INCONCLUSIVE
 
