@@ -92,6 +92,25 @@ def test_classes_that_public_numbers_put_out_of_reach_cost_nothing(tmp_path):
     assert not (tmp_path / "mine").exists()
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"labelled": 0},
+        {"mean_degree": -3.0},
+        {"words": math.nan},
+        {"relation": "node-remove", "degree_bound": 0},
+        {"relation": "edge", "method": "own"},
+        {"mean_degree": 0.01, "relation": "node-remove", "method": "votes"},  # votes would drown in noise
+    ],
+)
+def test_a_mistyped_option_costs_nothing(wrong, tmp_path):
+    labels, rng = np.arange(400) % 2, np.random.default_rng(0)
+    own = from_arrays(np.zeros((2, 0), int), labels, rng.normal(size=(400, 2)), ["train"] * 399 + ["test"])
+    with pytest.raises(UserError, match="--" + [*wrong][-1].replace("_", "-")):
+        fit(own, 4.0, releases=tmp_path / "mine", **wrong)
+    assert not (tmp_path / "mine").exists()
+
+
 def test_a_folder_that_cannot_be_made_costs_nothing(tmp_path):
     (tmp_path / "file").write_text("")
     own = from_arrays(np.zeros((2, 0), int), np.arange(60) % 2, np.ones((60, 1)), ["train"] * 60)

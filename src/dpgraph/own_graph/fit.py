@@ -23,7 +23,7 @@ from dpgraph.families.votes.sensitivity import vote_norm
 from dpgraph.own_graph import budget
 from dpgraph.own_graph import card as cards
 from dpgraph.own_graph.audited import audited, audits_of
-from dpgraph.own_graph.classes import ClassSelection, select_classes
+from dpgraph.own_graph.classes import FEWEST, ClassSelection, select_classes
 from dpgraph.own_graph.edge_features import check_edge_features, check_edges_beside, edges_are_features
 from dpgraph.own_graph.graph import OwnGraph, what_was_read
 from dpgraph.own_graph.model import FOLDERS, FORMAT, Header, SavedModel, as_json, softmax
@@ -202,41 +202,48 @@ def fit(
     train_side = own.roles == TRAIN
     if not (train_side & (own.labels >= 0)).any():
         raise UserError(f"{own.where}: no node outside the held-out ones has a label: expected some to train on")
-    places, selection, charged = int(train_side.sum()), None, list[str]()
-    known, known_by = places, cast(budget.LabelsBy, "nodes that train")
+    places, charged = int(train_side.sum()), list[str]()
     sure = budget.checked_delta(delta, len(own.ids))
-    if not own.classes_given:
+    every = scope == "all-outputs"
+
+    def plan(
+        classes: int, counted: int, counted_by: budget.LabelsBy, selection: ClassSelection | None = None
+    ) -> tuple[budget.PublicNumbers, budget.BudgetedRun]:
+        numbers = budget.PublicNumbers(
+            nodes=len(own.ids), labelled=counted if labelled is None else labelled, classes=classes,
+            labelled_by=counted_by if labelled is None else "stated",
+            voters=places if about is Relation.NODE_REMOVE else None, mean_degree=mean_degree,
+            degree_bound=degree_bound, words=own.known_words if words is None else words, signed=signed,
+            features=own.num_features,
+        )  # fmt: skip
+        return numbers, budget.planned(
+            method, numbers, epsilon=epsilon, advantage=advantage, delta=sure, relation=about, all_outputs=every,
+            selection=selection,
+        )  # fmt: skip
+
+    if own.classes_given:
+        numbers, what = plan(len(own.classes), places, "nodes that train")
+    else:
         if advantage is not None:
             epsilon = epsilon_with_classes(advantage, sure, about)
         selection = ClassSelection.within(epsilon=cast(float, epsilon), delta=sure)
         selection.check(places)
         check_slack(roots=len(own.ids), parameters=0, noise_over_clip=0.0)  # all that is known before the choice
+        plan(FEWEST, places, "nodes that train", selection)  # before the charge, refuse what no choice could mend
         promise = {"relation": about, "epsilon": epsilon, "delta": sure, "method": method}
         # a try that fails is charged, too: tries until one succeeds would have no delta
         charged = charge(own, promise, scope, folder, releases) if seed is None else charged
         own, counted = select_classes(own, selection, seed)
-        known, known_by = min(max(counted, 1), places), "noisy counts"
-    if labelled is not None:
-        known, known_by = labelled, "stated"
-    numbers = budget.PublicNumbers(
-        nodes=len(own.ids), labelled=known, classes=len(own.classes), labelled_by=known_by,
-        voters=places if about is Relation.NODE_REMOVE else None, mean_degree=mean_degree, degree_bound=degree_bound,
-        words=own.known_words if words is None else words, signed=signed, features=own.num_features,
-    )  # fmt: skip
-    every = scope == "all-outputs"
-    what = budget.planned(
-        method, numbers, epsilon=epsilon, advantage=advantage, delta=sure, relation=about, all_outputs=every,
-        selection=selection,
-    )  # fmt: skip
+        numbers, what = plan(len(own.classes), min(max(counted, 1), places), "noisy counts", selection)
     say(f"risk: {in_words(what.trade_off, about) if seed is None else cards.KNOWN_SEED}")
     others = cards.other_guarantees(own, what)
     for text in cards.assumptions(own, numbers, about, others if seed is None else ()):
         say(f"assumed: {text}")
     for text in own.uncovered:
         say(f"not covered: {text}")
-    plan = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every,
-                  edges=not edges_are_features(own))  # fmt: skip
-    say(plan)
+    afforded = afford(what, labelled=numbers.labelled, classes=numbers.classes, all_outputs=every,
+                      edges=not edges_are_features(own))  # fmt: skip
+    say(afforded)
     for text in cards.released_parts(what, numbers):
         say(f"releases: {text}")
     # before training: a failure ends the release
@@ -256,7 +263,7 @@ def fit(
     rows = model.outputs() if scope == "all-outputs" else softmax(trained.scores.astype(np.float64))
     # under node-remove a bucket holds what neighbours say of its owner, and is for the owner alone
     apart = trained.buckets if about is Relation.NODE_REMOVE else None
-    fitted = FittedModel(model, stated, rows, plan, folder, apart)
+    fitted = FittedModel(model, stated, rows, afforded, folder, apart)
     if folder is not None:
         _write(fitted, own, scope, secret, what, folder)
     return fitted
