@@ -340,7 +340,8 @@ def test_all_outputs_are_a_function_of_the_release_alone(tmp_path):
         ({"relation": "node-removed"}, "did you mean node-remove"),
         ({"method": "voter"}, "did you mean votes"),
         ({"epsilon": -1.0}, "--epsilon"),
-        ({"epsilon": 1e-12}, "--epsilon=1e-12: expected a finite number >= 1e-09"),
+        ({"epsilon": 1e-12}, "--epsilon=1e-12: expected a number from 1e-09 to 1e+06"),
+        ({"epsilon": 1e200}, "--epsilon=1e+200: expected a number from 1e-09 to 1e+06"),
         ({"delta": 0.5}, "--delta"),
     ],
 )

@@ -21,7 +21,7 @@ from dpgraph.own_graph.classes import ClassSelection
 from dpgraph.own_graph.graph import DEGREES
 from dpgraph.own_graph.risk import check_advantage, epsilon_for, with_classes
 from dpgraph.planning.resolve import calibrate, resolve
-from dpgraph.privacy.accountants.parameters import LEAST_PRICE
+from dpgraph.privacy.accountants.parameters import LEAST_PRICE, MOST_PRICE
 from dpgraph.privacy.calibration import Calibration
 from dpgraph.privacy.guarantee import at_most
 from dpgraph.privacy.public_numbers import usual_delta
@@ -295,8 +295,8 @@ def check_budget(epsilon: float | None, advantage: float | None) -> None:
 
 
 def check_epsilon(epsilon: float) -> None:
-    if not LEAST_PRICE <= epsilon < math.inf:
-        raise invalid("--epsilon", epsilon, f"a finite number >= {LEAST_PRICE:g}")
+    if not LEAST_PRICE <= epsilon <= MOST_PRICE:
+        raise invalid("--epsilon", epsilon, f"a number from {LEAST_PRICE:g} to {MOST_PRICE:g}")
 
 
 def checked_delta(delta: float | None, nodes: int) -> float:
