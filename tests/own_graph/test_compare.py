@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
+import dpgraph
 from dpgraph.cli import main
 from dpgraph.core.errors import UserError
 from dpgraph.data.records import TEST
@@ -48,6 +49,16 @@ def test_all_methods_are_compared_at_one_epsilon_relation_and_scope(tmp_path, ca
     assert "not private, not to be released" in said
     assert "votes" in said
     assert "have no epsilon" in (tmp_path / "out/README.txt").read_text()
+
+
+@pytest.mark.parametrize(("relation", "left"), [("node-null", " and has 0.9 of epsilon left"), ("edge", "")])
+def test_classes_that_compare_reads_and_fit_pays_for_are_named(relation, left):
+    read = "warning: classes are read exactly; without classes fit chooses them by noisy counts" + left
+    for given in (False, True):
+        said = []
+        own = replace(small(), classes_given=given)
+        dpgraph.compare(own, 4.0, methods=["votes"], relation=relation, seeds=1, say=said.append)
+        assert [one for one in said if "classes are read" in one] == [read] * (not given)
 
 
 def test_the_interval_and_the_tests_are_those_of_the_books():

@@ -35,7 +35,8 @@ class GraphOptions:
             nearly all of the norm, and may; may be repeated.
         directed: An edge is in the list of its first end alone.
         classes: The public class list, separated by commas; one with a comma in double quotes (default: with --dataset
-            the registry's, else chosen by noisy counts, which a tenth of epsilon pays for).
+            the registry's; else fit chooses them by noisy counts, which a tenth of epsilon pays for, and compare reads
+            them exactly).
     """
 
     edges: Path | None = None

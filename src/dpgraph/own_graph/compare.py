@@ -31,6 +31,7 @@ from dpgraph.families.own_graphs import RULE, RULES, rule_for
 from dpgraph.families.registry import method, outside_of, spec, specs
 from dpgraph.families.votes.epsilon import TradeOff
 from dpgraph.own_graph import budget
+from dpgraph.own_graph.classes import SHARE
 from dpgraph.own_graph.edge_features import check_edge_features
 from dpgraph.own_graph.fit import check_features, check_options, model_of
 from dpgraph.own_graph.graph import OwnGraph, what_was_read
@@ -160,7 +161,8 @@ def compare(
             NetworkX, GraphML and CSV: the name of the attribute or column (default: label).
         features: (N, F) numbers with a matrix or an edge array, dense or sparse. For NetworkX and GraphML: names of
             the attributes to read (default: all that are numbers).
-        classes: The public class list, as texts; labels that are numbers are "0", "1" and so on.
+        classes: The public class list, as texts; labels that are numbers are "0", "1" and so on (default: all that
+            there are; `fit` chooses them by noisy counts).
         directed: Whether an edge is in the list of its first end alone (default: no, but as a NetworkX graph or a
             .npz file says).
         seeds: Number of random splits.
@@ -208,6 +210,9 @@ def compare(
     weak = weakness(TradeOff(mu=gaussian_mu(epsilon=epsilon, delta=sure)).advantage)
     if weak:
         say(f"warning: of a Gaussian mechanism this epsilon {weak}")
+    if not own.classes_given:
+        paid = "" if about is Relation.EDGE else f" and has {1 - SHARE:g} of epsilon left"  # an edge changes no label
+        say(f"warning: classes are read exactly; without --classes fit chooses them by noisy counts{paid}")
     required = RequiredPromise(about, scope == "all-outputs", epsilon, sure)
     splits = [_held_out(own, seed) for seed in range(seeds)]
     stated = {"mean_degree": mean_degree, "words": words, "signed": signed, "degree_bound": degree_bound}
