@@ -72,6 +72,20 @@ def test_both_are_found_and_only_while_they_are_named(own, monkeypatch):
     assert "mine" not in registry()
 
 
+@pytest.mark.parametrize("project", [False, True])
+def test_run_is_named_in_a_project_only(project, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(outside.VARIABLE, "")
+    if project:
+        assert main(["new-project", "."]) == 0
+    capsys.readouterr()
+    for what in ("method", "dataset"):
+        assert main(["new", what, "theirs", "--out", "theirs"]) == 0
+        said = capsys.readouterr().out
+        assert ("dpgraph run " in said) == project
+    assert "--out theirs-model" in said  # results/theirs may be a suite's
+
+
 @pytest.mark.parametrize(("reader", "message"), [
     ("cvs", "own/datasets.yaml, mine.reader: 'cvs': expected a Python file (.py), or one of arxiv_text, "),
     ("missing.py", "own/missing.py: no such file"),

@@ -58,8 +58,9 @@ def write_method(name: str, out: Path) -> None:
     (folder / "__init__.py").write_text("", encoding="utf-8")
     _told(folder, out)
     print(f"  dpgraph check method {words['METHOD']}")
-    print("  dpgraph run data/graphs/demo-sbm/transductive.public/graph.json")
-    print(f"  dpgraph train --cell {folder / 'cell.json'} --out results/{name}")
+    if _in_project():
+        print("  dpgraph run data/graphs/demo-sbm/transductive.public/graph.json")
+        print(f"  dpgraph train --cell {folder / 'cell.json'} --out results/{name}")
 
 
 def write_dataset(name: str, out: Path) -> None:
@@ -73,8 +74,9 @@ def write_dataset(name: str, out: Path) -> None:
     _write("dataset", out, {"NAME": name, "FOLDER": str(out)})
     _example(out)
     _told(out, out)
-    print(f"  dpgraph run data/graphs/{name}/transductive.random-70-10-20/graph.json")
-    print(f"  dpgraph fit --dataset {name} --epsilon 4 --out results/{name}")
+    if _in_project():
+        print(f"  dpgraph run data/graphs/{name}/transductive.random-70-10-20/graph.json")
+    print(f"  dpgraph fit --dataset {name} --epsilon 4 --out {name}-model")
 
 
 def _write(kind: str, folder: Path, words: dict[str, str]) -> None:
@@ -104,6 +106,11 @@ def _example(folder: Path) -> None:
     ends = random.integers(0, NODES, size=(6 * NODES, 2))
     kept = (ends[:, 0] != ends[:, 1]) & ((ends.sum(axis=1) % 2 == 0) | (random.random(len(ends)) < 0.2))
     write_rows(folder / "edges.csv", [["source", "target"], *([f"n{a}", f"n{b}"] for a, b in ends[kept].tolist())])
+
+
+def _in_project() -> bool:
+    """Return whether `dpgraph run` works here."""
+    return Path("Snakefile").is_file()
 
 
 def _told(made: Path, place: Path) -> None:
