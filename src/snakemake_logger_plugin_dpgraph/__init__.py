@@ -24,6 +24,12 @@ USUAL = ("Building DAG", "Config file ", "Using shell", "Assuming unrestricted",
 # while jobs run, these are worth a line; anything else is in Snakemake's log
 WORTH_A_LINE = ("Trying to restart", "Will exit", "Terminating", "Shutting down", "Removing output", "Complete log")
 NAMED_AT_THE_END = 10
+# what Snakemake prints when somebody ends it; after SIGTERM it waits for the jobs that run
+CTRL_C, SIGTERM = "Ctrl-C", "SIGTERM"
+ENDINGS = {
+    "Terminating processes on user request": CTRL_C,
+    "Will exit after finishing currently running jobs (scheduler)": SIGTERM,
+}
 
 
 class LogHandler(LogHandlerBase):
@@ -43,7 +49,7 @@ class LogHandler(LogHandlerBase):
 
         self.jobs = Jobs()
         self.working = False  # between the plan of the jobs and the end
-        self.interrupted = False  # by Ctrl-C: jobs that end are no failures
+        self.ended_by = ""  # Ctrl-C or SIGTERM: jobs that it ends are no failures
         self.drawn = False  # the live line is the terminal's last line
         self.counts, self.counted_at = "", time.monotonic()
         self.ended = threading.Event()
@@ -96,13 +102,15 @@ class LogHandler(LogHandlerBase):
                     from dpgraph.pipeline.locks import refusal
 
                     self._say(f"error: {refusal()}")
-                elif not self.interrupted and not _repeats_job_error(told):
+                elif not self.ended_by and not _repeats_job_error(told):
                     self._say(self.format(record))
             case None:
                 text = self.format(record)
-                self.interrupted |= text.startswith("Terminating processes on user request")
                 quiet = text.startswith(USUAL) or (self.working and not text.startswith(WORTH_A_LINE))
-                if (record.levelno >= WARNING and not self.interrupted) or not quiet:
+                if ending := next((by for said, by in ENDINGS.items() if text.startswith(said)), ""):
+                    quiet = self.ended_by == ending  # it says so once for each job that it waits for
+                    self.ended_by = ending
+                if (record.levelno >= WARNING and not self.ended_by) or not quiet:
                     self._say(text)
             case _:
                 return  # headers, commands, Snakemake's own progress
@@ -113,10 +121,11 @@ class LogHandler(LogHandlerBase):
         from dpgraph.core.progress import last_line
 
         job, logs = told["jobid"], [Path(str(path)) for path in told.get("log") or ()]
-        last = next(filter(None, map(last_line, logs)), None)
+        last = next(filter(None, map(last_line, logs)), "")
         # Ctrl-C reaches all processes of a terminal at once
-        self.interrupted |= last is not None and last.startswith(("error: ended by SIGINT", "KeyboardInterrupt"))
-        if self.interrupted:
+        if last.startswith(("error: ended by SIGINT", "KeyboardInterrupt")):
+            self.ended_by = CTRL_C
+        if self.ended_by == CTRL_C or (self.ended_by and last.startswith("error: ended by SIGTERM")):
             self.jobs.running.pop(job, None)
             return
         self.jobs.fail(job, now)
@@ -165,8 +174,8 @@ class LogHandler(LogHandlerBase):
         lines += [f"  failed: {self.jobs.name(job)}" for job in failed[:NAMED_AT_THE_END]]
         if len(failed) > NAMED_AT_THE_END:
             lines.append(f"  and {len(failed) - NAMED_AT_THE_END} more")
-        if self.interrupted:
-            lines.append("ended by Ctrl-C: finished work is kept, run again to resume")
+        if self.ended_by:
+            lines.append(f"ended by {self.ended_by}: finished work is kept, run again to resume")
         self._say(*lines)
 
 

@@ -6,9 +6,11 @@ import io
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import threading
+import time
 from logging import ERROR, INFO, Formatter, LogRecord
 from types import SimpleNamespace
 
@@ -165,6 +167,21 @@ def test_jobs_that_ctrl_c_ends_are_no_failures(handler, tmp_path):
     assert said[-2].startswith("stopped: 0 of 2 jobs in ")
     assert said[-2].endswith(" s")
     assert said[-1] == "ended by Ctrl-C: finished work is kept, run again to resume"
+
+
+def test_jobs_that_sigterm_ends_are_failures_but_after_the_run_s_own(handler, tmp_path):
+    made, stream = handler()
+    begin(made)
+    log = tmp_path / "cora.log"
+    log.write_text("error: ended by SIGTERM: finished work is kept, run again to resume\n")
+    failure(made, [str(log)])
+    assert stream.getvalue().count("failed: train") == 1  # by a cluster's time limit
+    tell(made, message="Will exit after finishing currently running jobs (scheduler).")
+    failure(made, [str(log)])
+    assert stream.getvalue().count("failed: train") == 1
+    log.write_text("error: no such graph\n")
+    failure(made, [str(log)])
+    assert stream.getvalue().count("failed: train") == 2
 
 
 def test_snakemake_s_word_of_ctrl_c_counts_for_jobs_without_a_log(handler):
@@ -355,6 +372,39 @@ def test_a_run_in_a_log(tmp_path):
     assert said[-1] == "  failed: part 2"
     (log,) = (tmp_path / ".snakemake/log").iterdir()
     assert "Error in rule part:" in log.read_text()  # Snakemake's own log has all
+
+
+def test_sigterm_lets_jobs_end_and_is_no_failure(tmp_path):
+    (tmp_path / "Snakefile").write_text(
+        """
+rule all:
+    input: "end"
+rule begin:
+    output: "begun"
+    shell: "touch seen; until [ -e go ]; do sleep .1; done; touch {output}"
+rule end:
+    input: "begun"
+    output: "end"
+    shell: "touch {output}"
+"""
+    )
+    command = [sys.executable, "-m", "dpgraph.pipeline.interruptible", "--cores", "1", "--logger", "dpgraph"]
+    run = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        while not (tmp_path / "seen").exists():
+            assert run.poll() is None
+            time.sleep(0.05)
+        run.send_signal(signal.SIGTERM)
+        (tmp_path / "go").touch()
+        said = run.communicate(timeout=300)[1]
+    finally:
+        run.kill()
+    assert run.returncode == 143, said
+    assert (tmp_path / "begun").exists()
+    assert not (tmp_path / "end").exists()
+    assert said.splitlines()[-1] == "ended by SIGTERM: finished work is kept, run again to resume"
+    assert "Error" not in said
+    assert said.count("Will exit after finishing") == 1
 
 
 def test_a_run_on_a_terminal(tmp_path):

@@ -1,8 +1,8 @@
 """Snakemake as `dpgraph run` starts it: `python -m dpgraph.pipeline.interruptible OPTIONS`.
 
-What the machine lacks is said before Snakemake plans anything. Its exit status is that of a program that Ctrl-C ended:
-Snakemake itself ends with 1 then, as after a failure, so that `dpgraph run a && dpgraph run b` and scripts cannot tell
-the two apart.
+What the machine lacks is said before Snakemake plans anything. Its exit status is that of a program that Ctrl-C or
+SIGTERM ended: Snakemake itself ends with 1 then, as after a failure, so that `dpgraph run a && dpgraph run b` and
+scripts cannot tell the two apart.
 """
 
 import io
@@ -25,17 +25,25 @@ RUNS_NOTHING = ("dryrun", "touch", "unlock", "lint", "report", "summary", "detai
 
 
 def main() -> int:
-    """Return Snakemake's status, 130 after Ctrl-C, 2 where the machine lacks what the options need."""
+    """Return Snakemake's status, 130 or 143 after Ctrl-C or SIGTERM, 2 where the machine lacks what options need."""
     from snakemake.cli import main as snakemake
+    from snakemake.scheduling.job_scheduler import JobScheduler
 
-    interrupted = False
+    ended_by = 0
+    finish = JobScheduler.exit_gracefully  # its handler of SIGTERM: no further job starts
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        nonlocal interrupted
-        interrupted = True
+        nonlocal ended_by
+        ended_by = number
         signal.default_int_handler(number, frame)
 
+    def terminate(scheduler: Any, number: int, frame: FrameType | None) -> None:
+        nonlocal ended_by
+        ended_by = number
+        finish(scheduler, number, frame)
+
     signal.signal(signal.SIGINT, interrupt)
+    JobScheduler.exit_gracefully = terminate
     try:
         options = snakemake_options(sys.argv[1:])
         if not any(getattr(options, name, None) for name in RUNS_NOTHING):
@@ -47,7 +55,7 @@ def main() -> int:
     except SystemExit as ended:
         if ended.code in (0, None):
             return 0
-        return 128 + signal.SIGINT if interrupted else 1
+        return 128 + ended_by if ended_by else 1
     except KeyboardInterrupt:  # before or after its jobs, where Snakemake does not expect it
         return 128 + signal.SIGINT
     return 0
