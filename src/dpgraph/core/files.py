@@ -100,8 +100,11 @@ def check_out(path: Path, *, folder: bool = True) -> Path:
             raise invalid("--out", path, f"a {'folder' if folder else 'file'} that does not exist yet")
         if not above.is_dir():
             raise invalid("--out", path, f"{expected}: {above} is no folder")
-        if not os.access(path if there else above, os.W_OK):
-            raise invalid("--out", path, f"{expected}: {path if there else above} may not be written")
+        if not there:  # what the system says of its rights does not tell all
+            with naming(above):
+                os.rmdir(tempfile.mkdtemp(prefix=f".{path.name}." if folder else None, dir=above))
+        elif not os.access(path, os.W_OK):
+            raise invalid("--out", path, f"{expected}: {path} may not be written")
     except OSError as error:
         raise invalid("--out", path, f"{expected}: {cause(error)}") from None
     return path
