@@ -81,6 +81,7 @@ def test_a_cell_alone(tmp_path, capsys):
             "suite=nope: expected one of " + ", ".join(sorted(path.stem for path in SUITES.glob("*.yaml"))),
         ),
         (["list", "cells", "--set", "seeds"], "--set=seeds: expected NAME=VALUE"),
+        (["list", "cells", "--set", "registry=own"], "--set: registry=own: expected a list, such as [own]"),
         (["list", "cells", "--set", "seeds=0"], "seeds=0: expected greater than or equal to 1"),
         (["list", "cells", "--config", "nope.yaml"], "nope.yaml: no such file"),
         (["artefacts"], "artefacts: a name is missing: expected at least one of daigavane/table1"),

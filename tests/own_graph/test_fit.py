@@ -426,6 +426,14 @@ def test_objects_of_other_libraries_are_the_same_graph():
         assert np.array_equal(one.predictions, given[0].predictions)
 
 
+def test_a_model_whose_json_is_cut_is_named_with_the_line(tmp_path):
+    fit(small(size=40), 4.0).model.save(tmp_path)
+    path = tmp_path / "model.json"
+    path.write_text(path.read_text()[:300])
+    with pytest.raises(UserError, match=r"^\S*/model.json: not valid JSON: EOF while parsing .* at line \d+ column \d+$"):
+        load(tmp_path)
+
+
 @pytest.mark.parametrize("damage", ["cut", "flipped", "header", "no file", "mean"])
 def test_load_refuses_damaged_folders(damage, tmp_path):
     fitted = fit(small(size=40), 4.0, words=2.0)

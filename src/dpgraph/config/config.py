@@ -86,6 +86,11 @@ def first_line(error: ValidationError, model: type[BaseModel] | None = None) -> 
         return one_line(f"{given}: unknown key{meant(first['loc'][-1], keys_of(model, first['loc'][:-1]))}{more}")
     if first["type"] == "missing":
         return one_line(f"{name}: missing{more}")
+    if first["type"] == "json_invalid":  # the input is the whole file
+        return one_line(f"not valid JSON: {first['ctx']['error']}")
+    if first["type"] == "tuple_type":
+        example = f", such as [{shown(first['input'])}]" if isinstance(first["input"], str) else ""
+        return one_line(f"{given}: expected a list{example}{more}")
     message = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")[:LONGEST_REASON]
     if first["type"] == "value_error":
         where = "" if not name else f"{name}: " if isinstance(first["input"], Mapping) else f"{given}: "
