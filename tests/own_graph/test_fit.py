@@ -430,7 +430,9 @@ def test_a_model_whose_json_is_cut_is_named_with_the_line(tmp_path):
     fit(small(size=40), 4.0).model.save(tmp_path)
     path = tmp_path / "model.json"
     path.write_text(path.read_text()[:300])
-    with pytest.raises(UserError, match=r"^\S*/model.json: not valid JSON: EOF while parsing .* at line \d+ column \d+$"):
+    with pytest.raises(
+        UserError, match=r"^\S*/model.json: not valid JSON: EOF while parsing .* at line \d+ column \d+$"
+    ):
         load(tmp_path)
 
 

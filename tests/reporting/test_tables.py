@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from dpgraph.core.errors import UserError
 from dpgraph.reporting.splits import NOT_KEPT, how_to_run, left_out
 from dpgraph.reporting.tables import write_table
+from dpgraph.reporting.views.accuracy import table as accuracy
 from dpgraph.reporting.views.accuracy.table import accuracy_table
 from dpgraph.reporting.views.statistics import statistics_table
 from tests.reporting.conftest import graph_rows
@@ -62,6 +64,20 @@ def test_adam_and_sgd_are_different_rows_of_the_paper(paper_plan, paper_results)
     table = accuracy_table(paper_plan, "daigavane/table1", paper_results)
     sgd = of(table, method="dp-gcn-1-sgd-published", task="arxiv", epsilon_target=12.0)
     assert sgd["published_value"] == 62.862
+
+
+def test_an_experiment_that_is_no_paper_s_has_no_columns_for_one(plan, results):
+    artefact = "daigavane/table1"
+    own = plan.experiments["daigavane"].model_copy(update={"published": "none"})
+    with_paper, without = (
+        accuracy.make(replace(plan, experiments={**plan.experiments, "daigavane": one}), artefact, results).table
+        for one in (plan.experiments["daigavane"], own)
+    )
+    left_out = ["Paper (%)", "Paper’s ε (proved)", "Difference"]
+    assert [head for head in with_paper.columns if head not in left_out] == without.columns
+    assert set(left_out) <= set(with_paper.columns)
+    assert {len(row) for block in without.blocks for row in block.rows} == {len(without.columns)}
+    assert not [text for text in (*without.remarks, *without.brief) if "Paper’s ε" in text or "Difference" in text]
 
 
 def test_demo_has_no_printed_values(plan, results):

@@ -83,38 +83,48 @@ def make(plan: Plan, artefact_id: str, results: pd.DataFrame | None) -> MadeTabl
     """Make the table of accuracies."""
     frame = accuracy_table(plan, artefact_id, results)
     shown = chance.shown_as(plan.artefacts[artefact_id])
-    return MadeTable(frame, accuracy_display(heading(plan, artefact_id), frame, shown))
+    printed = plan.experiments[artefact_id.split("/")[0]].published != "none"
+    return MadeTable(frame, accuracy_display(heading(plan, artefact_id), frame, shown, printed))
 
 
-def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity) -> Table:
-    """Lay out the rows of `accuracy_table`, a block per task; the quantity heads the values."""
+def accuracy_display(title: str, table: pd.DataFrame, shown: Quantity, printed: bool = True) -> Table:
+    """Lay out the rows of `accuracy_table`, a block per task; the quantity heads the values.
+
+    `printed`: whether the experiment is a paper's that prints numbers, for which there are columns.
+    """
     notes = Footnotes()
     tested = "above_chance" in table
     blocks = display.by_task(
-        table, lambda row: _accuracy_cells(row, notes) + [Text(row.get("above_chance") or DASH)] * tested
+        table,
+        lambda row: [
+            *_accuracy_cells(row, notes),
+            *(_printed_cells(row) if printed else ()),
+            *[Text(row.get("above_chance") or DASH)] * tested,
+        ],
     )
     levels, ranks = display.reference_remarks(table, shown), [REMARK] * bool(table["rank"].any())
+    values = "Values: mean ± sample standard deviation over the seeds."
+    minus = " Difference: ours minus the paper’s"
     remarks = [
-        "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s"
-        f"{shown.difference and f', in {shown.difference}'}.",
+        values + f"{minus}{shown.difference and f', in {shown.difference}'}." * printed,
         *levels,
         "Target ε: proved; claimed for the paper’s mechanism.",
-        f"{display.EPSILON_REMARK} Paper’s ε: as printed (in brackets: proved for that run).",
+        display.EPSILON_REMARK + " Paper’s ε: as printed (in brackets: proved for that run)." * printed,
         *(*ranks, *protection.remarks(table), *[chance.REMARK] * tested),
     ]
     brief = [
-        "Values: mean ± sample standard deviation over the seeds. Difference: ours minus the paper’s. "
-        "ε claimed: by the paper’s formula; ε proved: by a theorem; none: no guarantee.",
+        values
+        + f"{minus}." * printed
+        + " ε claimed: by the paper’s formula; ε proved: by a theorem; none: no guarantee.",
         *(*levels, *ranks, *protection.brief(table), *[chance.REMARK] * tested),
     ]
-    paper = f"Paper ({shown.unit})" if shown.unit else "Paper"
-    columns = ["Method", "Target ε", shown.label[0].upper() + shown.label[1:], "Seeds", *display.EPSILON_HEADS, paper]
-    columns += ["Paper’s ε (proved)", "Difference", *[chance.HEAD] * tested]
-    return Table(title, columns, blocks, notes.texts, remarks, brief=brief)
+    columns = ["Method", "Target ε", shown.label[0].upper() + shown.label[1:], "Seeds", *display.EPSILON_HEADS]
+    if printed:
+        columns += [f"Paper ({shown.unit})" if shown.unit else "Paper", "Paper’s ε (proved)", "Difference"]
+    return Table(title, [*columns, *[chance.HEAD] * tested], blocks, notes.texts, remarks, brief=brief)
 
 
 def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
-    printed = bool(row["published_text"])
     return [
         Text(row["label"], (notes.number(row["fallback"]),) if row["fallback"] else ()),
         display.target_cell(row),
@@ -123,6 +133,12 @@ def _accuracy_cells(row: dict, notes: Footnotes) -> list[Text]:
         else display.failure(row, notes),
         display.seeds_cell(row, notes),
         *display.epsilon_cells(row, notes),
+    ]
+
+
+def _printed_cells(row: dict) -> list[Text]:
+    printed = bool(row["published_text"])
+    return [
         Text(row["published_text"] if printed else display.NOT_IN_PAPER),
         Text(_printed_epsilon(row) if printed else DASH),
         Text(formats.difference(row["difference"])),
