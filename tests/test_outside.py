@@ -140,8 +140,11 @@ def trained(own, tmp_path):
     return read_record(tmp_path / "result/result.json")
 
 
-def test_its_epsilon_is_claimed_with_the_checks_beside(own, tmp_path, caplog):
+def test_its_epsilon_is_claimed_with_the_checks_beside(own, tmp_path, capsys):
     read_back = trained(own, tmp_path)
+    said = capsys.readouterr().out
+    assert "epsilon, by the paper's formula: " in said
+    assert "epsilon, claimed by its author: 4 " in said
     assert read_back.statement.rigorous.epsilon == pytest.approx(4, abs=0.1)  # what the method says of itself
     (row, *_) = [block.columns for block in blocks(read_back)]
     assert math.isnan(row["eps_rigorous"])

@@ -135,9 +135,9 @@ def outcome_in_words(cell: Cell, record: CellRecord) -> str:
         spread = f" ({min(values):.4g} to {max(values):.4g} over {len(values)} seeds)" if len(values) > 1 else ""
         lines.append(f"{name}: {sum(values) / len(values):.4g}{spread}")
     statement = record.statement or {}
-    for mode in ("published", "rigorous"):
+    proved = "claimed by its author" if outside_of(cell.method) else MODE_NAMES["rigorous"]
+    for mode, called in (("published", "by the paper's formula"), ("rigorous", proved)):
         one = statement.get(mode, {})
-        called = "claimed by its author" if mode == "rigorous" and outside_of(cell.method) else MODE_NAMES[mode]
         epsilon, where = one.get("epsilon"), f"{one.get('relation')}, {one.get('scope')}"
         if epsilon is None:
             lines.append(f"epsilon, {called}: none: {one.get('reason')}")
