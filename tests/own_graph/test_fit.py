@@ -225,6 +225,18 @@ def test_signs_are_an_option_or_what_the_registry_declares():
     assert [PublicNumbers(**public, **one).may_be_negative for one in ({}, {"words": 2.0})] == [True, False]
 
 
+def test_a_card_names_as_counted_what_was_taken_from_the_registry_only(tmp_path, monkeypatch):
+    said = "the registry's {}: counted on the same files"
+    both, one, none = ({}, {"mean_degree": 4.0}, {"mean_degree": 4.0, "words": 50.0})
+    found = [PublicOptions(**given).uncovered("cora-ml") for given in (both, one, none)]
+    assert found == [(said.format("mean degree and words of a record"),), (said.format("words of a record"),), ()]
+    assert PublicOptions().uncovered() == ()
+    monkeypatch.setattr(PublicOptions, "uncovered", lambda _, dataset: (f"what {dataset} states",))
+    data = ["--dataset", "demo-sbm", "--epsilon", "4", "--no-audit"]
+    assert main(["fit", *data, "--out", str(tmp_path / "out")]) == 0
+    assert "what demo-sbm states" in json.loads((tmp_path / "out/release/card.json").read_text())["not_covered"]
+
+
 def words(size=900, features=400):
     """(edges, labels, counts): a dense bag of words with a large common part, as in reviews."""
     rng = np.random.default_rng(0)

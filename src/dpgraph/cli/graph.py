@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -54,6 +55,7 @@ def fit(
     guarantee.check(method)
     check_out(out)
     own = data.read()
+    own = replace(own, uncovered=(*own.uncovered, *public.uncovered(data.dataset)))
     published = _published(method, guarantee, public, labelled, seed, directed=data.directed, no_audit=no_audit)
     fitted = fit_graph(
         own, method=method, labelled=labelled, public_column=public_column, list_column=list_column, seed=seed,

@@ -107,7 +107,7 @@ class GraphOptions:
             directed=self.directed,
             where=name,
         )
-        return replace(own, uncovered=(*raw.data_dependent, *known.upstream, *_counted(known)))
+        return replace(own, uncovered=(*raw.data_dependent, *known.upstream))
 
     def _refuse_columns(self) -> None:
         """Raise UserError for an option about --nodes, which would be ignored for another source."""
@@ -150,6 +150,18 @@ class PublicOptions:
                 known["mean_degree"] = expected.entries / expected.nodes
         known["mean_degree"] = known["mean_degree"] or MEAN_DEGREE
         return known | {name: given for name, given in vars(self).items() if given is not None}
+
+    def uncovered(self, dataset: str | None = None) -> tuple[str, ...]:
+        """Return a line for the card on values of `stated` that the registry's authors counted on the same files."""
+        if dataset is None:
+            return ()
+        from dpgraph.data.registry import entry
+
+        known = entry(dataset).expected
+        counted = {"mean degree": self.mean_degree is None and (known.mean_degree or known.entries),
+                   "words of a record": self.words is None and known.words}  # fmt: skip
+        names = " and ".join(name for name, found in counted.items() if found)
+        return (f"the registry's {names}: counted on the same files",) if names else ()
 
 
 @Parameter(name="*")
@@ -208,10 +220,3 @@ def _dataset(name: str) -> tuple[Any, Any]:
     if not isinstance(raw, RawGraph):
         raise invalid("--dataset", name, "a graph")
     return raw, known[name]
-
-
-def _counted(known: Any) -> tuple[str, ...]:
-    """Return what the registry states of a data set that was counted on the same files, if it states any of it."""
-    expected = known.expected
-    stated = any(one is not None for one in (expected.mean_degree, expected.entries, expected.words))
-    return ("the registry's mean degree and words of a record: counted on the same files",) if stated else ()
