@@ -94,7 +94,7 @@ BUGS = (
     edit(
         "a premise that could not have been shown fails",
         PARTS + "PartResult.holds",
-        "self.power >= ENOUGH or self.p_against < LEVEL",
+        "self.power >= SURE or self.p_against < LEVEL",
         "True",
         OF_RULES + "test_a_premise_comes_first_and_says_its_numbers",
     ),

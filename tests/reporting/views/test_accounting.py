@@ -110,4 +110,7 @@ def test_printed_noises_stand_beside_the_printed_epsilons_and_accuracies(tmp_pat
         ("subclass-kmeans-thesis", "1.6"): 96,
         ("subclass-kmeans-thesis", "3.0"): 93,
         ("subclass-kmeans-thesis", "3.65"): 91,
+        ("subclass-kmeans-moments", "1.6"): 96,
+        ("subclass-kmeans-moments", "3.0"): 93,
+        ("subclass-kmeans-moments", "3.65"): 91,
     }
