@@ -85,7 +85,7 @@ def test_the_folder_can_be_read_on_its_own(made, results, shipped):
             assert f"{value_shown(row)} ({markdown(str(row['label']))}" in text
             assert f"n = {row['n']}" in text
     assert re.search(
-        r"\d+ of the papers' claims ran on all of their data. 6 of these have power 0.5 and 5 seeds in each part", text
+        r"All data are here of \d+ of the papers' claims. 6 of these have power 0.5 and 5 seeds in each part", text
     )
     contents = (shipped / "README.md").read_text()
     assert "| papers' claims | our claims |" in contents

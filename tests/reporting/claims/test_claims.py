@@ -338,11 +338,11 @@ def test_nothing_compared_shows_nothing():
     ("verdicts", "powers", "data", "text"),
     [
         (["reproduced", "inconclusive", "underpowered"], [0.9, 0.6, 0.1], ["here"] * 3,
-         "3 of the papers' claims ran on all of their data. 2 of these have power 0.5 "
+         "All data are here of 3 of the papers' claims. 2 of these have power 0.5 "
          "and 5 seeds in each part (goal: two thirds); not 2"),
         (["reproduced", "not run", "underpowered", "not run"], [0.9, 0.9, 0.1, 0.9],
          ["here", "here", "here", "missing in part"],
-         "3 of the papers' claims ran on all of their data. 1 of these has power 0.5 "
+         "All data are here of 3 of the papers' claims. 1 of these has power 0.5 "
          "and 5 seeds in each part (goal: two thirds); not 1, 2"),
         (["reproduced", "contradicted"], [math.nan, math.nan], ["", ""], ""),  # computed
     ],
@@ -364,7 +364,7 @@ def test_claims_of_this_project_do_not_count_nor_do_four_seeds():
     assert strong_enough([ours]) == ""
     few = counted(["A"], ["reproduced"], [0.9], ["here"], n=4)
     told = "None of these has power 0.5 and 5 seeds in each part (goal: two thirds)"
-    assert strong_enough([few]) == f"1 of the papers' claims ran on all of their data. {told}"
+    assert strong_enough([few]) == f"All data are here of 1 of the papers' claims. {told}"
 
 
 @pytest.mark.parametrize(("holds", "more"), [("premise fails", True), ("reproduced", False), ("inconclusive", False)])
@@ -382,7 +382,7 @@ def test_claims_that_only_a_failed_premise_makes_strong_are_named(holds, more):
     assert (named in counts(premise, part("printed", 0.1), part("code", 0.9))) == more
     assert (named in counts(part("", 0.9, holds, premise=True), part("", 0.1))) == more  # a claim with one reading
     assert counts(premise, part("printed", 0.9), part("code", 0.9)).startswith(
-        "1 of the papers' claims ran on all of their data. 1 of these has"
+        "All data are here of 1 of the papers' claims. 1 of these has"
     )
     # the other reading is asked for its parts, and no part is a premise
     assert counts(premise, part("printed", 0.9), part("code", 0.1)).endswith("(goal: two thirds)")
@@ -395,7 +395,7 @@ def test_over_several_suites_a_claim_counts_once_and_where_its_power_is_largest(
     first = counted(["A", "B", "C", "D", "E"], verdicts, [0.9, 0.1, 0.2, 0.9, math.nan], ["here"] * 4 + [""])
     second = counted(["B", "C"], ["contradicted", "not run"], [0.5, 0.9], ["here", "missing in part"])
     text = strong_enough([first, second])
-    assert text.startswith("4 of the papers' claims ran on all of their data. 2 of these have power")
+    assert text.startswith("All data are here of 4 of the papers' claims. 2 of these have power")
     assert text.endswith("; not C, D")
     assert strong_enough([first.iloc[4:]]) == ""
 

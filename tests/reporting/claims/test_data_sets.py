@@ -16,7 +16,7 @@ from dpgraph.config.claim import Claim
 from dpgraph.config.claim_tests import Constant, Greater, WeightedSum
 from dpgraph.config.suite import SuiteTask
 from dpgraph.core.randomness import numpy_generator
-from dpgraph.reporting.claims.comparing import DataSet
+from dpgraph.reporting.claims.comparing import DataSet, contrast_of
 from dpgraph.reporting.claims.contrasts import Above, EffectFrom
 from dpgraph.reporting.claims.data_sets import data_sets_of
 from dpgraph.reporting.claims.kinds.means import compare_greater
@@ -88,6 +88,20 @@ def test_the_test_on_a_mean_is_students_on_the_seeds_means():
     assert made.estimate == pytest.approx(np.mean(each))
     assert made.by_data_set == pytest.approx({"A": each[0].mean(), "B": each[1].mean()})
     assert f"(A {each[0].mean():+.2f}, B {each[1].mean():+.2f})".replace("-", "−") in made.sentence
+
+
+@pytest.mark.parametrize(("second", "size"), [(0.5, 2), (-0.5, 1)])
+def test_a_difference_on_two_data_sets_shows_each_of_them(second, size):
+    """Equal differences have the estimate as their mean; of a difference of differences it is the sum."""
+    _, values = two(MEAN, (None, None))
+    tasks, weights = {"a": task("A"), "b": task("B")}, {"a": 0.5, "b": second}
+    places = [(sign * weights[name], place(method, tasks[name], list(values[name][method])))
+              for name in tasks for method, sign in (("x", 1), ("y", -1))]  # fmt: skip
+    value = contrast_of(places)
+    each = {name: 100 * (values[name]["x"] - values[name]["y"]).mean() for name in tasks}
+    assert value.by_data_set == pytest.approx({"A": size * 0.5 * each["a"], "B": size * second * each["b"]})
+    assert value.estimate == pytest.approx(sum(value.by_data_set.values()) / size)
+    assert contrast_of(places[:2]).by_data_set == {}  # one data set
 
 
 def test_settings_are_not_averaged_with_each_other():

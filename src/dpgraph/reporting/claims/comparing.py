@@ -133,22 +133,22 @@ def _printed(terms: Sequence[tuple[float, Place]]) -> float | None:
 def _by_data_set(terms: Sequence[tuple[float, Place]]) -> dict[str, float]:
     """Return the estimate on each data set, of a mean or of a difference that is taken on several; else nothing.
 
-    A difference has weights that add up to 0 on each data set. Estimates of one with equal weights everywhere have the
-    comparison's as their mean, others add up to it.
+    A difference has weights that add up to 0 on each data set. Where it is the same one on each, the comparison's
+    estimate is the mean of these, else their sum.
     """
-    parts: dict[str, list[tuple[float, float]]] = {}
+    weights: dict[str, list[tuple[str, str | None, float]]] = {}
+    sums: dict[str, float] = {}
     for weight, (entry, outcome) in terms:
         for one, member in outcome.members or ((entry, outcome),):
-            parts.setdefault(one.suite_task.label, []).append(
-                (weight, member.quantity.scale * float(member.values.mean()))
-            )
-    sums = {label: sum(weight * mean for weight, mean in own) for label, own in parts.items()}
+            label, values = one.suite_task.label, member.values[member.values.index.isin(outcome.values.index)]
+            weights.setdefault(label, []).append((one.method_id, one.value, round(weight, 3)))
+            sums[label] = sums.get(label, 0.0) + weight * member.quantity.scale * float(values.mean())
     if any(outcome.members for _, (_, outcome) in terms):
         return sums
-    weights = {tuple(sorted(round(weight, 3) for weight, _ in own)) for own in parts.values()}
-    if len(parts) < 2 or any(abs(sum(own)) > 0.01 for own in weights):
+    if len(sums) < 2 or any(abs(sum(weight for *_, weight in own)) > 0.01 for own in weights.values()):
         return {}
-    return {label: value * (len(parts) if len(weights) == 1 else 1) for label, value in sums.items()}
+    same = len({tuple(sorted(own, key=str)) for own in weights.values()}) == 1
+    return {label: value * (len(sums) if same else 1) for label, value in sums.items()}
 
 
 AT = {"largest-epsilon": "", "every-epsilon": " at every ε"}

@@ -61,7 +61,7 @@ def strong_enough(tables: Iterable[pd.DataFrame]) -> str:
     others = ", ".join(sorted(claims - strong - set(more)))
     has = "have" if len(strong) > 1 else "has"
     return (
-        f"{len(claims)} of the papers' claims ran on all of their data. {len(strong) or 'None'} of these {has} power "
+        f"All data are here of {len(claims)} of the papers' claims. {len(strong) or 'None'} of these {has} power "
         f"{claim_parts.ENOUGH:g} and {FEWEST} seeds in each part"
         + (f", {len(more)} more ({', '.join(more)}) in each part of the readings whose premise holds" if more else "")
         + (f": {len(strong) + len(more)} of {len(claims)}" if more else "")
