@@ -87,7 +87,8 @@ def _listed(numbers: Iterable[float]) -> str:
 def paired_negatives_are_rarely_true() -> Verdict:
     """Check H9: P(a uniform entity is a partner of the head) at Table 2's counts is mean degree over entities.
 
-    A head with d tuples has weight min(d, K) >= 1: its expected degree is at most K times the mean.
+    A head's weight is the number of its tuples that are kept, at most K, so that its expected degree is at most K times
+    the mean degree over the mean number kept.
     """
     rows = published.match("datasets", paper=PAPER, table="table2")
     shares = {row["dataset"]: 2 * int(row["n_edges"]) / int(row["n_entities"]) ** 2 for row in rows}
@@ -96,7 +97,7 @@ def paired_negatives_are_rarely_true() -> Verdict:
     )
     text += (
         f"; negligible is read as below {NEGLIGIBLE:g}. Heads are drawn by their tuples, of which Algorithm 3 keeps at "
-        f"most K = {CAP} an entity, so that hubs make it at most {CAP} times as much"
+        f"most K = {CAP} an entity, so that hubs make it at most {CAP} times as much if an entity keeps one tuple or more on the mean"
     )
     return computed(CAP * max(shares.values()) < NEGLIGIBLE, text, len(shares))
 
