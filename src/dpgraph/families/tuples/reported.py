@@ -97,8 +97,8 @@ def paired_negatives_are_rarely_true() -> Verdict:
     )
     text += (
         f"; negligible is read as below {NEGLIGIBLE:g}. Heads are drawn by their tuples, of which Algorithm 3 keeps at "
-        f"most K = {CAP} an entity, so that hubs make it at most {CAP} times as much if an entity keeps one tuple or more "
-        "on the mean"
+        f"most K = {CAP} an entity, so that hubs make it at most {CAP} times as much if an entity keeps one tuple "
+        "or more on the mean"
     )
     return computed(CAP * max(shares.values()) < NEGLIGIBLE, text, len(shares))
 
